@@ -1,0 +1,3 @@
+"""perfci: continuous performance regression service for PyTorch code."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,320 @@
+"""The words of perfci as frozen values: what is measured, where, and what was decided about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal
+
+Direction = Literal["lower", "higher"]
+"""Which way is good."""
+
+Pairs = tuple[tuple[str, str], ...]
+"""An ordered, hashable mapping of names to values: parameters, variants, observed environments."""
+
+
+class PerfciError(Exception):
+    """A sentence for the user: what was expected, what was found, what to do. The command line exits with 2."""
+
+
+class Status(StrEnum):
+    """How one process, or one result as a whole, ended."""
+
+    OK = "ok"
+    FAILED = "failed"  # raised an exception, or returned something that is no number
+    OOM = "oom"  # out of memory: a Python or CUDA OutOfMemoryError, or killed by the kernel for it
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"  # ended by a signal that is no memory kill: a segfault, an abort
+    SKIPPED = "skipped"
+
+
+class Clock(StrEnum):
+    """What a sample was read from; it decides how a process's samples become its level."""
+
+    WALL = "wall"
+    CPU = "cpu"  # CPU seconds of the process: a neighbour can only swell it, so the lower quartile is the level
+    DEVICE = "device"  # accelerator events
+    EXACT = "exact"  # a count or a byte sum that repeats exactly
+    VALUE = "value"  # anything else a benchmark returned
+
+
+class Role(StrEnum):
+    """Which side of a comparison a process was measured for."""
+
+    BASE = "base"
+    HEAD = "head"
+    HISTORY = "history"
+
+
+class Boundaries(StrEnum):
+    """Whether the samples of a result still know which process they came from."""
+
+    PROCESS = "process"
+    POOLED = "pooled"  # several processes poured together
+    UNKNOWN = "unknown"
+
+
+class VerdictKind(StrEnum):
+    """The words a comparison can end in; one that is superseded is kept and never edited."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    UNCHANGED = "unchanged"
+    INCONCLUSIVE = "inconclusive"
+    NOT_COMPARABLE = "not_comparable"
+    MISSING = "missing"
+    FAILED = "failed"
+
+
+class Stage(StrEnum):
+    """Screening is sensitive and only nominates; conviction rests on fresh pairs that no earlier look has seen."""
+
+    SCREENING = "screening"
+    CONVICTION = "conviction"
+
+
+def pairs_of(mapping: Mapping[str, object]) -> Pairs:
+    """Freeze a mapping in its own order, values as text."""
+    return tuple((str(name), str(value)) for name, value in mapping.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version of the measured code. ``position`` counts first-parent ancestors; absent without git."""
+
+    sha: str
+    subject: str = ""
+    author: str = ""
+    committed_at: datetime | None = None
+    parents: tuple[str, ...] = ()
+    branch: str = ""
+    tags: tuple[str, ...] = ()
+    position: int | None = None
+    dirty: bool = False
+
+    @property
+    def short(self) -> str:
+        return self.sha[:10] + ("+" if self.dirty else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine class: equal for two boots of the same hardware, so it has no host name, clock, serial or kernel.
+
+    ``name`` is set only for results from elsewhere whose hardware is not known (an asv machine name).
+    """
+
+    cpu: str = ""
+    cores: int | None = None
+    memory_gb: int | None = None
+    accelerator: str = ""
+    accelerators: int = 0
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """What a person reads, e.g. ``2x NVIDIA H200`` or ``AMD EPYC, 2 cores, 23 GB``."""
+        if self.name:
+            return self.name
+        if self.accelerator:
+            return f"{self.accelerators}x {self.accelerator}"
+        parts = [self.cpu or "unknown CPU"]
+        parts += [f"{self.cores} cores"] if self.cores else []
+        parts += [f"{self.memory_gb} GB"] if self.memory_gb else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What was merely observed (driver, torch patch level, kernel): a covariate, never part of a series."""
+
+    values: Pairs = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The environment axes someone chose: an asv matrix entry, a Python x.y, a torch channel."""
+
+    values: Pairs = ()
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """What is measured. Units are the field's: ``seconds``, ``bytes``, ``count``, or whatever a suite declares."""
+
+    name: str
+    unit: str
+    direction: Direction = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A named thing measured; another ``version`` is another benchmark, its numbers are not comparable."""
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The identity of one line of numbers over the commits of a branch."""
+
+    benchmark: Benchmark
+    parameters: Pairs
+    metric: Metric
+    machine: Machine
+    variant: Variant = field(default_factory=Variant)
+    harness: str = ""
+
+    @property
+    def cell(self) -> str:
+        """Benchmark and parameters as asv writes them: ``training.Step.time_step(8, 'bf16')``."""
+        return cell_name(self.benchmark.name, self.parameters)
+
+    @property
+    def label(self) -> str:
+        return f"{self.cell} · {self.metric.name}"
+
+
+def cell_name(benchmark: str, parameters: Pairs) -> str:
+    """Name one point of a benchmark's grid the way asv's ``--bench`` expressions match it."""
+    return f"{benchmark}({', '.join(value for _, value in parameters)})" if parameters else benchmark
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One fresh OS process of a benchmark, the unit of replication, with its raw samples of one metric."""
+
+    index: int
+    role: Role = Role.HISTORY
+    status: Status = Status.OK
+    samples: tuple[float, ...] = ()
+    clock: Clock = Clock.VALUE
+    pair: int | None = None
+    round: int | None = None
+    order: int | None = None
+    started_at: datetime | None = None
+    duration_s: float | None = None
+    reason: str = ""
+    exit_code: int | None = None
+    stderr_tail: str = ""
+    flags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.status is Status.OK and not self.samples:
+            raise ValueError("a process that ended ok needs at least one sample")
+        if not all(math.isfinite(sample) for sample in self.samples):
+            raise ValueError("samples must be finite numbers; a missing reading is a status with a reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is left where raw samples do not exist, or what a foreign tool computed beside them."""
+
+    value: float
+    ci_lo: float | None = None
+    ci_hi: float | None = None
+    q25: float | None = None
+    q75: float | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything one run says about one series: processes with samples, or a summary, or why there is neither."""
+
+    series: Series
+    status: Status
+    processes: tuple[Process, ...] = ()
+    summary: Summary | None = None
+    boundaries: Boundaries = Boundaries.PROCESS
+    number: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All samples of a suite for one commit on one machine in one session."""
+
+    project: str
+    session: str
+    commit: Commit
+    machine: Machine
+    environment: Environment
+    variant: Variant
+    suite: str
+    harness: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    origin: Pairs = ()
+    results: tuple[Result, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """All that is known of one series at one commit: several runs of a commit are one point, all processes kept."""
+
+    commit: Commit
+    status: Status
+    processes: tuple[Process, ...] = ()
+    summary: Summary | None = None
+    boundaries: Boundaries = Boundaries.PROCESS
+    environment: Environment = field(default_factory=Environment)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A 95 % confidence interval of a ratio head/base."""
+
+    lo: float
+    hi: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided about one series between two commits: the one object every surface prints.
+
+    ``ratio`` is head/base of the raw value (1.08 = 8 % more), whatever the direction; ``kind`` already knows which way
+    is good. ``noise_floor`` and ``mde`` are ratios above 1 minus 1 (0.03 = 3 %). ``pairs_to_decide`` is how many more
+    pairs would probably settle an inconclusive verdict, absent where none would within reason.
+    """
+
+    kind: VerdictKind
+    stage: Stage
+    series: Series
+    base: str
+    head: str
+    ratio: float | None = None
+    interval: Interval | None = None
+    base_level: float | None = None
+    head_level: float | None = None
+    noise_floor: float | None = None
+    mde: float | None = None
+    pairs: int = 0
+    pairs_to_decide: int | None = None
+    p_value: float | None = None
+    reason: str = ""
+    evidence: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A commit where the level of a series moves; ``rel`` is after/before - 1.
+
+    The move happened after ``last_good`` and not later than ``commit``.
+    """
+
+    series: Series
+    commit: str
+    last_good: str
+    rel: float
+    before: float
+    after: float
