@@ -1,0 +1,1 @@
+"""The measuring side: commit -> work tree -> environment -> interleaved processes."""

@@ -1,0 +1,61 @@
+"""One measurement at a time on one machine: two that overlap would measure each other."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perfci.model import PerfciError
+
+
+@contextmanager
+def machine_lock(
+    path: Path, *, owner: str, wait: bool = True, waiting: Callable[[str], None] = lambda _: None
+) -> Iterator[None]:
+    """Hold the machine; the kernel lets go when the holder dies, so no stale lock can stay behind."""
+    handle = _open(path)
+    try:
+        if not _try(handle):
+            holder = _holder(handle)
+            if not wait:
+                raise PerfciError(f"this machine is already being measured by {holder}; wait for it, or drop --no-wait")
+            waiting(f"waiting for {holder}, so that two measurements do not disturb each other")
+            while not _try(handle):
+                time.sleep(0.5)
+        os.ftruncate(handle, 0)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        os.pwrite(handle, json.dumps({"pid": os.getpid(), "owner": owner, "since": since}).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _open(path: Path) -> int:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        raise PerfciError(f"the machine lock {path} cannot be opened ({error.strerror}); set PERFCI_LOCK to a path "
+                          "that every user of this machine may write") from None  # fmt: skip
+    return handle
+
+
+def _try(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _holder(handle: int) -> str:
+    try:
+        note = json.loads(os.pread(handle, 4096, 0))
+        return f"{note['owner']} (process {note['pid']}, since {note['since']})"
+    except (ValueError, KeyError, TypeError):
+        return "another perfci run"

@@ -1,0 +1,59 @@
+"""What this machine is (its class) and what was observed of it (the environment)."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+from perfci.model import Environment, Machine, pairs_of
+
+
+def this_machine() -> Machine:
+    names, _ = _nvidia()
+    return Machine(
+        cpu=_cpu_model(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_gb=round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
+        accelerator=names[0] if names else "",
+        accelerators=len(names),
+    )
+
+
+def observed_environment(*, python: str, torch: str) -> Environment:
+    """Record what may explain a step that no commit made: versions, driver, kernel."""
+    _, driver = _nvidia()
+    seen = {"python": python, "torch": torch, "driver": driver, "kernel": platform.release(), "libc": _libc()}
+    return Environment(pairs_of({name: value for name, value in seen.items() if value}))
+
+
+def has_accelerator() -> bool:
+    return this_machine().accelerators > 0
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _libc() -> str:
+    return " ".join(platform.libc_ver()).strip()
+
+
+def _nvidia() -> tuple[list[str], str]:
+    """Ask the driver's own tool, so that looking at the machine never starts a CUDA context in this process."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return [], ""
+    query = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return [], ""
+    rows = [[part.strip() for part in line.split(",")] for line in lines if line.strip()]
+    return [row[0] for row in rows], rows[0][1] if rows else ""

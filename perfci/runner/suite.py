@@ -1,0 +1,156 @@
+"""The suite that measures: frozen before a session, so that an edit during it measures nothing by accident."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfci.model import Pairs, PerfciError, cell_name
+
+IGNORED = {"__pycache__", ".asv", ".git", "env", "html", "results"}
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A frozen copy of a suite's folder. ``digest`` is the hash of what is in it."""
+
+    name: str
+    folder: Path
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredBenchmark:
+    """What asv's discovery says of one benchmark at one commit."""
+
+    name: str
+    version: str
+    type: str
+    unit: str
+    direction: str
+    metric: str
+    clock: str
+    two_clocks: bool
+    param_names: tuple[str, ...]
+    params: tuple[tuple[str, ...], ...]
+    timeout_s: float | None
+    setup_cache_key: str | None
+    setup_cache_timeout_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One benchmark at one point of its grid: what one process measures."""
+
+    benchmark: str
+    param_idx: int | None
+    parameters: Pairs
+    timeout_s: float
+    setup_cache_key: str | None
+    setup_cache_timeout_s: float
+
+    @property
+    def name(self) -> str:
+        return cell_name(self.benchmark, self.parameters)
+
+
+def find_suite(folder: Path) -> Path:
+    """Accept the folder of the benchmarks, or one whose asv.conf.json names it."""
+    if not folder.is_dir():
+        raise PerfciError(f"there is no suite folder {folder}; make one with `perfci init`, or name yours with --suite")
+    if (folder / "asv.conf.json").exists() and (folder / "benchmarks").is_dir():
+        return folder / "benchmarks"
+    return folder
+
+
+def freeze(folder: Path, private: Path) -> Suite:
+    """Copy a suite to ``.perfci/suites/<hash>/<name>``; asv imports it under the folder's own name."""
+    folder = folder.resolve()
+    files = sorted(_files(folder))
+    if not any(file.suffix == ".py" for file in files):
+        raise PerfciError(f"the suite folder {folder} holds no Python file")
+    digest = hashlib.sha256()
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode() + content)
+    name = digest.hexdigest()[:16]
+    frozen = private / "suites" / name / folder.name
+    if not frozen.exists():
+        partial = private / "suites" / f"{name}.{os.getpid()}"
+        shutil.rmtree(partial, ignore_errors=True)
+        for file in files:
+            target = partial / folder.name / file.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file, target)
+        _ensure_package(partial / folder.name)
+        frozen.parent.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.rename(frozen.parent)
+        except OSError:  # another run froze the same suite first
+            shutil.rmtree(partial, ignore_errors=True)
+    return Suite(folder.name, frozen, name)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in IGNORED]
+        yield from (Path(path) / name for name in names if not name.endswith((".pyc", ".pyo")))
+
+
+def _ensure_package(folder: Path) -> None:
+    """asv walks packages; a suite folder without ``__init__.py`` would hide its modules."""
+    if not (folder / "__init__.py").exists():
+        (folder / "__init__.py").touch()
+
+
+def read_discovered(messages: Iterable[Mapping[str, Any]]) -> dict[str, DiscoveredBenchmark]:
+    return {
+        m["name"]: DiscoveredBenchmark(
+            name=m["name"],
+            version=str(m["version"]),
+            type=m["type"],
+            unit=str(m["unit"]),
+            direction="higher" if m["direction"] == "higher" else "lower",
+            metric=str(m["metric"]),
+            clock=m["clock"] or "",
+            two_clocks=m["two_clocks"],
+            param_names=tuple(m["param_names"]),
+            params=tuple(tuple(values) for values in m["params"]),
+            timeout_s=m["timeout_s"],
+            setup_cache_key=m["setup_cache_key"],
+            setup_cache_timeout_s=m["setup_cache_timeout_s"],
+        )
+        for m in messages
+    }
+
+
+def cells_of(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:
+    """Spread every benchmark over its grid (last parameter fastest, as asv does) and keep what the pattern matches."""
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise PerfciError(f"--bench {pattern!r} is no regular expression: {error}") from None
+    cells = [cell for benchmark in benchmarks for cell in _grid(benchmark, timeout_s)]
+    return [cell for cell in cells if wanted.search(cell.name)]
+
+
+def _grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> Iterator[Cell]:
+    timeout_s = benchmark.timeout_s or default_timeout_s
+    cache_timeout_s = benchmark.setup_cache_timeout_s or max(timeout_s, 600.0)
+    for index, values in enumerate(itertools.product(*benchmark.params)):
+        parameters = tuple(zip(_names(benchmark), values, strict=True))
+        yield Cell(
+            benchmark.name, index if values else None, parameters, timeout_s, benchmark.setup_cache_key, cache_timeout_s
+        )
+
+
+def _names(benchmark: DiscoveredBenchmark) -> Sequence[str]:
+    given = benchmark.param_names[: len(benchmark.params)]
+    return [*given, *(f"param{i + 1}" for i in range(len(given), len(benchmark.params)))]

@@ -1,0 +1,128 @@
+"""Prepared commits, a frozen suite and living environment parents: everything a session measures with."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from perfci.config import Settings
+from perfci.model import Commit, Environment, Machine, PerfciError, Variant
+from perfci.runner.driver import HARNESS, Discovery, EnvironmentParent, Outcome
+from perfci.runner.git import Repository
+from perfci.runner.machine import observed_environment, this_machine
+from perfci.runner.prepare import Prepared, prepare
+from perfci.runner.suite import Cell, Suite, find_suite, freeze
+
+
+class Workbench:
+    """Measures cells of commits; use as a context manager, so that nothing it started outlives it."""
+
+    harness = HARNESS
+
+    def __init__(self, repository: Repository, settings: Settings, suite_folder: Path, *, smoke: bool = False) -> None:
+        self.repository = repository
+        self.settings = settings
+        self.smoke = smoke
+        self.suite = freeze(find_suite(suite_folder), repository.private)
+        self.machine: Machine = this_machine()
+        self._from_commit = settings.suite.source == "commit"
+        self._suite_path = (
+            find_suite(suite_folder).resolve().relative_to(repository.root) if self._from_commit else None
+        )
+        self._suites: dict[str, Suite] = {}
+        self._prepared: dict[str, Prepared] = {}
+        self._parents: dict[tuple[str, str], EnvironmentParent] = {}
+        self._caches = Path(tempfile.mkdtemp(prefix="perfci-caches-"))
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.renew()
+        shutil.rmtree(self._caches, ignore_errors=True)
+
+    def prepare(self, commits: Sequence[Commit], report: Callable[[Commit, str], None] = lambda *_: None) -> None:
+        """Check out and build every commit before anything is measured, so that no build disturbs a measurement."""
+        for commit in commits:
+            if commit.sha not in self._prepared:
+                self._prepared[commit.sha] = prepared = prepare(self.repository, commit, self.settings.environment)
+                report(commit, prepared.failure)
+
+    def discover(self, sha: str) -> Discovery:
+        """Import the suite against one commit and list what it holds."""
+        prepared = self._prepared[sha]
+        if prepared.failure:
+            raise PerfciError(f"commit {prepared.commit.short} cannot be measured: {prepared.failure}")
+        return self._parent(prepared).discover(prepared)
+
+    def visit(self, sha: str, cells: Sequence[Cell]) -> Iterator[tuple[Outcome, Discovery]]:
+        prepared = self._prepared[sha]
+        if prepared.failure:
+            yield from EnvironmentParent.not_built(prepared, cells)
+        else:
+            yield from self._parent(prepared).measure(prepared, cells, self._caches)
+
+    def environment(self, sha: str) -> Environment:
+        hello = self._parent(self._prepared[sha]).hello if not self._prepared[sha].failure else {}
+        return observed_environment(python=hello.get("python", ""), torch=hello.get("torch", ""))
+
+    def variant(self, sha: str) -> Variant:
+        """What someone chose: the Python line, and whether the small sizes were asked for."""
+        hello = self._parent(self._prepared[sha]).hello if not self._prepared[sha].failure else {}
+        python = ".".join(str(hello.get("python", "")).split(".")[:2])
+        return Variant((("python", python), *((("size", "smoke"),) if self.smoke else ())))
+
+    def renew(self) -> None:
+        """Let the environment parents go; the next visit starts fresh ones with another memory layout."""
+        for parent in self._parents.values():
+            parent.close()
+        self._parents.clear()
+
+    def _parent(self, prepared: Prepared) -> EnvironmentParent:
+        suite = self._suite_of(prepared)
+        key = (prepared.python, suite.digest)
+        if key not in self._parents:
+            self._parents[key] = EnvironmentParent(
+                prepared.python,
+                suite,
+                launch=self._launch(),
+                threads=self.settings.run.threads,
+                preload=self._preload(prepared, suite),
+                variables={"PERFCI_SMOKE": "1"} if self.smoke else {},
+            )
+        return self._parents[key]
+
+    def _suite_of(self, prepared: Prepared) -> Suite:
+        if self._suite_path is None:
+            return self.suite
+        sha = prepared.commit.sha
+        if sha not in self._suites:
+            self._suites[sha] = freeze(prepared.tree / self._suite_path, self.repository.private)
+        return self._suites[sha]
+
+    def _launch(self) -> str:
+        """Fork where it is faithful; a process that will touch CUDA has to be started from nothing."""
+        configured = self.settings.run.launch
+        if configured != "auto":
+            return configured
+        return "spawn" if self.machine.accelerators else "fork"
+
+    def _preload(self, prepared: Prepared, suite: Suite) -> list[str]:
+        """Import torch ahead only where the suite or the project mentions it, and never in place of the project's own."""
+        wanted = [m for m in self.settings.environment.preload if m.split(".")[0] not in prepared.modules]
+        sources = [*suite.folder.rglob("*.py"), *prepared.tree.rglob("*.py")]
+        roots = {name.split(".")[0].encode() for name in wanted}
+        used = {root for source in sources for root in roots if root in _read(source)} if roots else set()
+        return [name for name in wanted if name.split(".")[0].encode() in used]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
