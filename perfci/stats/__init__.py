@@ -1,0 +1,1 @@
+"""Numbers in, numbers out: location, intervals, rank tests, segmentation, power, false-discovery control."""

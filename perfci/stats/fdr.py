@@ -1,0 +1,23 @@
+"""False-discovery control over the comparisons of one group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+FDR = 0.05
+"""Share of false flags tolerated among all flags of a group; DESIGN 6 and the study's 6.1."""
+
+
+def accepted(p_values: Sequence[float], rate: float = FDR) -> list[bool]:
+    """Benjamini & Hochberg (1995) step-up: which hypotheses are rejected at this false-discovery rate."""
+    p = np.asarray(p_values, dtype=float)
+    if not p.size:
+        return []
+    order = np.argsort(p, kind="stable")
+    passing = np.flatnonzero(p[order] <= rate * np.arange(1, p.size + 1) / p.size)
+    flags = np.zeros(p.size, dtype=bool)
+    if passing.size:
+        flags[order[: passing[-1] + 1]] = True
+    return flags.tolist()

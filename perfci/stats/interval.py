@@ -1,0 +1,206 @@
+"""How far one side's levels are shifted against the other's, with the error of that statement.
+
+Levels come in as logarithms, one per process, so a shift is a log ratio. The process is the unit of replication
+(Kalibera & Jones 2013): iterations inside one process were already reduced to its level.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from perfci.stats.location import MAD_TO_SIGMA, Floats
+
+RESOLUTION = 5e-4
+"""No process level is believed to be finer than 0.05 %: ties in a coarse clock are not certainty."""
+
+OUTLIER_SIGMAS = 6.0
+"""A process this far out is a hiccup of the machine. Normal data never get there."""
+
+OUTLIER_SHARE = 0.2
+"""At most a fifth of a side is set aside; more than that is a second mode, and it belongs into the interval."""
+
+PAIRING_LEVEL = 0.10
+"""Pairing is used when base and head move together at this one-sided level: then it pays, else it costs half the df."""
+
+MODE_SEPARATION = 5.0
+"""Two modes are believed when this many within-mode sigmas apart; Ashman, Bird & Zepf (1994) ask for 2 at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A log ratio head/base with its standard error; ``df`` is how well the error itself is known."""
+
+    centre: float
+    error: float
+    df: float
+    pairs: int
+    method: str = "paired"
+
+    def half_width(self, tail: float = 0.025) -> float:
+        """Half the width of the interval that leaves ``tail`` out on either side (Student 1908)."""
+        if self.df <= 0 or not math.isfinite(self.error):
+            return math.inf
+        return float(-stdtrit(self.df, tail)) * self.error
+
+    def bounds(self, tail: float = 0.025) -> tuple[float, float]:
+        half = self.half_width(tail)
+        return self.centre - half, self.centre + half
+
+    def p_above(self, null: float) -> float:
+        """One-sided p-value of the shift being at most ``null``."""
+        if self.df <= 0 or not math.isfinite(self.error):
+            return 1.0
+        return float(stdtr(self.df, -(self.centre - null) / self.error))
+
+    def p_below(self, null: float) -> float:
+        """One-sided p-value of the shift being at least ``null``."""
+        return Shift(-self.centre, self.error, self.df, self.pairs).p_above(-null)
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What is known beforehand of a pair's standard deviation, worth ``df`` observations of it."""
+
+    sd: float
+    df: float
+
+
+def shift(base: Floats, head: Floats, *, prior: Prior | None = None) -> Shift:
+    """The shift of head against base; element i of both ran next to each other.
+
+    Chooses among three readings of the same processes: within the modes both sides visit, pair by pair where
+    pairing pays, side against side else. One pair alone has no error of its own.
+    """
+    if len(base) == 1:
+        return moderate(Shift(float(head[0] - base[0]), math.inf, 0.0, 1), prior)
+    found = within_modes(base, head) or _paired_if_it_pays(base, head) or unpaired(base, head)
+    return moderate(found, prior)
+
+
+def side_by_side(base: Floats, head: Floats, *, prior: Prior | None = None) -> Shift:
+    """The shift of sides whose processes have nothing to do with each other; they may differ in number."""
+    if min(len(base), len(head)) == 1:
+        lonely = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1, "unpaired")
+        return moderate(lonely, prior)
+    return moderate(within_modes(base, head) or unpaired(base, head), prior)
+
+
+def unpaired(base: Floats, head: Floats) -> Shift:
+    """Welch's (1947) comparison of two sides, hiccups set aside; the sides may differ in number."""
+    kept_base, kept_head = _without_hiccups(base, head)
+    share_base = _variance(kept_base) / len(kept_base)
+    share_head = _variance(kept_head) / len(kept_head)
+    total = share_base + share_head
+    df = total**2 / (share_base**2 / max(len(kept_base) - 1, 1) + share_head**2 / max(len(kept_head) - 1, 1))
+    centre = float(kept_head.mean() - kept_base.mean())
+    return Shift(centre, math.sqrt(total), df, min(len(base), len(head)), "unpaired")
+
+
+def paired(base: Floats, head: Floats) -> Shift:
+    """Student's t of the log ratios of pairs; interleaving cancels what drifts (Bulej et al. 2020)."""
+    ratios = head - base
+    kept = ratios[_kept_pairs(ratios)]
+    variance = max(float(kept.var(ddof=1)), 2 * RESOLUTION**2)
+    return Shift(float(kept.mean()), math.sqrt(variance / len(kept)), len(kept) - 1, len(base), "paired")
+
+
+def within_modes(base: Floats, head: Floats) -> Shift | None:
+    """Compare lower with lower and upper with upper mode when both sides visit the same two; None otherwise.
+
+    Least squares with the mode as a covariate: how often a side happened to visit a mode no longer moves the answer.
+    """
+    if min(len(base), len(head)) < 4:
+        return None
+    split_base, split_head = _two_modes(base), _two_modes(head)
+    if split_base is None or split_head is None:
+        return None
+    matched = list(zip(split_base, split_head, strict=True))
+    weights = np.array([len(b) * len(h) / (len(b) + len(h)) for b, h in matched])
+    shifts = np.array([h.mean() - b.mean() for b, h in matched])
+    centre = float((weights * shifts).sum() / weights.sum())
+    parts = [part - part.mean() for pair in matched for part in pair]
+    squares = sum(float((part**2).sum()) for part in parts) + float((weights * (shifts - centre) ** 2).sum())
+    df = len(base) + len(head) - 3
+    variance = max(squares / df, RESOLUTION**2)
+    gap = float(np.mean([split_base[1].mean() - split_base[0].mean(), split_head[1].mean() - split_head[0].mean()]))
+    if abs(float(shifts[1] - shifts[0])) > gap / 2 or gap < MODE_SEPARATION * math.sqrt(variance):
+        return None
+    return Shift(centre, math.sqrt(variance / float(weights.sum())), df, min(len(base), len(head)), "modes")
+
+
+def moderate(found: Shift, prior: Prior | None) -> Shift:
+    """Shrink the error towards what is known of this noise: the moderated t of Smyth (2004)."""
+    if prior is None or prior.df <= 0:
+        return found
+    known = prior.sd / math.sqrt(found.pairs)
+    if found.df <= 0 or not math.isfinite(found.error):
+        return Shift(found.centre, known, prior.df, found.pairs, found.method)
+    df = found.df + prior.df
+    error = math.sqrt((found.df * found.error**2 + prior.df * known**2) / df)
+    return Shift(found.centre, error, df, found.pairs, found.method)
+
+
+def _paired_if_it_pays(base: Floats, head: Floats) -> Shift | None:
+    if len(base) != len(head):
+        return None
+    if len(base) == 2:
+        return paired(base, head)
+    kept = _kept_pairs(head - base)
+    return paired(base, head) if _correlated(base[kept], head[kept]) else None
+
+
+def _correlated(base: Floats, head: Floats) -> bool:
+    """Whether the sides of the pairs move together, by the t test of Pearson's correlation."""
+    spread = float(base.std() * head.std())
+    if spread <= RESOLUTION**2 or len(base) < 3:
+        return False
+    r = float(((base - base.mean()) * (head - head.mean())).mean()) / spread
+    r = min(max(r, -0.999999), 0.999999)
+    df = len(base) - 2
+    return float(stdtr(df, -r * math.sqrt(df / (1 - r * r)))) < PAIRING_LEVEL
+
+
+def _without_hiccups(base: Floats, head: Floats) -> tuple[Floats, Floats]:
+    """Set aside processes far above the others of their side: a machine can hiccup upwards only."""
+    residuals = np.concatenate([base - np.median(base), head - np.median(head)])
+    limit = OUTLIER_SIGMAS * _spread(residuals, centres=2)
+    return _below(base, limit), _below(head, limit)
+
+
+def _below(side: Floats, limit: float) -> Floats:
+    near = side - np.median(side) <= limit
+    few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(side)
+    return side[near] if few and np.count_nonzero(near) >= 2 else side
+
+
+def _kept_pairs(ratios: Floats) -> np.ndarray:
+    residuals = ratios - np.median(ratios)
+    near = np.abs(residuals) <= OUTLIER_SIGMAS * _spread(residuals, centres=1)
+    few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(ratios)
+    return near if few and np.count_nonzero(near) >= 3 else np.ones(len(ratios), dtype=bool)
+
+
+def _spread(residuals: Floats, centres: int) -> float:
+    """A robust sigma of residuals; the smallest are left out, they are zero by construction of the median."""
+    distances = np.sort(np.abs(residuals))[centres:]
+    return max(MAD_TO_SIGMA * float(np.median(distances)), RESOLUTION) if len(distances) else RESOLUTION
+
+
+def _variance(side: Floats) -> float:
+    return max(float(side.var(ddof=1)), RESOLUTION**2) if len(side) > 1 else math.inf
+
+
+def _two_modes(side: Floats) -> tuple[Floats, Floats] | None:
+    """Split a side at its widest gap; None when the halves are not clearly apart."""
+    ordered = np.sort(side)
+    cut = int(np.argmax(np.diff(ordered))) + 1
+    low, high = ordered[:cut], ordered[cut:]
+    within = math.sqrt(
+        (float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum())) / max(len(side) - 2, 1)
+    )
+    apart = float(high.mean() - low.mean()) >= MODE_SEPARATION * max(within, RESOLUTION)
+    return (low, high) if apart else None

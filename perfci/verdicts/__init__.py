@@ -1,0 +1,1 @@
+"""Model values in, model values out: what the measured numbers mean."""

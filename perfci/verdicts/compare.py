@@ -1,0 +1,411 @@
+"""Base against head: from the processes of two commits to one verdict.
+
+Screening is sensitive and only nominates; conviction looks at fresh pairs and is the only thing that turns a check
+red; deciding buys pairs step by step until one or the other is settled (DESIGN 6, rule M of the study).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfci.model import Boundaries, Clock, Interval, Process, Series, Stage, Status, Verdict, VerdictKind
+from perfci.stats import fdr, noise
+from perfci.stats.interval import Prior, Shift, shift, side_by_side
+from perfci.stats.location import Floats, median
+from perfci.stats.power import pairs_to_decide, smallest_visible
+from perfci.stats.sequential import ALPHA, look_levels, next_look
+from perfci.verdicts.levels import settled_levels
+
+PRIOR_DF = 8.0
+"""What a known standard deviation of a pair is worth: eight more pairs, so fresh pairs can still overrule it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The bar a change must pass, and how many pairs may be spent on finding out.
+
+    ``strict`` asks for the whole interval beyond the bar instead of half of it. ``looks`` are the numbers of pairs at
+    which ``decide`` may stop.
+    """
+
+    bar: float = 0.05
+    strict: bool = False
+    max_pairs: int = 20
+    looks: tuple[int, ...] = (5, 8, 12, 20)
+
+
+def screen(
+    series: Series,
+    base_sha: str,
+    head_sha: str,
+    base: Sequence[Process],
+    head: Sequence[Process],
+    *,
+    rule: Rule | None = None,
+    aa: Sequence[float] = (),
+    prior_sd: float | None = None,
+    boundaries: Boundaries = Boundaries.PROCESS,
+) -> Verdict:
+    """A sensitive first look: flagged when the estimate passes the bar and the interval excludes no change."""
+    case = Case(series, base_sha, head_sha, Stage.SCREENING, rule or Rule(), aa, prior_sd)
+    return case.refused(base, head, boundaries) or case.judged(base, head, screening_kind)
+
+
+def convict(
+    series: Series,
+    base_sha: str,
+    head_sha: str,
+    base: Sequence[Process],
+    head: Sequence[Process],
+    *,
+    rule: Rule | None = None,
+    aa: Sequence[float] = (),
+    prior_sd: float | None = None,
+    comparisons: int = 1,
+    boundaries: Boundaries = Boundaries.PROCESS,
+) -> Verdict:
+    """The verdict that counts, on pairs that no earlier look has seen.
+
+    ``comparisons`` is how many series are convicted beside this one: its test is then held to the first step of
+    Benjamini & Hochberg, the strictest, which needs no other p-value. ``control`` does the whole procedure on a group.
+    """
+    case = Case(series, base_sha, head_sha, Stage.CONVICTION, rule or Rule(), aa, prior_sd)
+    found = case.refused(base, head, boundaries) or case.judged(base, head, conviction_kind)
+    return _held_back(found, fdr.FDR / comparisons) if comparisons > 1 else found
+
+
+def decide(
+    series: Series,
+    base_sha: str,
+    head_sha: str,
+    base: Sequence[Process],
+    head: Sequence[Process],
+    *,
+    rule: Rule | None = None,
+    aa: Sequence[float] = (),
+    prior_sd: float | None = None,
+    boundaries: Boundaries = Boundaries.PROCESS,
+) -> tuple[Verdict, int]:
+    """The verdict so far and how many more pairs to buy now; 0 when it is settled or nothing would settle it.
+
+    All looks together keep the error of a single one. The looks are planned, so asking again answers the same.
+    """
+    case = Case(series, base_sha, head_sha, Stage.SCREENING, rule or Rule(), aa, prior_sd)
+    refused = case.refused(base, head, boundaries)
+    if refused is not None:
+        return refused, 0
+    sides = Sides.of(series, base, head)
+    more, tail = plan(sides, case.rule, case.bar)
+    return case.judged(base, head, conviction_kind, tail), more
+
+
+def control(verdicts: Sequence[Verdict], rate: float = fdr.FDR) -> list[Verdict]:
+    """Hold back the moves of a group that Benjamini & Hochberg do not accept together; all else passes unchanged."""
+    moved = [k for k, verdict in enumerate(verdicts) if verdict.kind in MOVES and verdict.p_value is not None]
+    tested = [verdict.p_value for verdict in verdicts if verdict.p_value is not None]
+    threshold = max((p for p, ok in zip(tested, fdr.accepted(tested, rate), strict=True) if ok), default=0.0)
+    held = list(verdicts)
+    for k in moved:
+        held[k] = _held_back(verdicts[k], threshold)
+    return held
+
+
+MOVES = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
+
+
+def screening_kind(found: Shift, bar: float, rule: Rule, tail: float = ALPHA) -> VerdictKind:
+    """Beyond the bar by estimate, on that side of no change by interval."""
+    return _kind(found, bar, 0.0, tail)
+
+
+def conviction_kind(found: Shift, bar: float, rule: Rule, tail: float = ALPHA) -> VerdictKind:
+    """Beyond the bar by estimate, beyond half of it (strict: all of it) by interval: rule M of the study, 6.1."""
+    return _kind(found, bar, null_of(bar, rule), tail)
+
+
+def null_of(bar: float, rule: Rule) -> float:
+    """The log shift a conviction must exclude."""
+    return bar if rule.strict else math.log1p(math.expm1(bar) / 2)
+
+
+def _kind(found: Shift, bar: float, null: float, tail: float) -> VerdictKind:
+    low, high = found.bounds(tail)
+    if found.centre >= bar and low > null:
+        return VerdictKind.REGRESSION
+    if found.centre <= -bar and high < -null:
+        return VerdictKind.IMPROVEMENT
+    return VerdictKind.UNCHANGED if -bar < low and high < bar else VerdictKind.INCONCLUSIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Log costs of both sides, one per process: a cost rises when things get worse, whatever the metric's direction."""
+
+    base: Floats
+    head: Floats
+    sign: float
+    in_pairs: bool
+
+    @classmethod
+    def of(cls, series: Series, base: Sequence[Process], head: Sequence[Process]) -> Sides:
+        base, head, in_pairs = paired_up(base, head)
+        levels = settled_levels(base, head)
+        sign = 1.0 if series.metric.direction == "lower" else -1.0
+        costs = [sign * np.log(np.asarray(side, dtype=float)) for side in levels]
+        return cls(costs[0], costs[1], sign, in_pairs)
+
+    @property
+    def pairs(self) -> int:
+        return min(len(self.base), len(self.head))
+
+    def shift(self, prior: Prior | None = None) -> Shift:
+        if self.in_pairs:
+            return shift(self.base, self.head, prior=prior)
+        return side_by_side(self.base, self.head, prior=prior)
+
+    def first(self, pairs: int) -> Sides:
+        """What was known after so many pairs."""
+        return replace(self, base=self.base[:pairs], head=self.head[:pairs])
+
+
+def plan(sides: Sides, rule: Rule, bar: float) -> tuple[int, float]:
+    """How many pairs to buy next and the tail probability of this look's interval."""
+    looks = sorted({min(look, rule.max_pairs) for look in (*rule.looks, rule.max_pairs)})
+    levels = look_levels(tuple(look / looks[-1] for look in looks))
+    tail = levels[min(sum(look < sides.pairs for look in looks), len(looks) - 1)]
+    settled = sides.pairs >= rule.max_pairs or (
+        sides.pairs >= looks[0] and conviction_kind(sides.shift(), bar, rule, tail) is not VerdictKind.INCONCLUSIVE
+    )
+    return (0 if settled else next_look(looks, sides.pairs, rule.max_pairs) - sides.pairs), tail
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One question: this series, these two commits, this rule."""
+
+    series: Series
+    base_sha: str
+    head_sha: str
+    stage: Stage
+    rule: Rule
+    aa: Sequence[float]
+    prior_sd: float | None
+
+    @property
+    def bar(self) -> float:
+        """The bar as a log shift, raised to what equal commits are known to show."""
+        return math.log1p(max(self.rule.bar, noise.floor(self.aa) or 0.0))
+
+    @property
+    def prior(self) -> Prior | None:
+        return Prior(self.prior_sd, PRIOR_DF) if self.prior_sd else None
+
+    def answer(self, kind: VerdictKind, reason: str, **known: object) -> Verdict:
+        return Verdict(kind, self.stage, self.series, self.base_sha, self.head_sha, reason=reason, **known)  # type: ignore[arg-type]
+
+    def refused(self, base: Sequence[Process], head: Sequence[Process], boundaries: Boundaries) -> Verdict | None:
+        """The verdicts that need no statistics, or None where the numbers have to speak."""
+        if boundaries is not Boundaries.PROCESS:
+            return self.answer(
+                VerdictKind.NOT_COMPARABLE,
+                "The samples no longer know which process they came from, so they cannot be compared.",
+            )
+        return self._absent(base, head) or self._exact(base, head) or self._below_zero(base, head)
+
+    def _absent(self, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
+        if _mostly_failed(head) and usable(base) and not _mostly_failed(base):
+            return self.answer(
+                VerdictKind.FAILED, f"The base works and the head {_how_it_failed(head)}.", base_level=_middle(base)
+            )
+        for name, side in (("base", base), ("head", head)):
+            if not usable(side):
+                return self.answer(
+                    VerdictKind.MISSING, f"There is nothing to compare: the {name} {_why_nothing(side)}."
+                )
+        if not paired_up(base, head)[0]:
+            return self.answer(VerdictKind.MISSING, "There is nothing to compare: no pair has both its processes.")
+        return None
+
+    def _exact(self, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
+        """Counts and byte sums repeat exactly, so one look is certain; where they vary they are no such thing."""
+        base, head = usable(base), usable(head)
+        values = [{sample for process in side for sample in process.samples} for side in (base, head)]
+        if any(process.clock is not Clock.EXACT for process in (*base, *head)) or any(len(side) > 1 for side in values):
+            return None
+        (before,), (after,) = values
+        known = {
+            "base_level": before,
+            "head_level": after,
+            "noise_floor": 0.0,
+            "mde": self.rule.bar,
+            "pairs": min(len(base), len(head)),
+        }
+        if before == after:
+            return self.answer(
+                VerdictKind.UNCHANGED,
+                f"Exactly {_number(before)} on both sides.",
+                ratio=1.0,
+                interval=Interval(1.0, 1.0),
+                p_value=1.0,
+                **known,
+            )
+        if before <= 0 or after < 0:
+            return self._from_nothing(before, after, known)
+        return self._exact_move(before, after, known)
+
+    def _exact_move(self, before: float, after: float, known: Mapping[str, object]) -> Verdict:
+        ratio = after / before
+        known = dict(known, ratio=ratio, interval=Interval(ratio, ratio), p_value=0.0)
+        told = f"Counted exactly: {_number(before)} became {_number(after)} ({_percent(ratio)})"
+        if abs(ratio - 1) < self.rule.bar * (1 - 1e-9):
+            return self.answer(VerdictKind.UNCHANGED, f"{told}, below the bar of {self.rule.bar:.0%}.", **known)
+        return self.answer(self._worse_or_better(after - before), f"{told}.", **known)
+
+    def _from_nothing(self, before: float, after: float, known: Mapping[str, object]) -> Verdict:
+        told = f"Counted exactly: {_number(before)} became {_number(after)}, which no ratio expresses."
+        return self.answer(self._worse_or_better(after - before), told, p_value=0.0, **known)
+
+    def _worse_or_better(self, difference: float) -> VerdictKind:
+        worse = (difference > 0) == (self.series.metric.direction == "lower")
+        return VerdictKind.REGRESSION if worse else VerdictKind.IMPROVEMENT
+
+    def _below_zero(self, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
+        """A level of zero or less has no logarithm; the few cases with a plain answer get it."""
+        paired_base, paired_head, _ = paired_up(base, head)
+        before, after = settled_levels(paired_base, paired_head)
+        if min(*before, *after) > 0:
+            return None
+        known = {"base_level": median(before), "head_level": median(after), "pairs": min(len(before), len(after))}
+        if set(before) == set(after) == {0.0}:
+            return self.answer(
+                VerdictKind.UNCHANGED, "Zero on both sides.", ratio=1.0, interval=Interval(1.0, 1.0), **known
+            )
+        return self.answer(
+            VerdictKind.NOT_COMPARABLE,
+            "Some levels are zero or less, so no ratio between head and base exists.",
+            **known,
+        )
+
+    def judged(
+        self,
+        base: Sequence[Process],
+        head: Sequence[Process],
+        kind_of: Callable[[Shift, float, Rule, float], VerdictKind],
+        tail: float = ALPHA,
+    ) -> Verdict:
+        """The verdict the statistics give."""
+        sides = Sides.of(self.series, base, head)
+        found, bar = sides.shift(self.prior), self.bar
+        kind, null = kind_of(found, bar, self.rule, tail), null_of(bar, self.rule)
+        low, high = (
+            sorted(math.exp(sides.sign * bound) for bound in found.bounds(tail)) if found.df > 0 else (None, None)
+        )
+        levels = [float(np.exp(sides.sign * np.median(side))) for side in (sides.base, sides.head)]
+        more = pairs_to_decide(found, bar, null) if kind is VerdictKind.INCONCLUSIVE else None
+        verdict = self.answer(
+            kind,
+            "",
+            ratio=math.exp(sides.sign * found.centre),
+            interval=Interval(low, high) if low is not None and high is not None else None,
+            base_level=levels[0],
+            head_level=levels[1],
+            noise_floor=noise.floor(self.aa) if self.aa else _ratio(found.half_width()),
+            mde=_ratio(smallest_visible(found.error, found.df, bar, null)),
+            pairs=sides.pairs,
+            pairs_to_decide=more,
+            p_value=min(1.0, 2 * min(found.p_above(null), found.p_below(-null))),
+        )
+        return replace(verdict, reason=sentence(verdict, self.rule, math.expm1(bar)))
+
+
+def paired_up(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[Process], list[Process], bool]:
+    """Usable processes of both sides in the order of their pair (else round) numbers.
+
+    Only pairs with both processes count. Sides without numbers are compared side against side, which is not in pairs.
+    """
+    sides = [{_number_of(process): process for process in usable(side)} for side in (base, head)]
+    if any(None in side for side in sides):
+        return usable(base), usable(head), False
+    both = sorted(number for number in sides[0].keys() & sides[1].keys() if number is not None)
+    return [sides[0][number] for number in both], [sides[1][number] for number in both], True
+
+
+def usable(side: Sequence[Process]) -> list[Process]:
+    """Processes that ended well and that nothing is known against."""
+    return [process for process in side if process.status is Status.OK and not process.flags]
+
+
+def sentence(verdict: Verdict, rule: Rule, bar: float) -> str:
+    """Say in one plain sentence what was seen and why the verdict follows."""
+    told = f"{_percent(verdict.ratio or 1.0)} over {verdict.pairs} pair{'s' if verdict.pairs != 1 else ''}"
+    if verdict.interval is None:
+        return f"{told}: a single pair has no interval, so nothing can be said yet."
+    told += f", interval {_percent(verdict.interval.lo)} to {_percent(verdict.interval.hi)}"
+    return f"{told}: {_why(verdict, rule, bar)}."
+
+
+def _why(verdict: Verdict, rule: Rule, bar: float) -> str:
+    if verdict.kind is VerdictKind.UNCHANGED:
+        return f"inside the bar of {bar:.1%} either way"
+    if verdict.kind is VerdictKind.INCONCLUSIVE:
+        more = (
+            f"about {verdict.pairs_to_decide} more pairs would decide"
+            if verdict.pairs_to_decide
+            else "too close to the bar for more pairs to settle"
+        )
+        return f"neither beyond nor inside the bar of {bar:.1%}, {more}"
+    if verdict.stage is Stage.SCREENING:
+        return f"beyond the bar of {bar:.1%}, to be confirmed on fresh pairs"
+    return f"beyond the bar of {bar:.1%}, and {'all of it' if rule.strict else 'half of it'} is excluded"
+
+
+def _held_back(verdict: Verdict, threshold: float) -> Verdict:
+    if verdict.kind not in MOVES or verdict.p_value is None or verdict.p_value <= threshold:
+        return verdict
+    reason = f"{verdict.reason} Held back: among so many comparisons this much is to be expected by chance."
+    return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=reason)
+
+
+def _mostly_failed(side: Sequence[Process]) -> bool:
+    failed = sum(process.status not in (Status.OK, Status.SKIPPED) for process in side)
+    return failed > 0 and 2 * failed >= len(side)
+
+
+def _how_it_failed(side: Sequence[Process]) -> str:
+    failed = next(process for process in side if process.status not in (Status.OK, Status.SKIPPED))
+    return f"ended as {failed.status.value}" + (f" ({failed.reason})" if failed.reason else "")
+
+
+def _why_nothing(side: Sequence[Process]) -> str:
+    if not side:
+        return "was not measured"
+    if all(process.status is Status.SKIPPED for process in side):
+        return f"was skipped ({side[0].reason or 'no reason given'})"
+    if any(process.status is Status.OK for process in side):
+        return f"has only flagged processes ({', '.join(sorted({flag for process in side for flag in process.flags}))})"
+    return _how_it_failed(side)
+
+
+def _middle(side: Sequence[Process]) -> float | None:
+    levels = settled_levels(usable(side), [])[0]
+    return median(levels) if levels else None
+
+
+def _number_of(process: Process) -> int | None:
+    return process.pair if process.pair is not None else process.round
+
+
+def _ratio(log_shift: float) -> float | None:
+    return math.expm1(log_shift) if math.isfinite(log_shift) else None
+
+
+def _percent(ratio: float) -> str:
+    return f"{ratio - 1:+.1%}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.10g}"

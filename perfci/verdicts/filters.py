@@ -1,0 +1,165 @@
+"""The statistics as filters: one JSON document in, one out, as `perfci judge --json` and `perfci detect --json`."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from perfci.model import PerfciError, VerdictKind
+from perfci.stats import fdr, noise
+from perfci.stats.interval import Prior, Shift
+from perfci.stats.location import warmup_length
+from perfci.stats.segmentation import detect_many
+from perfci.verdicts.compare import Rule, Sides, conviction_kind, null_of, plan, screening_kind
+
+Document = dict[str, Any]
+
+
+def judge(document: Mapping[str, Any]) -> Document:
+    """Answer the operations ``compare`` and ``decide`` for every case; a bad case gets an error of its own."""
+    operation = document.get("op", "compare")
+    if operation not in ("compare", "decide"):
+        raise PerfciError(f'expected "op" to be "compare" or "decide", found {operation!r}')
+    cases = _listed(document, "cases")
+    rule = Rule(bar=_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20)))
+    read = [_reading(case) for case in cases]
+    if operation == "decide":
+        return {"results": [one if isinstance(one, dict) else _decided(one, rule) for one in read]}
+    return {"results": _compared(read, rule)}
+
+
+def detect(document: Mapping[str, Any]) -> Document:
+    """Change points of every series; a bad series gets an error of its own."""
+    series = _listed(document, "series")
+    min_effect = _share(document, "min_effect", 0.05)
+    results = [_checked(one) for one in series]
+    good = [k for k, result in enumerate(results) if "error" not in result]
+    for k, points in zip(good, detect_many([series[k]["values"] for k in good], min_effect), strict=True):
+        results[k]["change_points"] = [{"index": index, "rel": rel} for index, rel in points]
+    return {"results": results}
+
+
+def _compared(read: Sequence[Document | Reading], rule: Rule) -> list[Document]:
+    """Screening and conviction of every case; variance and false discoveries are shared inside a group only."""
+    priors = _group_priors(read)
+    answers = [one if isinstance(one, dict) else _answer(one, rule, priors.get(one.group)) for one in read]
+    for members in _groups(read).values():
+        tested = [answers[k]["p_value"] for k in members]
+        for k, accepted in zip(members, fdr.accepted(tested), strict=True):
+            if not accepted and answers[k]["confident"]:
+                answers[k] |= {"confident": False, "verdict": VerdictKind.INCONCLUSIVE.value}
+    return answers
+
+
+class Reading:
+    """One case as numbers: its sides as log levels, its A/A history and the group it shares with others."""
+
+    __slots__ = ("aa", "group", "id", "sides")
+
+    def __init__(self, case: Mapping[str, Any]) -> None:
+        self.id = case.get("id")
+        self.group = case.get("group")
+        self.aa = [float(ratio) for ratio in case.get("aa") or ()]
+        self.sides = _sides(case["base"], case["head"])
+
+    def bar(self, rule: Rule) -> float:
+        return math.log1p(max(rule.bar, noise.floor(self.aa) or 0.0))
+
+
+def _reading(case: Mapping[str, Any]) -> Document | Reading:
+    try:
+        return Reading(case)
+    except (KeyError, TypeError, ValueError) as wrong:
+        return _error(case, wrong)
+
+
+def _sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> Sides:
+    for name, side in (("base", base), ("head", head)):
+        if not len(side) or not all(len(process) for process in side):
+            raise ValueError(f'expected processes with samples in "{name}", found an empty list')
+        if not all(math.isfinite(sample) and sample > 0 for process in side for sample in process):
+            raise ValueError(f'expected positive finite numbers in "{name}"')
+    cut = warmup_length([*base, *head])
+    levels = [np.array([math.log(float(np.median(process[cut:]))) for process in side]) for side in (base, head)]
+    return Sides(levels[0], levels[1], 1.0, in_pairs=len(base) == len(head))
+
+
+def _answer(one: Reading, rule: Rule, prior: Prior | None) -> Document:
+    found, bar = one.sides.shift(prior), one.bar(rule)
+    kind = conviction_kind(found, bar, rule)
+    null = null_of(bar, rule)
+    return {
+        "id": one.id,
+        "regression": screening_kind(found, bar, rule) is VerdictKind.REGRESSION,
+        "confident": kind is VerdictKind.REGRESSION,
+        "verdict": kind.value,
+        **_shown(found),
+        "p_value": min(1.0, 2 * min(found.p_above(null), found.p_below(-null))),
+        "pairs": one.sides.pairs,
+    }
+
+
+def _decided(one: Reading, rule: Rule) -> Document:
+    bar = one.bar(rule)
+    more, tail = plan(one.sides, rule, bar)
+    found = one.sides.shift()
+    decision = "more" if more else conviction_kind(found, bar, rule, tail).value
+    return {"id": one.id, "decision": decision, **({"more_pairs": more} if more else {}), **_shown(found, tail)}
+
+
+def _shown(found: Shift, tail: float = 0.025) -> Document:
+    low, high = found.bounds(tail)
+    known = math.isfinite(low) and math.isfinite(high)
+    return {"ratio": math.exp(found.centre), "ci": [math.exp(low), math.exp(high)] if known else None}
+
+
+def _groups(read: Sequence[Document | Reading]) -> dict[Any, list[int]]:
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for k, one in enumerate(read):
+        if isinstance(one, Reading) and one.group is not None:
+            groups[one.group].append(k)
+    return groups
+
+
+def _group_priors(read: Sequence[Document | Reading]) -> dict[Any, Prior | None]:
+    """What each group says about the spread of a pair."""
+    return {name: _prior_of([read[k] for k in members]) for name, members in _groups(read).items()}
+
+
+def _prior_of(members: Iterable[Document | Reading]) -> Prior | None:
+    shifts = [one.sides.shift() for one in members if isinstance(one, Reading) and one.sides.pairs > 1]
+    variances = [found.error**2 * found.pairs for found in shifts]
+    return noise.fit_prior(variances, float(np.median([found.df for found in shifts]))) if shifts else None
+
+
+def _checked(one: Mapping[str, Any]) -> Document:
+    try:
+        values = np.asarray(one["values"], dtype=float)
+        if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
+            raise ValueError('expected a list of positive finite numbers in "values"')
+    except (KeyError, TypeError, ValueError) as wrong:
+        return _error(one, wrong)
+    return {"id": one.get("id")}
+
+
+def _error(one: Mapping[str, Any], wrong: Exception) -> Document:
+    text = f"expected a field {wrong}, found none" if isinstance(wrong, KeyError) else str(wrong)
+    return {"id": one.get("id"), "error": text}
+
+
+def _listed(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    found = document.get(key)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise PerfciError(f'expected a list of objects under "{key}", found {type(found).__name__}')
+    return found
+
+
+def _share(document: Mapping[str, Any], key: str, default: float) -> float:
+    value = document.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise PerfciError(f'expected "{key}" to be a share such as 0.05, found {value!r}')
+    return float(value)

@@ -1,0 +1,35 @@
+"""Change points on the history of a series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfci.model import ChangePoint, Point, Series
+from perfci.stats.location import median
+from perfci.stats.segmentation import detect
+from perfci.verdicts.compare import Rule
+from perfci.verdicts.levels import point_level
+
+__all__ = ["change_points", "detect"]
+
+
+def change_points(series: Series, points: Sequence[Point], *, rule: Rule | None = None) -> list[ChangePoint]:
+    """Every commit where the level moves by at least the bar; none on fewer than eight measured points.
+
+    Commits without a level are stepped over: the move then happened after ``last_good`` and not later than ``commit``.
+    """
+    measured = [(point.commit.sha, level) for point in points if (level := point_level(point)) is not None]
+    levels = [level for _, level in measured]
+    found = detect(levels, (rule or Rule()).bar)
+    edges = [0, *(index for index, _ in found), len(levels)]
+    return [
+        ChangePoint(
+            series,
+            commit=measured[index][0],
+            last_good=measured[index - 1][0],
+            rel=rel,
+            before=median(levels[edges[k] : index]),
+            after=median(levels[index : edges[k + 2]]),
+        )
+        for k, (index, rel) in enumerate(found)
+    ]
