@@ -1,0 +1,50 @@
+"""The colours, once, for pages, charts, badges and offline pictures; their contrast is tested, not hoped for."""
+
+from __future__ import annotations
+
+TOKENS: dict[str, tuple[str, str]] = {
+    "paper": ("#fafaf7", "#14171c"),
+    "surface": ("#ffffff", "#1a1e25"),
+    "ink": ("#1a1d21", "#e9ebee"),
+    "muted": ("#5b6470", "#a9b4c2"),
+    "rule": ("#dcdbd5", "#343b46"),
+    "grid": ("#ecebe6", "#272d36"),
+    "control": ("#85898f", "#77818f"),
+    "worse": ("#c2410c", "#ff9e7a"),
+    "worse-tint": ("#fdeee6", "#3a231a"),
+    "better": ("#0b62b8", "#7cc4ff"),
+    "better-tint": ("#e5f0fa", "#15293c"),
+    "same": ("#5b6470", "#a9b4c2"),
+    "same-tint": ("#eef0f1", "#262c35"),
+    "unsure": ("#8a5a00", "#f0c15c"),
+    "unsure-tint": ("#fff3d6", "#382c12"),
+    "unsure-hatch": ("#d69a1c", "#9a7526"),
+    "dot": ("#6b7a8d", "#8fa1b7"),
+    "band": ("#dbe2ea", "#2b3440"),
+    "level": ("#22344c", "#d5e0ee"),
+}
+"""Name of a token -> its light and its dark colour."""
+
+LIGHT = {name: colours[0] for name, colours in TOKENS.items()}
+DARK = {name: colours[1] for name, colours in TOKENS.items()}
+
+
+def declarations(colours: dict[str, str]) -> str:
+    """Write a palette as CSS custom properties."""
+    return "".join(f"--{name}:{colour};" for name, colour in colours.items())
+
+
+def page_css() -> str:
+    """The reader's system decides between light and dark, until the reader does (``data-theme`` on the root)."""
+    light, dark = declarations(LIGHT), declarations(DARK)
+    return (
+        f":root{{color-scheme:light dark;{light}}}\n"
+        f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
+        f":root[data-theme=light]{{color-scheme:light;{light}}}\n"
+        f":root[data-theme=dark]{{color-scheme:dark;{dark}}}\n"
+    )
+
+
+def picture_css() -> str:
+    """The same for a picture that stands alone and can only ask the reader's system."""
+    return f"svg{{{declarations(LIGHT)}}}@media (prefers-color-scheme:dark){{svg{{{declarations(DARK)}}}}}"

@@ -1,0 +1,73 @@
+"""SVG elements as text: lines, rectangles and words with a class, and the style those classes stand for."""
+
+from __future__ import annotations
+
+from html import escape
+
+STYLE = """\
+.pc-text{font:11px ui-sans-serif,system-ui,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif;fill:var(--muted);\
+font-variant-numeric:tabular-nums}
+.pc-strong{fill:var(--ink);font-weight:600}
+.pc-halo{paint-order:stroke;stroke:var(--surface);stroke-width:4px;stroke-linejoin:round}
+.pc-end{text-anchor:end}
+.pc-middle{text-anchor:middle}
+.pc-ground{fill:var(--surface)}
+.pc-grid{stroke:var(--grid);stroke-width:1}
+.pc-axis{stroke:var(--rule);stroke-width:1}
+.pc-band{fill:var(--band)}
+.pc-whisker{stroke:var(--band);stroke-width:5;stroke-linecap:round}
+.pc-dot{fill:var(--dot)}
+.pc-level{fill:none;stroke:var(--level);stroke-width:1.75;stroke-linejoin:round}
+.pc-riser{stroke:var(--level);stroke-width:1;stroke-dasharray:2 3}
+.pc-failed{fill:none;stroke:var(--worse);stroke-width:1.5;stroke-linecap:round}
+.pc-skipped{fill:none;stroke:var(--muted);stroke-width:1.5;stroke-linecap:round}
+.pc-worse{fill:var(--worse)}
+.pc-better{fill:var(--better)}
+.pc-same{fill:var(--same)}
+.pc-unsure{fill:var(--unsure)}
+.pc-void{fill:var(--muted)}
+.pc-flag{stroke-width:1.5;stroke-linejoin:round}
+.pc-flag.pc-worse,.pc-stem.pc-worse,.pc-line.pc-worse{stroke:var(--worse)}
+.pc-flag.pc-better,.pc-stem.pc-better,.pc-line.pc-better{stroke:var(--better)}
+.pc-line.pc-same,.pc-line.pc-void{stroke:var(--same)}
+.pc-line.pc-unsure{stroke:var(--unsure)}
+.pc-hollow{fill:var(--surface)}
+.pc-flag.pc-refuted{fill:var(--surface);stroke:var(--muted)}
+.pc-stem{fill:none;stroke-width:1;opacity:.55}
+.pc-range{fill-opacity:.1;stroke:none}
+.pc-line{stroke-width:2;stroke-linecap:round}
+.pc-line.pc-dashed{stroke-dasharray:3 3}
+.pc-spark{fill:none;stroke:var(--dot);stroke-width:1;opacity:.55}
+.pc-zone{fill:var(--same-tint)}
+.pc-zero{stroke:var(--control);stroke-width:1}
+@media (forced-colors:active){.pc-level,.pc-grid,.pc-axis,.pc-zero{stroke:CanvasText}.pc-dot{fill:CanvasText}}
+"""
+
+
+def ground(width: int, height: int) -> str:
+    return f'<rect class="pc-ground" width="{width}" height="{height}"/>'
+
+
+def rect(x0: float, y0: float, x1: float, y1: float, shade: str = "") -> str:
+    name = f' class="{shade}"' if shade else ""
+    return f'<rect{name} x="{px(x0)}" y="{px(y0)}" width="{px(max(0.0, x1 - x0))}" height="{px(y1 - y0)}"/>'
+
+
+def line(x0: float, y0: float, x1: float, y1: float, shade: str) -> str:
+    return f'<line class="{shade}" x1="{px(x0)}" y1="{px(y0)}" x2="{px(x1)}" y2="{px(y1)}"/>'
+
+
+def circle(x: float, y: float, radius: float, shade: str, title: str = "") -> str:
+    told = f"<title>{escape(title)}</title>" if title else ""
+    return f'<circle class="{shade}" cx="{px(x)}" cy="{px(y)}" r="{radius}">{told}</circle>'
+
+
+def lettering(x: float, y: float, text: str, shade: str = "") -> str:
+    name = f"pc-text {shade}".rstrip()
+    return f'<text class="{name}" x="{px(x)}" y="{px(y)}">{escape(text)}</text>'
+
+
+def px(value: float) -> str:
+    """A coordinate to a tenth of a pixel, as short as it can be written."""
+    text = f"{value:.1f}"
+    return text.removesuffix(".0").replace("-0.0", "0") if text != "-0.0" else "0"

@@ -1,0 +1,122 @@
+"""One plain sentence per verdict."""
+
+import pytest
+from report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
+
+from perfci.model import ChangePoint, Stage, VerdictKind
+from perfci.report.sentences import comparison_sentence, overview_sentence, ranked, trend_sentence, verdict_sentence
+from perfci.report.trend import trend_of
+
+
+def test_a_regression_says_by_how_much_and_how_noisy() -> None:
+    assert verdict_sentence(a_verdict()) == (
+        "train.time_step got 18.3 % slower [15.9, 20.8], 10 pairs; noise floor 1.2 %"
+    )
+
+
+def test_every_word_has_its_sentence() -> None:
+    assert [verdict_sentence(verdict) for verdict in one_of_each()[1:]] == [
+        "memory.peakmem_step needs 20.0 % less memory [17.0, 22.0], 10 pairs; noise floor 1.2 %",
+        "train.time_data unchanged: +0.3 % [−0.9, +1.4], 10 pairs; a change of 2.1 % would have shown",
+        "inconclusive: serve.track_tokens(8) · throughput −3.1 % [−7.5, +1.2], 10 pairs; "
+        "about 14 more pairs would decide",
+        "serve.time_first_token is not comparable: the driver changed from 550 to 560",
+        "serve.time_new was not measured on both sides: the benchmark is new at head",
+        "train.time_compiled failed at 0012001200: RuntimeError: @team broke | `it`",
+    ]
+
+
+def test_a_large_factor_is_no_percentage() -> None:
+    verdict = a_verdict(ratio=7.49, interval=(7.1, 7.9))
+
+    assert verdict_sentence(verdict).startswith("train.time_step takes 7.49 times as long [7.1, 7.9], 10 pairs")
+
+
+def test_more_of_a_good_thing_is_better() -> None:
+    throughput = a_series("serve.track_tokens", "tokens/s", "throughput", "higher")
+    verdict = a_verdict(VerdictKind.IMPROVEMENT, 1.2, (1.1, 1.3), series=throughput)
+
+    assert "rose 20.0 % (better) [10.0, 30.0]" in verdict_sentence(verdict)
+
+
+def test_a_suspicion_is_not_sold_as_a_finding() -> None:
+    assert "not yet confirmed on fresh pairs" in verdict_sentence(a_verdict(stage=Stage.SCREENING))
+
+
+def test_an_interval_around_no_change_keeps_its_signs() -> None:
+    assert "slower [−1.0, +20.8]" in verdict_sentence(a_verdict(interval=(0.99, 1.208)))
+
+
+def test_an_inconclusive_verdict_without_a_plan_says_why() -> None:
+    assert verdict_sentence(a_verdict(VerdictKind.INCONCLUSIVE)).endswith(
+        "no reasonable number of pairs would decide it here"
+    )
+    assert verdict_sentence(a_verdict(VerdictKind.INCONCLUSIVE, reason="two modes")).endswith("; two modes")
+
+
+def test_a_hostile_name_moves_no_cursor() -> None:
+    sentence = verdict_sentence(a_verdict(series=a_series("evil\x1b[2J\n\u202egnp")))
+
+    assert sentence.startswith("evil�[2J��gnp got")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "opening"),
+    [
+        ([], "Nothing was compared."),
+        ([VerdictKind.UNCHANGED] * 2, "Nothing got worse: 2 unchanged."),
+        ([VerdictKind.IMPROVEMENT, VerdictKind.UNCHANGED], "Nothing got worse: 1 improvement, 1 unchanged; largest: "),
+        (
+            [VerdictKind.INCONCLUSIVE, VerdictKind.UNCHANGED],
+            "No regression was found, but not everything ",
+        ),
+        ([VerdictKind.REGRESSION] * 2, "2 regressions. Worst: train.time_step got 18.3 % slower"),
+        ([VerdictKind.REGRESSION], "1 regression: train.time_step got"),
+    ],
+)
+def test_a_comparison_is_answered_in_one_sentence(kinds: list[VerdictKind], opening: str) -> None:
+    assert comparison_sentence([a_verdict(kind) for kind in kinds]).startswith(opening)
+
+
+def test_the_severest_verdict_leads() -> None:
+    assert [verdict.kind.value for verdict in ranked(reversed(one_of_each()))] == [
+        "failed", "regression", "inconclusive", "not_comparable", "missing", "improvement", "unchanged",
+    ]  # fmt: skip
+
+
+def test_an_overview_never_claims_calm_where_nothing_was_compared() -> None:
+    calm = overview_sentence([], series=6, commits=40, compared=True)
+    silent = overview_sentence([], series=6, commits=40, compared=False)
+
+    assert calm == "No open regression in 6 series over 40 commits."
+    assert silent == "6 series over 40 commits measured, none of it compared yet."
+
+
+def test_an_overview_names_the_worst_regression() -> None:
+    sentence = overview_sentence(
+        [a_verdict(), a_verdict(ratio=1.4, interval=(1.3, 1.5))], series=6, commits=40, compared=True
+    )
+
+    assert sentence == (
+        "2 open regressions; worst: train.time_step got 40.0 % slower [30.0, 50.0], 10 pairs; noise floor 1.2 %."
+    )
+
+
+def test_a_trend_says_where_it_stands_and_what_moved_it() -> None:
+    points = [*a_history(), a_failure(30)]
+
+    assert trend_sentence(trend_of(a_series(), points, [], [a_verdict()])) == (
+        "train.time_step stands at 14.67 ms; it got 18.3 % slower at 0012001200; 1 commit failed."
+    )
+
+
+def test_a_trend_without_a_finding_says_so() -> None:
+    calm = trend_of(a_series(), a_history(by=1.0))
+    step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.18, 0.0124, 0.0147)
+    open_one = trend_of(a_series(), a_history(), [step])
+
+    assert trend_sentence(calm).endswith("; no change found over 30 commits.")
+    assert trend_sentence(open_one).endswith("; 1 candidate change not confirmed.")
+    assert trend_sentence(trend_of(a_series(), [a_failure(0)])) == (
+        "train.time_step has no measured value yet; 1 commit failed."
+    )

@@ -1,0 +1,176 @@
+"""The pictures."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_builders import EXPECTED, a_failure, a_history, a_point, a_series, a_verdict
+
+from perfci.model import ChangePoint, Point, Status, VerdictKind
+from perfci.report.palette import DARK, LIGHT, TOKENS
+from perfci.report.shapes import STYLE
+from perfci.report.svg import MOST_DOTS, badge_svg, drawn_note, interval_bar_svg, sparkline_svg, trend_svg
+from perfci.report.trend import Trend, trend_of
+
+
+def a_trend() -> Trend:
+    history = a_history()
+    history[7] = a_failure(7)
+    candidate = ChangePoint(a_series(), history[25].commit.sha, history[22].commit.sha, -0.1, 0.0147, 0.0132)
+    return trend_of(a_series(), history, [candidate], [a_verdict()])
+
+
+def count(svg: str, shade: str) -> int:
+    root = ElementTree.fromstring(svg)
+    return sum(shade in element.get("class", "").split() for element in root.iter())
+
+
+@pytest.mark.parametrize(
+    ("name", "svg"),
+    [
+        ("trend.svg", trend_svg(a_trend(), alone=True)),
+        ("sparkline.svg", sparkline_svg(a_trend())),
+        ("interval.svg", interval_bar_svg(a_verdict(), span=1.5)),
+        ("badge.svg", badge_svg("perfci", "1 regression", "worse")),
+    ],
+)
+def test_a_picture_is_drawn_exactly_so(name: str, svg: str) -> None:
+    assert svg + "\n" == (EXPECTED / name).read_text(encoding="utf-8")
+
+
+def test_a_trend_has_a_dot_for_each_commit_and_a_cross_for_the_failed_one() -> None:
+    svg = trend_svg(a_trend())
+
+    assert count(svg, "pc-dot") == 29
+    assert count(svg, "pc-failed") == 1
+    assert count(svg, "pc-level") == 3
+
+
+def test_a_conviction_is_filled_and_a_candidate_hollow() -> None:
+    svg = trend_svg(a_trend())
+
+    assert count(svg, "pc-flag") == 2
+    assert count(svg, "pc-hollow") == 1
+    assert "+18.3 %" in svg
+
+
+def test_the_axis_admits_where_it_starts() -> None:
+    assert "y starts at 12.02 ms" in trend_svg(a_trend())
+    assert "lower is better ↓" in trend_svg(a_trend())
+
+
+def test_noise_does_not_look_like_a_storm() -> None:
+    calm = trend_of(a_series(), [a_point(k, 1.0 + 0.0001 * (k % 2)) for k in range(20)])
+
+    heights = [float(y) for y in re.findall(r'class="pc-dot" cx="[^"]*" cy="([^"]*)"', trend_svg(calm))]
+
+    assert max(heights) - min(heights) < 2
+
+
+def test_a_value_near_zero_is_drawn_from_zero() -> None:
+    assert "y starts at 0" in trend_svg(trend_of(a_series(), [a_point(0, 0.001), a_point(1, 0.1)]))
+
+
+def test_a_picture_says_in_words_what_it_shows() -> None:
+    root = ElementTree.fromstring(trend_svg(a_trend(), key="wide"))
+    ids = {element.get("id") for element in root.iter()}
+
+    assert root.get("role") == "img"
+    assert set((root.get("aria-labelledby") or "").split()) <= ids
+    assert "stands at" in "".join(root.itertext())
+
+
+def test_no_name_breaks_out_of_a_picture() -> None:
+    series = a_series("</title><script>alert(1)</script>", unit='"><svg onload=alert(1)>')
+
+    svg = trend_svg(trend_of(series, [a_point(0, 1.0), a_failure(1, reason="</title><b>")]))
+
+    tags = {element.tag.split("}")[1] for element in ElementTree.fromstring(svg).iter()}
+    assert tags <= {"svg", "title", "desc", "defs", "clipPath", "g", "rect", "line", "circle", "path", "text"}
+
+
+def test_a_page_brings_the_style_and_a_picture_alone_its_own() -> None:
+    assert "style" not in trend_svg(a_trend())
+    assert "prefers-color-scheme:dark" in trend_svg(a_trend(), alone=True)
+
+
+def test_every_class_drawn_is_styled() -> None:
+    drawn = trend_svg(a_trend()) + sparkline_svg(a_trend()) + interval_bar_svg(a_verdict(), span=2)
+    used = {name for names in re.findall(r'class="([^"]*)"', drawn) for name in names.split()}
+
+    assert used - set(re.findall(r"\.(pc-[a-z]+)", STYLE)) <= {"pc-trend", "pc-sparkline", "pc-interval"}
+
+
+def test_a_long_history_is_merged_and_says_so() -> None:
+    trend = trend_of(a_series(), a_history(2000, step_at=1200), [], [])
+
+    assert count(trend_svg(trend), "pc-dot") <= MOST_DOTS
+    assert "2,000 commits" in drawn_note(trend)
+
+
+def test_a_short_history_draws_every_commit() -> None:
+    assert drawn_note(a_trend()) == "30 commits, one dot each"
+
+
+@pytest.mark.parametrize("points", [[], [a_failure(0)], [Point(a_failure(0).commit, Status.SKIPPED)]])
+def test_nothing_measured_is_said_in_words(points: list[Point]) -> None:
+    assert "no commit has a measured value" in trend_svg(trend_of(a_series(), points))
+    assert "<path" not in sparkline_svg(trend_of(a_series(), points))
+
+
+@given(st.lists(st.floats(min_value=-1e9, max_value=1e9), min_size=1, max_size=30))
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_any_values_give_a_picture_inside_its_frame(values: list[float]) -> None:
+    trend = trend_of(a_series(), [a_point(k, value) for k, value in enumerate(values)])
+
+    dots = re.findall(r'class="pc-dot" cx="([^"]*)" cy="([^"]*)"', trend_svg(trend))
+
+    assert len(dots) == len(values)
+    assert all(0 <= float(x) <= 960 and 0 <= float(y) <= 340 for x, y in dots)
+
+
+def test_an_interval_beyond_the_axis_ends_in_an_arrow() -> None:
+    inside, beyond = (interval_bar_svg(a_verdict(interval=(1.1, hi)), span=1.3) for hi in (1.2, 1.9))
+
+    assert inside.count("<path") == 0
+    assert beyond.count("<path") == 1
+
+
+def test_a_verdict_without_an_estimate_has_no_bar() -> None:
+    assert interval_bar_svg(a_verdict(VerdictKind.FAILED, None, None), span=2) == ""
+
+
+def test_an_interval_bar_is_told_in_words() -> None:
+    assert 'aria-label="regression, +18.3 %, from +15.9 % to +20.8 %"' in interval_bar_svg(a_verdict(), span=2)
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_every_text_colour_can_be_read_on_every_ground(theme: dict[str, str]) -> None:
+    for ink in ("ink", "muted", "worse", "better", "same", "unsure"):
+        for ground in ("paper", "surface"):
+            assert contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
+    for shade in ("worse", "better", "same", "unsure"):
+        assert contrast(theme[shade], theme[f"{shade}-tint"]) >= 4.5, shade
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_every_shape_that_means_something_stands_out(theme: dict[str, str]) -> None:
+    for shape in ("dot", "level", "control", "worse", "better"):
+        assert contrast(theme[shape], theme["surface"]) >= 3, shape
+
+
+def test_a_badge_can_be_read() -> None:
+    assert all(contrast("#ffffff", TOKENS[shade][0]) >= 4.5 for shade in ("worse", "better", "same", "unsure", "muted"))

@@ -1,0 +1,86 @@
+"""How numbers read."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.report.units import age, counting, number, percent, quantity, scale_of, signed_percent
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (0.0124, "seconds", "12.40 ms"),
+        (0.01471, "seconds", "14.71 ms"),
+        (92e-9, "seconds", "92.00 ns"),
+        (3.2e-6, "seconds", "3.200 µs"),
+        (184.06, "seconds", "184.1 s"),
+        (0.0, "seconds", "0 s"),
+        (1.5 * 2**30, "bytes", "1.500 GiB"),
+        (512, "bytes", "512 B"),
+        (617, "count", "617"),
+        (1234567, "count", "1,234,567"),
+        (3.21e9, "FLOP", "3.210 G FLOP"),
+        (8123.4, "tokens/s", "8,123 tokens/s"),
+        (0.731, "", "0.7310"),
+        (-0.0124, "seconds", "−12.40 ms"),
+        (1e-12, "ratio", "1.000e−12 ratio"),
+    ],
+)
+def test_a_value_reads_in_the_unit_that_suits_it(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_all_values_of_a_view_share_one_unit() -> None:
+    scale = scale_of([0.0005, 1.2], "seconds")
+
+    assert scale.text(0.0005) == "0.0005000 s"
+    assert scale.number(1.2) == "1.2"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (0.183, "+18.3 %"),
+        (-0.04, "−4.0 %"),
+        (0.0, "0.0 %"),
+        (6.5, "+650 %"),
+        (-0.0004, "−0.04 %"),
+        (12.345, "+1,234 %"),
+    ],
+)
+def test_a_change_reads_with_its_sign(change: float, text: str) -> None:
+    assert signed_percent(change) == text
+
+
+def test_a_change_too_small_to_write_has_no_sign() -> None:
+    assert signed_percent(-1e-9) == "0.00 %"
+
+
+@given(st.floats(min_value=-1e12, max_value=1e12))
+@settings(deadline=None, derandomize=True)
+def test_a_number_reads_back_to_within_four_digits(value: float) -> None:
+    read = float(number(value).replace(",", "").replace("−", "-"))
+
+    assert math.isclose(read, value, rel_tol=6e-4)
+
+
+@given(st.floats(min_value=0, max_value=1e15), st.sampled_from(["seconds", "bytes", "count", "tokens/s", ""]))
+@settings(deadline=None, derandomize=True)
+def test_every_value_can_be_written(value: float, unit: str) -> None:
+    assert quantity(value, unit).strip()
+    assert percent(value).endswith(" %")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(3, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (86400 * 400, "1 year ago")]
+)
+def test_an_age_reads_roughly(seconds: float, text: str) -> None:
+    assert age(seconds) == text
+
+
+def test_counting_knows_one_from_many() -> None:
+    assert counting(1, "pair") == "1 pair"
+    assert counting(1200, "series", "series") == "1,200 series"
