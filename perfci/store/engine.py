@@ -1,0 +1,229 @@
+"""Opening a database: the engine, its transactions, and one clear sentence for whatever is wrong with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from perfci.model import PerfciError
+from perfci.store.values import Ids
+
+SCHEMA = "0001"
+"""The newest migration, and the only schema this program reads and writes."""
+
+BUSY_TIMEOUT_S = 30.0
+"""How long a writer waits for another one before it gives up."""
+
+HEADER = b"SQLite format 3\x00"
+
+
+class Store:
+    """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query function takes."""
+
+    def __init__(self, url: str, engine: sa.Engine, *, read_only: bool = False) -> None:
+        self.url = url
+        self._engine = engine
+        self._writing = engine.execution_options(perfci_begin="IMMEDIATE")
+        self._read_only = read_only
+        self._ids = Ids()
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Session]:
+        """One write transaction: committed at the end of the block, undone by any exception in it."""
+        if self._read_only:
+            raise PerfciError(f"The database {self.url} is read-only: make it writable, or name another one with --db.")
+        ids = self._ids.in_transaction()
+        with _sentences(self.url), Session(self._writing, expire_on_commit=False, info={"ids": ids}) as tx:
+            with tx.begin():
+                tx.connection()  # take the write lock now: a reader that turns writer later could not wait for it
+                yield tx
+            ids.keep()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Session]:
+        """One consistent view of the database, whatever others write meanwhile."""
+        info = {"ids": self._ids.in_transaction()}
+        with _sentences(self.url), Session(self._engine, expire_on_commit=False, info=info) as tx, tx.begin():
+            yield tx
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def open_store(url: str, *, create: bool) -> Store:
+    """Open a database of the current schema; ``create`` makes an absent or empty one."""
+    address = address_of(url)
+    read_only = _prepare_file(url, address, create=create)
+    engine = make_engine(address, read_only=read_only)
+    try:
+        with _sentences(url):
+            found = schema_of(engine)
+            if found is None and create:
+                from perfci.store import schema  # Alembic takes a third of a second to import: only when it migrates
+
+                schema.migrate(engine)
+                found = SCHEMA
+        _require_current(url, found)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Store(url, engine, read_only=read_only)
+
+
+def address_of(url: str) -> sa.URL:
+    """Parse a database URL; only SQLite and PostgreSQL are supported."""
+    try:
+        address = sa.make_url(url)
+    except SQLAlchemyError as error:
+        raise PerfciError(f"Not a database URL: {url!r}; expected for example sqlite:///.perfci/perfci.db.") from error
+    if address.get_backend_name() not in ("sqlite", "postgresql"):
+        raise PerfciError(f"The database of {url!r} is neither SQLite nor PostgreSQL.")
+    if address.get_backend_name() == "sqlite" and address.database in (None, "", ":memory:"):
+        raise PerfciError(f"The database {url!r} names no file; expected for example sqlite:///.perfci/perfci.db.")
+    return address
+
+
+def path_of(address: sa.URL) -> Path | None:
+    """The file of a SQLite database; nothing for one on a server."""
+    return Path(str(address.database)) if address.get_backend_name() == "sqlite" else None
+
+
+def make_engine(address: sa.URL, *, read_only: bool = False) -> sa.Engine:
+    path = path_of(address)
+    if path is None:
+        return sa.create_engine(address, pool_pre_ping=True)
+    if read_only:
+        engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.QueuePool)
+    else:
+        engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
+    sa.event.listen(engine, "connect", _set_pragmas if not read_only else _take_over_transactions)
+    sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def schema_of(engine: sa.Engine) -> str | None:
+    """The migration a database stands at; nothing for an empty one. Raises for a database of somebody else."""
+    with engine.connect() as connection:
+        tables = set(sa.inspect(connection).get_table_names())
+        if not tables:
+            return None
+        if "alembic_version" not in tables or "projects" not in tables:
+            raise PerfciError(
+                f"The database {engine.url} holds other tables than perfci's: name another one with --db."
+            )
+        return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
+
+
+def _require_current(url: str, found: str | None) -> None:
+    if found == SCHEMA:
+        return
+    if found is None:
+        raise PerfciError(f"The database {url} is empty: measure something first with `perfci run`.")
+    if found < SCHEMA:
+        raise PerfciError(
+            f"The database {url} has the older schema {found}, this perfci needs {SCHEMA}: run `perfci db upgrade`."
+        )
+    raise PerfciError(
+        f"The database {url} was made by a newer perfci (schema {found}, this one knows {SCHEMA}): update perfci."
+    )
+
+
+def _prepare_file(url: str, address: sa.URL, *, create: bool) -> bool:
+    """Look at the file before SQLite does, whose own messages are terse; answer whether it can only be read."""
+    path = path_of(address)
+    if path is None:
+        return False
+    if path.is_dir():
+        raise PerfciError(f"The database {url} is a folder; expected a file.")
+    if not path.exists():
+        if not create:
+            raise PerfciError(f"There is no database at {path}: measure something first with `perfci run`.")
+        _make_folder(path.parent)
+        return False
+    _require_sqlite(path)
+    read_only = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    if read_only and create:
+        raise PerfciError(f"The database {path} is read-only: make it writable, or name another one with --db.")
+    return read_only
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PerfciError(f"Cannot make the folder {folder} for the database: {error.strerror}.") from error
+    if not os.access(folder, os.W_OK):
+        raise PerfciError(f"Cannot make a database in {folder}: the folder is read-only.")
+
+
+def _require_sqlite(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(HEADER))
+    except OSError as error:
+        raise PerfciError(f"Cannot read the database {path}: {error.strerror}.") from error
+    if start and start != HEADER:
+        raise PerfciError(f"{path} is not a database: expected a SQLite file; name another one with --db.")
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open without writing anything, not even the side files; a log left beside it needs SQLite's usual sharing."""
+    log = path.with_name(path.name + "-wal")
+    mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
+    address = f"{path.resolve().as_uri()}?{mode}"
+    return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+
+
+def _take_over_transactions(connection: Any, _record: object) -> None:
+    """Let ``_begin`` start transactions: the driver's own habit starts them too late and never for a SELECT."""
+    connection.isolation_level = None
+
+
+def _set_pragmas(connection: Any, record: object) -> None:
+    _take_over_transactions(connection, record)
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('perfci_begin', '')}")
+
+
+@contextlib.contextmanager
+def _sentences(url: str) -> Iterator[None]:
+    """Turn what a database says when it cannot go on into a sentence; a mistake of ours stays a traceback."""
+    try:
+        yield
+    except DBAPIError as error:
+        sentence = _sentence_for(error)
+        if sentence is None:
+            raise
+        raise PerfciError(f"The database {url} {sentence}") from error
+
+
+def _sentence_for(error: DBAPIError) -> str | None:
+    code = str(getattr(error.orig, "sqlite_errorname", ""))
+    for prefix, sentence in SENTENCES.items():
+        if code.startswith(prefix):
+            return sentence
+    return "cannot be reached: is the server running?" if error.connection_invalidated else None
+
+
+SENTENCES = {
+    "SQLITE_BUSY": "is locked by another perfci process: wait for it to finish and try again.",
+    "SQLITE_LOCKED": "is locked by another perfci process: wait for it to finish and try again.",
+    "SQLITE_READONLY": "is read-only: make it writable, or name another one with --db.",
+    "SQLITE_NOTADB": "is not a SQLite database: name another one with --db.",
+    "SQLITE_CORRUPT": "is damaged: restore a backup, or see `perfci db check`.",
+    "SQLITE_FULL": "cannot grow: the disk is full.",
+    "SQLITE_CANTOPEN": "cannot be opened: check that the file and its folder can be read.",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error.",
+}

@@ -1,0 +1,27 @@
+"""The order of commits along a branch, the same for every list, chart and judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from perfci.model import Commit
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def along_the_line(commits: Iterable[Commit]) -> list[Commit]:
+    """Oldest first: by position on the first-parent line; a commit without one (an import whose git is not at hand)
+    goes where its date falls between the others.
+    """
+    commits = list(commits)
+    placed = sorted((one for one in commits if one.position is not None), key=lambda one: (one.position or 0, one.sha))
+    keys: dict[Commit, tuple[datetime, int, str]] = {}
+    latest = LONG_AGO
+    for place, commit in enumerate(placed):
+        latest = max(latest, commit.committed_at or LONG_AGO)  # rebased commits may be dated before their parents
+        keys[commit] = (latest, place, commit.sha)
+    for commit in commits:
+        if commit.position is None:
+            keys[commit] = (commit.committed_at or LONG_AGO, len(placed), commit.sha)
+    return sorted(commits, key=lambda one: (*keys[one], one.dirty))

@@ -1,0 +1,496 @@
+"""Ask what was measured and decided, one function per question. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import (
+    Boundaries,
+    ChangePoint,
+    Commit,
+    Environment,
+    Machine,
+    PerfciError,
+    Point,
+    Process,
+    Result,
+    Role,
+    Run,
+    Series,
+    Status,
+    Variant,
+)
+from perfci.store import values
+from perfci.store.coordinates import CHUNK, table
+from perfci.store.order import along_the_line
+from perfci.store.records import MeasuredProcess, ProjectRecord, RunRecord, SeriesRecord, SessionRecord, VerdictRecord
+from perfci.store.tables import (
+    ABSENT,
+    EPOCH,
+    BenchmarkRow,
+    ChangePointRow,
+    CommitRow,
+    EnvironmentRow,
+    MachineRow,
+    ProcessRow,
+    ProjectRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+    VariantRow,
+    VerdictRow,
+)
+from perfci.store.values import identity
+
+HISTORY_KINDS = ("history", "import")
+"""Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
+
+
+def projects(tx: Session) -> list[ProjectRecord]:
+    """All projects with how much is known of each, by name."""
+    runs = sa.select(SessionRow.project_id).join(RunRow, RunRow.session_id == SessionRow.id)
+    commits = _counts(tx, sa.select(CommitRow.project_id))
+    series = _counts(tx, sa.select(BenchmarkRow.project_id).join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id))
+    run_counts = _counts(tx, runs)
+    results = runs.join(ResultRow, ResultRow.run_id == RunRow.id)
+    processes = _counts(tx, results.join(ProcessRow, ProcessRow.result_id == ResultRow.id))
+    latest = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
+    rows = tx.execute(runs.add_columns(latest).group_by(SessionRow.project_id))
+    measured: dict[int, datetime] = dict(rows.tuples().all())
+    return [
+        ProjectRecord(
+            slug=slug,
+            commits=commits.get(row_id, 0),
+            series=series.get(row_id, 0),
+            runs=run_counts.get(row_id, 0),
+            processes=processes.get(row_id, 0),
+            last_measured_at=measured.get(row_id),
+        )
+        for row_id, slug in tx.execute(sa.select(ProjectRow.id, ProjectRow.slug).order_by(ProjectRow.slug))
+    ]
+
+
+def series_of_project(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
+    """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
+    words = search.lower().split()
+    found = {
+        row_id: series
+        for row_id, series in _series(tx, _of_project(project)).items()
+        if all(word in _haystack(series) for word in words)
+    }
+    return _series_records(tx, project, found)
+
+
+def find_series(
+    tx: Session, project: str, benchmark: str, metric: str, parameters: Mapping[str, str] | None = None
+) -> list[SeriesRecord]:
+    """The series of one metric of one benchmark, those measured last first: the newest benchmark version leads."""
+    named = (BenchmarkRow.name == benchmark, SeriesRow.metric == metric)
+    found = {
+        row_id: series
+        for row_id, series in _series(tx, _of_project(project), *named).items()
+        if parameters is None or dict(series.parameters) == dict(parameters)
+    }
+    started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
+    last = dict(tx.execute(started.where(ResultRow.series_id.in_(found)).group_by(ResultRow.series_id)).tuples().all())
+    records = _series_records(tx, project, found)
+    return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
+
+
+def history(tx: Session, series_id: int) -> list[Point]:
+    """All that is known of one series, oldest commit first."""
+    return histories(tx, [series_id])[series_id]
+
+
+def histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
+    """The histories of several series in a handful of queries."""
+    found: dict[int, list[Point]] = {}
+    for start in range(0, len(series_ids), CHUNK):
+        found |= _histories(tx, series_ids[start : start + CHUNK])
+    return found
+
+
+def session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
+    """Everything a session measured, in the order it was stored."""
+    query = (
+        sa.select(*table(ProcessRow).c, CommitRow.sha, ResultRow.series_id)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == session_uid)
+        .order_by(ProcessRow.id)
+    )
+    rows = tx.execute(query).all()
+    series = _series_by_ids(tx, {row.series_id for row in rows})
+    return [MeasuredProcess(row.id, row.sha, series[row.series_id], values.process_of(row)) for row in rows]
+
+
+def verdict_records(
+    tx: Session,
+    project: str,
+    *,
+    base: str | None = None,
+    head: str | None = None,
+    series_id: int | None = None,
+    current_only: bool = True,
+    limit: int | None = None,
+) -> list[VerdictRecord]:
+    """What was decided, newest first; superseded verdicts only on request."""
+    query = (
+        sa.select(*table(VerdictRow).c, SessionRow.uid.label("session_uid"))
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .join(ProjectRow, VerdictRow.project_id == ProjectRow.id)
+        .where(ProjectRow.slug == project)
+        .order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
+        .limit(limit)
+    )
+    wanted = {VerdictRow.base: base, VerdictRow.head: head, VerdictRow.series_id: series_id}
+    query = query.where(*(column == value for column, value in wanted.items() if value is not None))
+    if current_only:
+        query = query.where(VerdictRow.superseded_by.is_(None))
+    rows = tx.execute(query).all()
+    series = _series_by_ids(tx, {row.series_id for row in rows})
+    return [
+        VerdictRecord(
+            id=row.id,
+            verdict=values.verdict_of(row, series[row.series_id]),
+            session_uid=row.session_uid,
+            created_at=row.created_at,
+            superseded_by=row.superseded_by,
+        )
+        for row in rows
+    ]
+
+
+def change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
+    """The change points of a project, or of one series of it, in the order they were stored."""
+    query = (
+        sa.select(*table(ChangePointRow).c)
+        .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(_of_project(project))
+        .order_by(ChangePointRow.id)
+    )
+    if series_id is not None:
+        query = query.where(ChangePointRow.series_id == series_id)
+    rows = tx.execute(query).all()
+    series = _series_by_ids(tx, {row.series_id for row in rows})
+    return [
+        ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after) for row in rows
+    ]
+
+
+def commits(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
+    """The commits of a project, newest first along the line."""
+    newest_first = along_the_line(_commits(tx, _project_of(CommitRow.project_id, project)).values())[::-1]
+    return newest_first[:limit]
+
+
+def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
+    """The commit whose sha starts so; a clean one is preferred to a changed working tree on top of it."""
+    if not prefix:
+        return None
+    starting = CommitRow.sha.startswith(prefix.lower(), autoescape=True)
+    found = sorted(
+        _commits(tx, _project_of(CommitRow.project_id, project), starting).values(), key=lambda one: one.dirty
+    )
+    shas = sorted({commit.sha for commit in found})
+    if len(shas) > 1 and prefix not in shas:
+        raise PerfciError(
+            f"The prefix {prefix} fits {len(shas)} commits, among them {shas[0]} and {shas[1]}: give more of it."
+        )
+    exact = [commit for commit in found if commit.sha == prefix]
+    return next(iter(exact or found), None)
+
+
+def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
+    """The runs of one commit, newest first, with how many of their results failed."""
+    failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
+    query = (
+        sa.select(
+            *table(RunRow).c,
+            SessionRow.uid.label("session_uid"),
+            sa.func.count(ResultRow.id).label("results"),
+            sa.func.count(sa.case((failed, 1))).label("failed"),
+        )
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
+        .where(_project_of(CommitRow.project_id, project), CommitRow.sha == sha)
+        .group_by(RunRow.id, SessionRow.uid)
+        .order_by(RunRow.started_at.desc(), RunRow.id.desc())
+    )
+    machines, variants, environments = _machines(tx), _variants(tx), _environments(tx)
+    return [
+        RunRecord(
+            id=row.id,
+            session_uid=row.session_uid,
+            machine=machines[row.machine_id],
+            environment=environments[row.environment_id],
+            variant=variants[row.variant_id],
+            suite=row.suite,
+            harness=row.harness,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+            results=row.results,
+            failed=row.failed,
+        )
+        for row in tx.execute(query)
+    ]
+
+
+def sessions(tx: Session, project: str) -> list[SessionRecord]:
+    """The sessions of a project, newest first."""
+    query = sa.select(*table(SessionRow).c).where(_project_of(SessionRow.project_id, project))
+    newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
+    return [session_record(row, project) for row in tx.execute(newest_first)]
+
+
+def session_record(row: Any, project: str) -> SessionRecord:
+    return SessionRecord(
+        uid=row.uid,
+        project=project,
+        kind=row.kind,
+        spec_hash=row.spec_hash,
+        seed=int(row.seed),
+        rounds=row.rounds,
+        state=row.state,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def aa_log_ratios(tx: Session, series_id: int) -> list[float]:
+    """Log ratios of pairs that measured the same code twice: the noise of this series, pair by pair."""
+    query = (
+        sa.select(RunRow.session_id, ProcessRow.pair, ProcessRow.role, ProcessRow.samples)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(ResultRow.series_id == series_id, SessionRow.kind == "aa")
+        .where(ProcessRow.pair != ABSENT, ProcessRow.status == Status.OK.value)
+        .order_by(RunRow.session_id, ProcessRow.pair, ProcessRow.id)
+    )
+    sides: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
+    for session_id, pair, role, samples in tx.execute(query):
+        sides[session_id, pair][role] = median(values.unpack(samples))
+    pairs = [(side.get(Role.BASE, 0.0), side.get(Role.HEAD, 0.0)) for side in sides.values()]
+    return [math.log(head / base) for base, head in pairs if base > 0 and head > 0]
+
+
+def load_run(tx: Session, run_id: int) -> Run:
+    """A whole run as it can be written to a document."""
+    query = (
+        sa.select(*table(RunRow).c, SessionRow.uid, ProjectRow.slug)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
+        .where(RunRow.id == run_id)
+    )
+    row = tx.execute(query).first()
+    if row is None:
+        raise PerfciError(f"There is no run {run_id}.")
+    return Run(
+        project=row.slug,
+        session=row.uid,
+        commit=_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
+        machine=_machines(tx)[row.machine_id],
+        environment=_environments(tx)[row.environment_id],
+        variant=_variants(tx)[row.variant_id],
+        suite=row.suite,
+        harness=row.harness,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        origin=values.pairs(row.origin),
+        results=tuple(_results(tx, ResultRow.run_id == run_id)),
+    )
+
+
+def results_like(tx: Session, run: Run) -> Iterator[Result]:
+    """All stored results of the same session, commit and environment as this run's."""
+    of_run = (
+        SessionRow.uid == run.session,
+        CommitRow.sha == run.commit.sha,
+        CommitRow.dirty == run.commit.dirty,
+        EnvironmentRow.identity == identity(run.environment.values),
+    )
+    run_ids = (
+        sa.select(RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(EnvironmentRow, RunRow.environment_id == EnvironmentRow.id)
+        .where(*of_run)
+    )
+    return _results(tx, ResultRow.run_id.in_(run_ids))
+
+
+Condition = sa.ColumnElement[bool]
+
+
+def _counts(tx: Session, by_project: sa.Select[Any]) -> dict[int, int]:
+    key = by_project.selected_columns[0]
+    return dict(tx.execute(by_project.add_columns(sa.func.count()).group_by(key)).tuples().all())
+
+
+def _of_project(project: str) -> Condition:
+    return _project_of(BenchmarkRow.project_id, project)
+
+
+def _project_of(column: Any, project: str) -> Condition:
+    found: Condition = column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
+    return found
+
+
+def _haystack(series: Series) -> str:
+    parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
+    return " ".join(parts).lower()
+
+
+def _series_records(tx: Session, project: str, series: Mapping[int, Series]) -> list[SeriesRecord]:
+    ends = _ends_of_history(tx, project)
+    records = []
+    for row_id, one in series.items():
+        points, sha, failed = ends.get(row_id, (0, None, False))
+        records.append(SeriesRecord(row_id, one, points, sha, failed))
+    return sorted(records, key=lambda record: (record.series.label, record.id))
+
+
+def _ends_of_history(tx: Session, project: str) -> dict[int, tuple[int, str, bool]]:
+    """For each series with a history: its number of points, and the sha and failure of the newest."""
+    by_id = _commits(tx, _project_of(CommitRow.project_id, project))
+    line = {commit: place for place, commit in enumerate(along_the_line(by_id.values()))}
+    place_of = {row_id: line[commit] for row_id, commit in by_id.items()}
+    sha_at = {place_of[row_id]: commit.sha for row_id, commit in by_id.items()}
+    any_ok = sa.func.max(sa.case((ResultRow.status == Status.OK.value, 1), else_=0))
+    query = _in_history(sa.select(ResultRow.series_id, RunRow.commit_id, any_ok)).where(
+        _project_of(SessionRow.project_id, project)
+    )
+    seen: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for series_id, commit_id, ok in tx.execute(query.group_by(ResultRow.series_id, RunRow.commit_id)):
+        seen[series_id].append((place_of[commit_id], ok))
+    ends = {series_id: (len(points), *max(points)) for series_id, points in seen.items()}
+    return {series_id: (points, sha_at[place], not ok) for series_id, (points, place, ok) in ends.items()}
+
+
+def _in_history(query: Any) -> Any:
+    """Restrict a query over results to those that make up the history of a series."""
+    return (
+        query.select_from(ResultRow)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .where(SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False))
+    )
+
+
+def _histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
+    columns = (*table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
+    chosen = ResultRow.series_id.in_(series_ids)
+    rows = tx.execute(_in_history(sa.select(*columns)).where(chosen).order_by(RunRow.started_at, ResultRow.id)).all()
+    processes = _processes(tx, chosen)
+    commit_ids = sa.select(RunRow.commit_id).join(ResultRow, ResultRow.run_id == RunRow.id).where(chosen)
+    by_id, environments = _commits(tx, CommitRow.id.in_(commit_ids)), _environments(tx)
+    grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
+    for row in rows:
+        grouped[row.series_id, row.commit_id].append(row)
+    points: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
+    for (series_id, commit_id), results in grouped.items():
+        commit = by_id[commit_id]
+        points[series_id][commit] = _point(commit, results, processes, environments)
+    return {one: [points[one][commit] for commit in along_the_line(points[one])] for one in series_ids}
+
+
+def _point(
+    commit: Commit,
+    results: Sequence[Any],
+    processes: Mapping[int, list[Process]],
+    environments: Mapping[int, Environment],
+) -> Point:
+    """Join what several runs say of one commit; of what cannot be joined the newest counts."""
+    newest = next((row for row in reversed(results) if row.status == Status.OK), results[-1])
+    kinds = {row.boundaries for row in results if row.status == Status.OK} or {newest.boundaries}
+    return Point(
+        commit=commit,
+        status=Status(newest.status),
+        processes=tuple(process for row in results for process in processes.get(row.id, ())),
+        summary=values.summary_of(newest),
+        boundaries=Boundaries(kinds.pop()) if len(kinds) == 1 else Boundaries.UNKNOWN,
+        environment=environments[newest.environment_id],
+        reason=newest.reason,
+    )
+
+
+def _processes(tx: Session, of_results: Condition) -> dict[int, list[Process]]:
+    query = (
+        sa.select(*table(ProcessRow).c)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .where(of_results)
+        .order_by(ProcessRow.result_id, ProcessRow.id)
+    )
+    found: dict[int, list[Process]] = defaultdict(list)
+    for row in tx.execute(query):
+        found[row.result_id].append(values.process_of(row))
+    return found
+
+
+def _results(tx: Session, chosen: Condition) -> Iterator[Result]:
+    processes = _processes(tx, chosen)
+    rows = tx.execute(sa.select(*table(ResultRow).c).where(chosen).order_by(ResultRow.id)).all()
+    series = _series_by_ids(tx, {row.series_id for row in rows})
+    for row in rows:
+        yield Result(
+            series=series[row.series_id],
+            status=Status(row.status),
+            processes=tuple(processes.get(row.id, ())),
+            summary=values.summary_of(row),
+            boundaries=Boundaries(row.boundaries),
+            number=row.number,
+            reason=row.reason,
+        )
+
+
+def _series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
+    found: dict[int, Series] = {}
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), CHUNK):
+        found |= _series(tx, SeriesRow.id.in_(ordered[start : start + CHUNK]))
+    return found
+
+
+def _series(tx: Session, *chosen: Condition) -> dict[int, Series]:
+    query = (
+        sa.select(*table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(*chosen)
+    )
+    machines, variants = _machines(tx), _variants(tx)
+    return {
+        row.id: values.series_of(row, machines[row.machine_id], variants[row.variant_id]) for row in tx.execute(query)
+    }
+
+
+def _machines(tx: Session) -> dict[int, Machine]:
+    return {row.id: values.machine_of(row) for row in tx.execute(sa.select(*table(MachineRow).c))}
+
+
+def _variants(tx: Session) -> dict[int, Variant]:
+    rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
+    return {row_id: Variant(values.pairs(chosen)) for row_id, chosen in rows}
+
+
+def _environments(tx: Session) -> dict[int, Environment]:
+    rows = tx.execute(sa.select(EnvironmentRow.id, EnvironmentRow.observed))
+    return {row_id: Environment(values.pairs(observed)) for row_id, observed in rows}
+
+
+def _commits(tx: Session, *chosen: Condition) -> dict[int, Commit]:
+    return {row.id: values.commit_of(row) for row in tx.execute(sa.select(*table(CommitRow).c).where(*chosen))}

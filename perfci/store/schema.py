@@ -1,0 +1,20 @@
+"""The life of a database as a whole: migrate, check, back up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def migrate(engine: sa.Engine) -> None:
+    """Bring an empty or older database to the newest schema, in one transaction."""
+    with engine.execution_options(perfci_begin="IMMEDIATE").begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

@@ -1,0 +1,292 @@
+"""The tables: one class per word of the glossary, portable between SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Dialect,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+ABSENT = -1
+"""Stands for "none" in columns of a unique constraint, where SQL would take two NULLs for different values."""
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class UtcMs(TypeDecorator[datetime]):
+    """A moment as whole UTC milliseconds, the same integer on every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else (value - EPOCH) // MILLISECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else EPOCH + value * MILLISECOND
+
+
+class JsonText(TypeDecorator[Any]):
+    """A small JSON value as compact text, byte for byte the same on every database."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else json.loads(value)
+
+
+Id = BigInteger().with_variant(Integer, "sqlite")
+
+
+class Table(DeclarativeBase):
+    """What all tables share: a numeric key that means nothing outside this database, and named constraints."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012 (declared so by SQLAlchemy)
+        datetime: UtcMs,
+        float: Double,
+        str: Text,
+        bytes: LargeBinary,
+    }
+
+
+def _id() -> Mapped[int]:
+    return mapped_column(Id, primary_key=True)
+
+
+def _to(column: str, *, index: bool = False, nullable: bool = False) -> Mapped[Any]:
+    return mapped_column(Id, ForeignKey(column), index=index, nullable=nullable)
+
+
+class ProjectRow(Table):
+    __tablename__ = "projects"
+
+    id: Mapped[int] = _id()
+    slug: Mapped[str] = mapped_column(unique=True)
+
+
+class CommitRow(Table):
+    """``dirty`` is part of the key: a changed working tree is never taken for the commit it started from."""
+
+    __tablename__ = "commits"
+    __table_args__ = (UniqueConstraint("project_id", "sha", "dirty"),)
+
+    id: Mapped[int] = _id()
+    project_id: Mapped[int] = _to("projects.id")
+    sha: Mapped[str]
+    dirty: Mapped[bool]
+    subject: Mapped[str]
+    author: Mapped[str]
+    committed_at: Mapped[datetime | None]
+    parents: Mapped[Any] = mapped_column(JsonText)
+    branch: Mapped[str]
+    tags: Mapped[Any] = mapped_column(JsonText)
+    position: Mapped[int | None]
+
+
+class MachineRow(Table):
+    __tablename__ = "machines"
+
+    id: Mapped[int] = _id()
+    identity: Mapped[str] = mapped_column(String(64), unique=True)
+    name: Mapped[str]
+    cpu: Mapped[str]
+    cores: Mapped[int | None]
+    memory_gb: Mapped[int | None]
+    accelerator: Mapped[str]
+    accelerators: Mapped[int]
+
+
+class EnvironmentRow(Table):
+    __tablename__ = "environments"
+
+    id: Mapped[int] = _id()
+    identity: Mapped[str] = mapped_column(String(64), unique=True)
+    observed: Mapped[Any] = mapped_column(JsonText)
+
+
+class VariantRow(Table):
+    __tablename__ = "variants"
+
+    id: Mapped[int] = _id()
+    identity: Mapped[str] = mapped_column(String(64), unique=True)
+    chosen: Mapped[Any] = mapped_column(JsonText)
+
+
+class BenchmarkRow(Table):
+    """``code`` and ``meta`` are kept per version: asv itself remembers only the latest."""
+
+    __tablename__ = "benchmarks"
+    __table_args__ = (UniqueConstraint("project_id", "name", "version"),)
+
+    id: Mapped[int] = _id()
+    project_id: Mapped[int] = _to("projects.id")
+    name: Mapped[str]
+    version: Mapped[str]
+    code: Mapped[str | None]
+    meta: Mapped[Any | None] = mapped_column(JsonText)
+
+
+class SeriesRow(Table):
+    """``identity`` hashes project, benchmark, version, parameters, metric, machine, variant and harness: all."""
+
+    __tablename__ = "series"
+
+    id: Mapped[int] = _id()
+    identity: Mapped[str] = mapped_column(String(64), unique=True)
+    benchmark_id: Mapped[int] = _to("benchmarks.id", index=True)
+    parameters: Mapped[Any] = mapped_column(JsonText)
+    metric: Mapped[str]
+    unit: Mapped[str]
+    direction: Mapped[str]
+    machine_id: Mapped[int] = _to("machines.id")
+    variant_id: Mapped[int] = _to("variants.id")
+    harness: Mapped[str]
+
+
+class SessionRow(Table):
+    """``seed`` is text: a random order may be drawn from more bits than a database integer holds."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (Index("ix_sessions_spec", "project_id", "spec_hash"),)
+
+    id: Mapped[int] = _id()
+    uid: Mapped[str] = mapped_column(unique=True)
+    project_id: Mapped[int] = _to("projects.id")
+    kind: Mapped[str]
+    spec_hash: Mapped[str]
+    seed: Mapped[str]
+    rounds: Mapped[int]
+    state: Mapped[str]
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+
+
+class RunRow(Table):
+    """``key`` makes the same run arrive once; ``body_hash`` tells whether it arrived with the same content."""
+
+    __tablename__ = "runs"
+
+    id: Mapped[int] = _id()
+    session_id: Mapped[int] = _to("sessions.id", index=True)
+    commit_id: Mapped[int] = _to("commits.id", index=True)
+    machine_id: Mapped[int] = _to("machines.id")
+    environment_id: Mapped[int] = _to("environments.id")
+    variant_id: Mapped[int] = _to("variants.id")
+    suite: Mapped[str]
+    harness: Mapped[str]
+    origin: Mapped[Any] = mapped_column(JsonText)
+    key: Mapped[str] = mapped_column(unique=True)
+    body_hash: Mapped[str]
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+
+
+class ResultRow(Table):
+    __tablename__ = "results"
+    __table_args__ = (UniqueConstraint("run_id", "series_id"),)
+
+    id: Mapped[int] = _id()
+    run_id: Mapped[int] = _to("runs.id")
+    series_id: Mapped[int] = _to("series.id", index=True)
+    status: Mapped[str]
+    reason: Mapped[str]
+    boundaries: Mapped[str]
+    number: Mapped[int | None] = mapped_column(BigInteger)
+    value: Mapped[float | None]
+    ci_lo: Mapped[float | None]
+    ci_hi: Mapped[float | None]
+    q25: Mapped[float | None]
+    q75: Mapped[float | None]
+    n: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class ProcessRow(Table):
+    """``samples`` are the raw numbers as packed little-endian float64: what went in comes out, bit for bit."""
+
+    __tablename__ = "processes"
+    __table_args__ = (UniqueConstraint("result_id", "role", "pair", "round", "order", "index"),)
+
+    id: Mapped[int] = _id()
+    result_id: Mapped[int] = _to("results.id")
+    index: Mapped[int]
+    role: Mapped[str]
+    status: Mapped[str]
+    clock: Mapped[str]
+    pair: Mapped[int]
+    round: Mapped[int]
+    order: Mapped[int]
+    started_at: Mapped[datetime | None]
+    duration_s: Mapped[float | None]
+    reason: Mapped[str]
+    exit_code: Mapped[int | None]
+    stderr_tail: Mapped[str]
+    flags: Mapped[Any] = mapped_column(JsonText)
+    samples: Mapped[bytes]
+
+
+class VerdictRow(Table):
+    __tablename__ = "verdicts"
+    __table_args__ = (Index("ix_verdicts_question", "series_id", "base", "head"),)
+
+    id: Mapped[int] = _id()
+    project_id: Mapped[int] = _to("projects.id", index=True)
+    session_id: Mapped[int] = _to("sessions.id")
+    series_id: Mapped[int] = _to("series.id")
+    kind: Mapped[str]
+    stage: Mapped[str]
+    base: Mapped[str]
+    head: Mapped[str]
+    ratio: Mapped[float | None]
+    interval_lo: Mapped[float | None]
+    interval_hi: Mapped[float | None]
+    base_level: Mapped[float | None]
+    head_level: Mapped[float | None]
+    noise_floor: Mapped[float | None]
+    mde: Mapped[float | None]
+    pairs: Mapped[int]
+    pairs_to_decide: Mapped[int | None]
+    p_value: Mapped[float | None]
+    reason: Mapped[str]
+    evidence: Mapped[Any] = mapped_column(JsonText)
+    created_at: Mapped[datetime]
+    superseded_by: Mapped[int | None] = _to("verdicts.id", nullable=True)
+
+
+class ChangePointRow(Table):
+    __tablename__ = "change_points"
+
+    id: Mapped[int] = _id()
+    series_id: Mapped[int] = _to("series.id", index=True)
+    commit: Mapped[str]
+    last_good: Mapped[str]
+    rel: Mapped[float]
+    before: Mapped[float]
+    after: Mapped[float]
