@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from perfci.config import Settings
 from perfci.model import Commit, Environment, Machine, PerfciError, Variant
@@ -68,14 +69,20 @@ class Workbench:
             yield from self._parent(prepared).measure(prepared, cells, self._caches)
 
     def environment(self, sha: str) -> Environment:
-        hello = self._parent(self._prepared[sha]).hello if not self._prepared[sha].failure else {}
+        hello = self._hello(sha)
         return observed_environment(python=hello.get("python", ""), torch=hello.get("torch", ""))
 
     def variant(self, sha: str) -> Variant:
         """What someone chose: the Python line, and whether the small sizes were asked for."""
-        hello = self._parent(self._prepared[sha]).hello if not self._prepared[sha].failure else {}
-        python = ".".join(str(hello.get("python", "")).split(".")[:2])
+        python = ".".join(str(self._hello(sha).get("python", "")).split(".")[:2])
         return Variant((("python", python), *((("size", "smoke"),) if self.smoke else ())))
+
+    def _hello(self, sha: str) -> dict[str, Any]:
+        """What the commit's environment said of itself; a commit that was not built borrows a neighbour's words."""
+        prepared = self._prepared[sha]
+        if prepared.failure:
+            prepared = next((p for p in self._prepared.values() if not p.failure), prepared)
+        return {} if prepared.failure else self._parent(prepared).hello
 
     def renew(self) -> None:
         """Let the environment parents go; the next visit starts fresh ones with another memory layout."""
@@ -113,7 +120,7 @@ class Workbench:
         return "spawn" if self.machine.accelerators else "fork"
 
     def _preload(self, prepared: Prepared, suite: Suite) -> list[str]:
-        """Import torch ahead only where the suite or the project mentions it, and never in place of the project's own."""
+        """Import torch ahead where suite or project mention it, but never in place of the project's own."""
         wanted = [m for m in self.settings.environment.preload if m.split(".")[0] not in prepared.modules]
         sources = [*suite.folder.rglob("*.py"), *prepared.tree.rglob("*.py")]
         roots = {name.split(".")[0].encode() for name in wanted}

@@ -1,0 +1,76 @@
+"""The front door: ``perfci VERB``. A verb's module is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from perfci import __version__
+from perfci.cli.options import Globals, global_options
+from perfci.model import PerfciError
+
+VERBS = {
+    "demo": "measure a sample repository commit by commit and find what was planted in it",
+    "init": "write perfci.toml, a starter suite and a workflow into this repository",
+    "run": "measure a commit or a range of commits in rounds, and judge it",
+    "compare": "measure two commits in interleaved pairs and say what changed",
+    "judge": "the pull request statistics as a filter: JSON in, JSON out",
+    "detect": "the change point statistics as a filter: JSON in, JSON out",
+    "ingest": "read results of other tools into the store",
+    "export": "write what the store holds",
+    "serve": "show the dashboard",
+    "db": "upgrade, check or back up the database",
+}
+
+
+class Verbs(click.Group):
+    """Verbs by name, so that ``perfci --help`` imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"perfci.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="perfci")
+@global_options
+def perfci() -> None:
+    """Continuous performance regression service for PyTorch code.
+
+    Measures commits in interleaved processes, judges them statistically, says how sure it is.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one verb and leave with its exit code: errors are one sentence, a traceback only with --debug."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    settings = Globals()
+    try:
+        outcome: Any = perfci.main(arguments, prog_name="perfci", standalone_mode=False, obj=settings)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PerfciError as error:
+        if settings.debug:
+            raise
+        click.echo(f"perfci: {error}", err=True)
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted; what was measured is stored, run the same command again to go on", err=True)
+        return 130
+    return outcome if isinstance(outcome, int) else 0

@@ -1,0 +1,73 @@
+"""What a verb works on: the repository, the configuration and the store, found in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from perfci.cli.options import Globals
+from perfci.config import Config, load_config
+from perfci.model import PerfciError
+from perfci.runner.git import Repository, private_folder
+from perfci.store import Store, open_store
+
+
+def repository_here() -> Repository:
+    return Repository(Path.cwd())
+
+
+def config_for(repository: Repository) -> Config:
+    return _config(repository.root, repository.name)
+
+
+def config_here() -> Config:
+    """The configuration of this folder, in a repository or not."""
+    try:
+        return config_for(repository_here())
+    except PerfciError:
+        folder = Path.cwd()
+        if (folder / ".git").exists():
+            raise
+        return _config(folder, "")
+
+
+def _config(root: Path, default_project: str) -> Config:
+    given = click.get_current_context().find_root().ensure_object(Globals)
+    return load_config(root, file=given.config, db=given.db, project=given.project, default_project=default_project)
+
+
+def store_to_write(config: Config) -> Store:
+    if f"{config.root}/.perfci/" in config.database_url:
+        private_folder(config.root)
+    return open_store(config.database_url, create=True)
+
+
+def store_to_read(config: Config) -> Store:
+    return open_store(config.database_url, create=False)
+
+
+def write_json(target: str, value: Any) -> None:
+    """Write plain JSON of model values: dataclasses as objects, enums as their words."""
+    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False)
+    if target == "-":
+        click.echo(text)
+        return
+    try:
+        Path(target).write_text(text + "\n")
+    except OSError as error:
+        raise PerfciError(f"{target} cannot be written: {error.strerror}") from None
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return str(value)
+
+
+def on_terminal() -> bool:
+    return sys.stderr.isatty()

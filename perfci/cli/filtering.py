@@ -1,0 +1,21 @@
+"""One JSON document in, one out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from perfci.model import PerfciError
+
+
+def filter_json(function: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    try:
+        document = json.load(sys.stdin)
+    except ValueError as error:
+        raise PerfciError(f"standard input is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise PerfciError(f"a JSON object was expected on standard input, found {type(document).__name__}")
+    json.dump(function(document), sys.stdout)
+    sys.stdout.write("\n")

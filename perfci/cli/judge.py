@@ -1,0 +1,17 @@
+"""``perfci judge``: the pull request statistics as a filter."""
+
+from __future__ import annotations
+
+import click
+
+from perfci.cli.filtering import filter_json
+from perfci.cli.options import global_options
+from perfci.verdicts.filters import judge
+
+
+@click.command("judge")
+@click.option("--json", "as_json", is_flag=True, help="the only form there is; kept so that scripts say what they mean")
+@global_options
+def command(as_json: bool) -> None:
+    """Read {"op": "compare" or "decide", "min_effect", "cases": [...]} from stdin, write {"results": [...]}."""
+    filter_json(judge)

@@ -1,0 +1,78 @@
+"""How long work looks while it goes on: a moving line with the time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import click
+
+from perfci.cli.context import on_terminal
+from perfci.model import Status
+from perfci.runner.driver import Outcome
+from perfci.runner.plan import Visit
+
+
+class Progress:
+    """Tells what is being measured. ``total`` is the number of processes expected."""
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, echo: Callable[[str], None] | None = None
+    ) -> None:
+        self._clock = clock
+        self._live = on_terminal() and echo is None
+        self._echo = echo or (lambda line: click.echo(line, err=True))
+        self._started = clock()
+        self._done = 0
+        self._total = 0
+        self._stage = ""
+        self._width = 0
+
+    def say(self, line: str) -> None:
+        self._clear()
+        self._echo(line)
+
+    def stage(self, name: str, total: int) -> None:
+        """Begin a stage of so many processes."""
+        self._started, self._done, self._total, self._stage = self._clock(), 0, total, name
+
+    def expect(self, more: int) -> None:
+        """So many processes are still to come in this stage."""
+        self._total = self._done + more
+
+    def step(self, line: str) -> None:
+        """One line per round or pass, with the time left."""
+        self.say(f"{line}{self._left()}")
+
+    def process(self, visit: Visit, outcome: Outcome) -> None:
+        self._done += 1
+        if outcome.status not in (Status.OK, Status.SKIPPED):
+            self.say(f"  {outcome.cell.name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
+        if self._live:
+            self._redraw(f"  {self._stage}: {self._done}/{self._total}{self._left()}  {outcome.cell.name}")
+
+    def _left(self) -> str:
+        if not self._done or self._total <= self._done:
+            return ""
+        seconds = (self._clock() - self._started) / self._done * (self._total - self._done)
+        return f", about {duration(seconds)} left"
+
+    def _redraw(self, line: str) -> None:
+        line = line[:110]
+        click.echo("\r" + line.ljust(self._width), err=True, nl=False)
+        self._width = len(line)
+
+    def _clear(self) -> None:
+        if self._live and self._width:
+            click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
+            self._width = 0
+
+
+def duration(seconds: float) -> str:
+    """``42 s``, ``3 min 5 s``, ``2 h 10 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

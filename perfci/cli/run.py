@@ -1,0 +1,76 @@
+"""``perfci run``: measure a commit, or a range in rounds; judge neighbours, and convict only on fresh pairs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from perfci.cli.context import config_for, repository_here, store_to_write, write_json
+from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
+from perfci.cli.progress import Progress
+from perfci.model import Status
+from perfci.report.text import comparison_text
+from perfci.runner.lock import machine_lock
+from perfci.service.opening import open_subject, open_workbench
+from perfci.service.ranging import RangeResult, run_range
+from perfci.verdicts.compare import MOVES
+
+
+@click.command("run")
+@click.argument("revision", default="HEAD", metavar="[REV or RANGE]")
+@suite_option
+@bench_option
+@smoke_option
+@click.option("--rounds", type=click.IntRange(1, 1000), help="how often every commit is visited  [default: 5]")
+@click.option("--confirm/--no-confirm", default=True, help="measure fresh pairs for every suspected change")
+@wait_option
+@json_option
+@global_options
+def command(
+    revision: str, suite: Path | None, bench: str, smoke: bool, rounds: int | None, confirm: bool, no_wait: bool,
+    json_file: str | None,
+) -> int:  # fmt: skip
+    """Measure commits in rounds: every round visits each commit once in random order.
+
+    REV is a commit, branch or tag (HEAD when absent); RANGE is A..B along the first-parent line, A itself excluded.
+    Exit code 0 when all cells were measured or skipped with a reason, 1 some failed, 2 usage, 4 nothing measured.
+    """
+    repository = repository_here()
+    config = config_for(repository)
+    commits = repository.commits(revision)
+    progress = Progress()
+    with open_workbench(repository, config, suite, smoke=smoke) as workbench:
+        subject = open_subject(workbench, commits, bench, progress.say)
+        count = rounds or config.settings.run.rounds
+        with (
+            machine_lock(
+                config.lock_path, owner=f"perfci run in {config.root}", wait=not no_wait, waiting=progress.say
+            ),
+            closing(store_to_write(config)) as store,
+        ):
+            result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
+    report(result, json_file)
+    return exit_code(result)
+
+
+def report(result: RangeResult, json_file: str | None) -> None:
+    if json_file:
+        write_json(json_file, {"session": result.session, "verdicts": result.verdicts})
+    if json_file == "-":
+        return
+    counts = {status: result.statuses.count(status) for status in Status}
+    click.echo("measured " + ", ".join(f"{count} {status}" for status, count in counts.items() if count))
+    shown = [v for v in result.verdicts if v.kind in MOVES or v in result.settled]
+    if shown:
+        click.echo(comparison_text(shown))
+    elif result.verdicts:
+        click.echo("no change was found between neighbouring commits")
+
+
+def exit_code(result: RangeResult) -> int:
+    good = sum(status in (Status.OK, Status.SKIPPED) for status in result.statuses)
+    if not any(status is Status.OK for status in result.statuses):
+        return 4
+    return 0 if good == len(result.statuses) else 1

@@ -1,0 +1,71 @@
+"""Two commits in interleaved pairs: looks as planned, then fresh pairs for whatever was flagged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfci.config import Config
+from perfci.model import Commit, Series, Stage, Status, Verdict
+from perfci.runner.workbench import Workbench
+from perfci.service.confirming import settle, told
+from perfci.service.opening import Subject, open_session
+from perfci.service.pairing import Pairing, Question
+from perfci.service.ranging import rule_of
+from perfci.service.recording import record
+from perfci.service.watching import Watcher
+from perfci.store import Store
+from perfci.store.reads import aa_log_ratios, series_of_project
+from perfci.verdicts.compare import MOVES
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two commits showed: the ends of the processes, and one current verdict per judged series."""
+
+    session: str
+    base: Commit
+    head: Commit
+    statuses: Sequence[Status]
+    verdicts: Sequence[Verdict]
+
+
+def run_comparison(
+    store: Store, workbench: Workbench, config: Config, subject: Subject, base: Commit, head: Commit, watcher: Watcher,
+    *, strict: bool = False, budget_s: float | None = None,
+) -> Comparison:  # fmt: skip
+    """Compare; the same commit on both sides is an A/A run, whose spread becomes the noise floor of its series."""
+    rule = rule_of(config, strict=strict)
+    kind = "aa" if base.sha == head.sha else "compare"
+    session = open_session(
+        store, workbench, config.project, subject, kind, about=f"{base.sha}..{head.sha}",
+        on_process=watcher.process, say=watcher.say,
+    )  # fmt: skip
+    questions = [Question(base.sha, head.sha, cell) for cell in subject.cells]
+    watcher.stage("pairs", 2 * rule.looks[0] * len(questions))
+    deadline = None if budget_s is None else time.monotonic() + budget_s
+    known_noise = aa_of(store, config.project)
+    pairing = Pairing(
+        session,
+        questions,
+        rule,
+        Stage.SCREENING,
+        deadline,
+        told(watcher),
+        aa=lambda series: known_noise.get(series, ()),
+    )
+    first = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
+    record(session, first)
+    flagged = [verdict for verdict in first if verdict.kind in MOVES]
+    settled, fresh = settle(session, subject, flagged, rule, watcher) if flagged else ([], [])
+    session.finish()
+    places = {v.series for v in settled}
+    current = [*settled, *(v for v in first if v.series not in places)]
+    return Comparison(session.uid, base, head, [*session.statuses, *fresh], current)
+
+
+def aa_of(store: Store, project: str) -> dict[Series, Sequence[float]]:
+    """The log ratios that equal commits have shown, by series."""
+    with store.read() as tx:
+        return {row.series: ratios for row in series_of_project(tx, project) if (ratios := aa_log_ratios(tx, row.id))}

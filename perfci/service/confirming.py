@@ -1,0 +1,51 @@
+"""Second looks: what a first look suspected is measured again on fresh pairs, and only those convict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perfci.model import Stage, Status, Verdict
+from perfci.service.measuring import Session
+from perfci.service.opening import Subject, open_session
+from perfci.service.pairing import OnPass, Pairing, Question
+from perfci.service.recording import record
+from perfci.service.watching import Watcher
+from perfci.verdicts.compare import Rule, control
+
+
+def settle(
+    session: Session, subject: Subject, suspected: Sequence[Verdict], rule: Rule, watcher: Watcher
+) -> tuple[list[Verdict], list[Status]]:
+    """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
+    questions = questions_of(suspected, subject)
+    watcher.stage("fresh pairs", 2 * rule.looks[0] * len(questions))
+    watcher.say(f"{counted(len(questions), 'suspected change')} to settle on fresh pairs")
+    session.workbench.renew()
+    fresh = open_session(
+        session.store, session.workbench, session.project, subject, "confirm", about=session.uid,
+        on_process=watcher.process, say=watcher.say,
+    )  # fmt: skip
+    pairing = Pairing(fresh, questions, rule, Stage.CONVICTION, on_pass=told(watcher))
+    verdicts = control([verdict for verdicts in pairing.settle().values() for verdict in verdicts])
+    record(fresh, verdicts)
+    fresh.finish()
+    return verdicts, fresh.statuses
+
+
+def questions_of(suspected: Sequence[Verdict], subject: Subject) -> list[Question]:
+    cells = {cell.name: cell for cell in subject.cells}
+    return list(dict.fromkeys(Question(v.base, v.head, cells[v.series.cell]) for v in suspected))
+
+
+def told(watcher: Watcher) -> OnPass:
+    """Tell a watcher about each pass over the open questions."""
+
+    def on_pass(questions: int, pairs: int) -> None:
+        watcher.expect(2 * pairs)
+        watcher.step(f"a pair for each of {counted(questions, 'open question')}")
+
+    return on_pass
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")

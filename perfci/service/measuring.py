@@ -1,0 +1,109 @@
+"""Measure what a plan says and commit every process the moment it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from perfci.model import Benchmark, Clock, Commit, Direction, Metric, Process, Run, Series, Status
+from perfci.runner.driver import Discovery, Outcome
+from perfci.runner.plan import Visit
+from perfci.runner.suite import Cell, DiscoveredBenchmark
+from perfci.runner.workbench import Workbench
+from perfci.store import Store
+from perfci.store.reads import session_processes
+from perfci.store.writes import add_processes, add_run, finish_session, start_session, upsert_commits
+
+Measured = tuple[Series, Process]
+OnProcess = Callable[[Visit, Outcome], None]
+
+
+@dataclass
+class Session:
+    """One measuring session: what it measures with, where its rows go, and what it has so far."""
+
+    store: Store
+    workbench: Workbench
+    project: str
+    uid: str
+    seed: int
+    commits: Mapping[str, Commit]
+    benchmarks: Mapping[str, DiscoveredBenchmark]
+    on_process: OnProcess = lambda visit, outcome: None
+    measured: dict[str, list[Measured]] = field(default_factory=dict)  # by sha
+    evidence: dict[tuple[str, Series], list[int]] = field(default_factory=dict)  # row ids by sha and series
+    statuses: list[Status] = field(default_factory=list)
+    _runs: dict[str, int] = field(default_factory=dict)
+
+    def start(self, kind: str, spec_hash: str, rounds: int) -> None:
+        with self.store.begin() as tx:
+            upsert_commits(tx, self.project, list(self.commits.values()))
+            start_session(tx, self.project, self.uid, kind, spec_hash, self.seed, rounds, datetime.now(UTC))
+
+    def resume(self) -> None:
+        """Take up what an interrupted session had already committed."""
+        with self.store.read() as tx:
+            for row in session_processes(tx, self.uid):
+                self._remember(row.sha, row.id, row.series, row.process)
+
+    def finish(self) -> None:
+        with self.store.begin() as tx:
+            finish_session(tx, self.uid, datetime.now(UTC))
+
+    def visit(self, visit: Visit, cells: Sequence[Cell] | None = None) -> None:
+        """Visit one commit; each process is in the database before the next one starts."""
+        for index, (outcome, discovery) in enumerate(self.workbench.visit(visit.sha, cells or visit.cells)):
+            rows = list(self._rows(visit, index, outcome, discovery))
+            with self.store.begin() as tx:
+                ids = add_processes(tx, self._run(tx, visit.sha), rows)
+            for row_id, (series, process) in zip(ids, rows, strict=True):
+                self._remember(visit.sha, row_id, series, process)
+            self.statuses.append(outcome.status)
+            self.on_process(visit, outcome)
+
+    def processes(self, sha: str, series: Series) -> list[Process]:
+        return [process for known, process in self.measured.get(sha, []) if known == series]
+
+    def _remember(self, sha: str, row_id: int, series: Series, process: Process) -> None:
+        self.measured.setdefault(sha, []).append((series, process))
+        self.evidence.setdefault((sha, series), []).append(row_id)
+
+    def _run(self, tx: object, sha: str) -> int:
+        if sha not in self._runs:
+            bench = self.workbench
+            run = Run(
+                project=self.project, session=self.uid, commit=self.commits[sha], machine=bench.machine,
+                environment=bench.environment(sha), variant=bench.variant(sha), suite=bench.suite.name,
+                harness=bench.harness, started_at=datetime.now(UTC),
+            )  # fmt: skip
+            self._runs[sha] = add_run(tx, run)  # type: ignore[arg-type]
+        return self._runs[sha]
+
+    def _rows(self, visit: Visit, index: int, outcome: Outcome, discovery: Discovery) -> Iterable[Measured]:
+        name = outcome.cell.benchmark
+        benchmark = discovery.benchmarks.get(name) or self.benchmarks[name]
+        for metric, clock, samples in _metrics(benchmark, outcome):
+            series = Series(
+                benchmark=Benchmark(name, benchmark.version), parameters=outcome.cell.parameters, metric=metric,
+                machine=self.workbench.machine, variant=self.workbench.variant(visit.sha),
+                harness=self.workbench.harness,
+            )  # fmt: skip
+            yield series, Process(
+                index=index, role=visit.role, status=outcome.status, samples=samples, clock=clock, pair=visit.pair,
+                round=visit.round, order=visit.order, started_at=outcome.started_at, duration_s=outcome.duration_s,
+                reason=outcome.reason, exit_code=outcome.exit_code, stderr_tail=outcome.stderr_tail,
+                flags=outcome.flags,
+            )  # fmt: skip
+
+
+def _metrics(benchmark: DiscoveredBenchmark, outcome: Outcome) -> Iterable[tuple[Metric, Clock, tuple[float, ...]]]:
+    """What the process gave; one that failed is written down under every metric it should have given."""
+    if outcome.metrics:
+        for m in outcome.metrics:
+            yield Metric(m.name, m.unit, m.direction), m.clock, m.samples
+        return
+    direction: Direction = "higher" if benchmark.direction == "higher" else "lower"
+    yield Metric(benchmark.metric, benchmark.unit, direction), Clock.VALUE, ()
+    if benchmark.two_clocks:
+        yield Metric("cpu_time", benchmark.unit, direction), Clock.CPU, ()

@@ -1,0 +1,112 @@
+"""Buy interleaved pairs where they decide: every open question gets pairs until the judge has enough of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from perfci.model import Process, Role, Series, Stage, Verdict
+from perfci.runner import plan
+from perfci.runner.suite import Cell
+from perfci.service.measuring import Session
+from perfci.verdicts.compare import Rule, decide
+from perfci.verdicts.gating import gated
+
+OnPass = Callable[[int, int], None]
+"""Called before each pass with the number of open questions and of the pairs they want."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Is this cell different between these two commits?"""
+
+    base: str
+    head: str
+    cell: Cell
+
+
+@dataclass
+class Pairing:
+    """Pairs measured in one session for a set of questions, and what is decided so far."""
+
+    session: Session
+    questions: Sequence[Question]
+    rule: Rule
+    stage: Stage
+    deadline: float | None = None
+    on_pass: OnPass = lambda questions, pairs: None
+    prior_sd: Callable[[Series], float | None] = lambda series: None
+    aa: Callable[[Series], Sequence[float]] = lambda series: ()
+    verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
+    _pairs: dict[int, dict[Role, str]] = field(default_factory=dict)
+
+    def settle(self) -> dict[Question, list[Verdict]]:
+        """Measure until every question is decided, its pairs are spent or the time is over."""
+        self._recall()
+        needed = {question: self._judge(question) for question in self.questions}
+        while (asked := [q for q, more in needed.items() if more > 0]) and not self._late():
+            self.on_pass(len(asked), sum(needed[q] for q in asked))
+            self._measure_pair(asked)
+            for question in asked:
+                needed[question] -= 1
+                if needed[question] <= 0:
+                    needed[question] = self._judge(question)
+        for question in asked:
+            self._judge(question)
+        return self.verdicts
+
+    def _recall(self) -> None:
+        """Know again which commits each pair of an interrupted session compared."""
+        for sha, rows in self.session.measured.items():
+            for _, process in rows:
+                if process.pair is not None:
+                    self._pairs.setdefault(process.pair, {})[process.role] = sha
+
+    def _measure_pair(self, asked: Iterable[Question]) -> None:
+        """One more pair of each question; questions about the same commits share their visits."""
+        together: dict[tuple[str, str], list[Cell]] = {}
+        for question in asked:
+            together.setdefault((question.base, question.head), []).append(question.cell)
+        for (base, head), cells in together.items():
+            number = 1 + max(self._pairs, default=-1)
+            self._pairs[number] = {Role.BASE: base, Role.HEAD: head}
+            for visit in plan.pair(base, head, cells, number, 2 * number, self.session.seed):
+                self.session.visit(visit)
+
+    def _judge(self, question: Question) -> int:
+        """Look at what there is, note the verdicts and return how many more pairs to buy."""
+        looks = [self._look(question, series) for series in self._judged_series(question)]
+        self.verdicts[question] = [verdict for verdict, _ in looks]
+        if not looks:
+            return self.rule.looks[0]
+        return max(more for _, more in looks)
+
+    def _look(self, question: Question, series: Series) -> tuple[Verdict, int]:
+        base, head = self._side(question, series, Role.BASE), self._side(question, series, Role.HEAD)
+        verdict, more = decide(
+            series, question.base, question.head, base, head,
+            rule=self.rule, prior_sd=self.prior_sd(series), aa=self.aa(series),
+        )  # fmt: skip
+        both = (question.base, question.head)
+        ids = tuple(i for sha in both for i in self.session.evidence.get((sha, series), ()))
+        return replace(verdict, stage=self.stage, evidence=ids), more
+
+    def _judged_series(self, question: Question) -> list[Series]:
+        processes: dict[Series, list[Process]] = {}
+        for sha in (question.base, question.head):
+            for series, process in self.session.measured.get(sha, ()):
+                if series.cell == question.cell.name:
+                    processes.setdefault(series, []).append(process)
+        return gated(processes)
+
+    def _side(self, question: Question, series: Series, role: Role) -> list[Process]:
+        sides = {Role.BASE: question.base, Role.HEAD: question.head}
+        return [
+            process
+            for process in self.session.processes(sides[role], series)
+            if process.role is role and process.pair is not None and self._pairs[process.pair] == sides
+        ]
+
+    def _late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline

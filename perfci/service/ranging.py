@@ -1,0 +1,53 @@
+"""A range of commits: measured in rounds, screened neighbour by neighbour, convicted on fresh pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfci.config import Config
+from perfci.model import Status, Verdict
+from perfci.runner.workbench import Workbench
+from perfci.service.confirming import settle
+from perfci.service.opening import Subject, open_session
+from perfci.service.recording import record, record_change_points, with_evidence
+from perfci.service.rounds import measure_rounds, neighbours, screened
+from perfci.service.watching import Watcher
+from perfci.store import Store
+from perfci.verdicts.compare import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class RangeResult:
+    """What a range gave: the ends of its processes, every current verdict, and those settled on fresh pairs."""
+
+    session: str
+    statuses: Sequence[Status]
+    verdicts: Sequence[Verdict]
+    settled: Sequence[Verdict]
+
+
+def run_range(
+    store: Store, workbench: Workbench, config: Config, subject: Subject, rounds: int, watcher: Watcher, *,
+    confirm: bool = True,
+) -> RangeResult:  # fmt: skip
+    """Measure, screen and (unless told not to) settle every suspicion on fresh interleaved pairs."""
+    session = open_session(
+        store, workbench, config.project, subject, "history", rounds=rounds, on_process=watcher.process, say=watcher.say
+    )
+    watcher.stage("rounds", len(subject.commits) * len(subject.cells) * rounds)
+    measure_rounds(session, subject, rounds, watcher)
+    rule = rule_of(config)
+    screening, nominated = screened(session, neighbours(subject), rule)
+    record(session, with_evidence(session, screening))
+    record_change_points(session, rule)
+    settled, fresh = settle(session, subject, nominated, rule, watcher) if confirm and nominated else ([], [])
+    session.finish()
+    places = {(v.series, v.base, v.head) for v in settled}
+    current = [*settled, *(v for v in screening if (v.series, v.base, v.head) not in places)]
+    return RangeResult(session.uid, [*session.statuses, *fresh], current, settled)
+
+
+def rule_of(config: Config, *, strict: bool = False) -> Rule:
+    judge = config.settings.judge
+    return Rule(bar=judge.bar, strict=strict or judge.strict, max_pairs=judge.max_pairs)

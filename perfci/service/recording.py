@@ -1,0 +1,37 @@
+"""Write down what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from perfci.model import Verdict
+from perfci.service.measuring import Session
+from perfci.store.reads import history, series_of_project
+from perfci.store.writes import add_verdicts, replace_change_points
+from perfci.verdicts.compare import Rule
+from perfci.verdicts.history import change_points
+
+
+def record(session: Session, verdicts: Sequence[Verdict]) -> None:
+    """Store verdicts; what was convicted or acquitted on fresh pairs supersedes its screening."""
+    with session.store.begin() as tx:
+        add_verdicts(tx, session.project, session.uid, list(verdicts), datetime.now(UTC))
+
+
+def record_change_points(session: Session, rule: Rule) -> None:
+    """Look again at the whole history of every series this session added to."""
+    touched = {series for rows in session.measured.values() for series, _ in rows}
+    with session.store.begin() as tx:
+        for row in series_of_project(tx, session.project):
+            if row.series in touched:
+                points = change_points(row.series, history(tx, row.id), rule=rule)
+                replace_change_points(tx, session.project, row.series, points)
+
+
+def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return [
+        replace(v, evidence=tuple(i for sha in (v.base, v.head) for i in session.evidence.get((sha, v.series), ())))
+        for v in verdicts
+    ]

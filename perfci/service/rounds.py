@@ -1,0 +1,69 @@
+"""A range in rounds: every commit visited once per round, then every neighbour screened."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+from perfci.model import Process, Series, Verdict
+from perfci.runner import plan
+from perfci.service.measuring import Session
+from perfci.service.opening import Subject
+from perfci.service.watching import Watcher
+from perfci.verdicts.compare import MOVES, Rule, screen
+from perfci.verdicts.gating import gated
+from perfci.verdicts.neighbours import nominate
+
+RENEW_AFTER_S = 30.0  # a fresh environment parent costs about 3 s: at most a tenth of the time goes into starting them
+
+Line = Sequence[tuple[str, str]]
+
+
+def measure_rounds(session: Session, subject: Subject, rounds: int, watcher: Watcher) -> None:
+    """Visit every commit once per round; what an interrupted session has already is not measured again."""
+    there = {
+        (sha, series.cell, process.round)
+        for sha, rows in session.measured.items()
+        for series, process in rows
+    }  # fmt: skip
+    renewed, last = time.monotonic(), -1
+    for visit in plan.rounds(list(subject.commits), subject.cells, rounds, session.seed):
+        cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in there]
+        if visit.round is not None and visit.round != last:
+            last = visit.round
+            watcher.step(f"round {last + 1} of {rounds}")
+            if time.monotonic() - renewed > RENEW_AFTER_S:
+                session.workbench.renew()
+                renewed = time.monotonic()
+        if cells:
+            session.visit(visit, cells)
+
+
+def neighbours(subject: Subject) -> Line:
+    """Pair every commit of the range with the one measured before it on the first-parent line."""
+    return list(itertools.pairwise(subject.commits))
+
+
+def screened(session: Session, line: Line, rule: Rule) -> tuple[list[Verdict], list[Verdict]]:
+    """Every neighbour screened on its own, and the verdicts that are worth fresh pairs."""
+    measured = _judged_measurements(session)
+    verdicts = [
+        screen(series, base, head, by_sha.get(base, []), by_sha.get(head, []), rule=rule)
+        for series, by_sha in measured.items()
+        for base, head in line
+        if base in by_sha or head in by_sha
+    ]
+    nominated = [nomination.verdict for nomination in nominate(measured, line, rule=rule)]
+    places = {(v.series, v.base, v.head) for v in nominated}
+    flagged = [v for v in verdicts if v.kind in MOVES and (v.series, v.base, v.head) not in places]
+    return verdicts, nominated + flagged
+
+
+def _judged_measurements(session: Session) -> dict[Series, dict[str, list[Process]]]:
+    measured: dict[Series, dict[str, list[Process]]] = {}
+    for sha, rows in session.measured.items():
+        for series, process in rows:
+            measured.setdefault(series, {}).setdefault(sha, []).append(process)
+    together = {series: [p for by_sha in by.values() for p in by_sha] for series, by in measured.items()}
+    return {series: measured[series] for series in gated(together)}
