@@ -1,13 +1,39 @@
-# Every target does its own set-up in .venv; run `make help` for the list.
+# Every target sets up what it needs in .venv first; `make help` lists them.
 SHELL := /bin/bash
-PYTHON ?= python3
-VENV ?= .venv
-BIN := $(VENV)/bin
+BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
-STAMP := $(VENV)/.installed
-BROWSER_STAMP := $(VENV)/.browser
 
-.PHONY: help demo test lint bench torture study serve clean
+.PHONY: help demo test lint bench torture study serve
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+demo: ## measure a sample repository, find what was planted in it, open the dashboard (ARGS=--no-serve, --fresh)
+	@.ci/setup demo
+	@$(BIN)/perfci demo $(ARGS)
+
+test: ## run the tests (ARGS="-k name")
+	@.ci/setup dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: ## check style and types
+	@.ci/setup dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: ## measure perfci itself against asv and physical limits; the last figures are in docs/bench.md
+	@.ci/setup dev
+	$(BIN)/python -m tests.bench_perfci $(ARGS)
+
+torture: ## kill -9 runs at random moments and check that nothing is lost or double; the last figures are in docs/torture.md
+	@.ci/setup dev
+	$(BIN)/python -m tests.torture $(ARGS)
+
+study: ## ten demos in a row, five of them on a loaded machine; the last table is in docs/demo-study.md
+	@.ci/setup dev
+	$(BIN)/python -m tests.study_demo $(ARGS)
+
+serve: ## show the dashboard of this folder's store (ARGS="--port 8787")
+	@.ci/setup demo
+	@$(BIN)/perfci serve $(ARGS)

@@ -1,0 +1,39 @@
+"""``perfci ingest PATH...``: results of other tools become runs in the store."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from perfci.cli.context import config_here, store_to_write, write_json
+from perfci.cli.options import global_options, json_option
+from perfci.formats import FORMATS
+from perfci.service.ingest import ingest_path
+
+
+@click.command("ingest")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option(
+    "--format", "format_name", type=click.Choice(["auto", *FORMATS]), default="auto", help="auto: by content  [default]"
+)
+@json_option
+@global_options
+def command(paths: tuple[Path, ...], format_name: str, json_file: str | None) -> None:
+    """Read result files or folders; the same document twice is one run."""
+    config = config_here()
+    reports = []
+    with closing(store_to_write(config)) as store:
+        for path in paths:
+            report = ingest_path(store, path, format_name, config.project)
+            reports.append(report)
+            for warning in report.warnings:
+                click.echo(f"  {warning}", err=True)
+            click.echo(
+                f"{path}: {report.runs_new} new runs, {report.runs_known} known, {report.values:,} values, "
+                f"{report.samples:,} samples into project {config.project}",
+                err=json_file == "-",
+            )
+    if json_file:
+        write_json(json_file, reports)

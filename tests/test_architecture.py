@@ -1,0 +1,123 @@
+"""Imports run one way; each heavy library has one room."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "model": set(),
+    "stats": set(),
+    "verdicts": {"model", "stats"},
+    "report": {"model", "stats", "verdicts"},
+    "bench": {"model"},
+    "config": {"model"},
+    "formats": {"model", "store"},
+    "runner": {"model", "formats", "config"},
+    "store": {"model"},
+    "service": {"model", "stats", "verdicts", "report", "config", "formats", "runner", "store"},
+    "demo": {"model", "stats", "verdicts", "report", "config", "formats", "runner", "store", "service"},
+    "cli": {"model", "stats", "verdicts", "report", "config", "formats", "runner", "store", "service", "demo"},
+    "perfci_web": {"model", "stats", "verdicts", "report", "config", "store", "service"},
+}
+
+ONLY_IN = {
+    "sqlalchemy": {"store", "formats", "service", "perfci_web"},  # the others only name the Session they pass on
+    "alembic": {"store"},
+    "flask": {"perfci_web"},
+    "waitress": {"perfci_web"},
+    "plotly": {"perfci_web", "report"},
+    "torch": {"bench"},
+    "git": {"runner"},
+    "click": {"cli"},
+    "rich": {"cli"},
+}
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    for folder in (ROOT / "perfci", ROOT / "web" / "perfci_web"):
+        for path in sorted(folder.rglob("*.py")):
+            if "sample" not in path.parts:
+                yield room_of(path), path
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "perfci_web" if parts[0] == "web" else parts[1]
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            yield str(node.module)
+
+
+@pytest.mark.parametrize("room", [room for room in MAY_IMPORT])
+def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
+    allowed = MAY_IMPORT[room] | {room, "__init__"}
+
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for its_room, path in sources()
+        if its_room == room
+        for name in imported(path)
+        if name.startswith("perfci.") and name.split(".")[1] not in allowed
+    ]
+
+    assert wrong == []
+
+
+def test_only_serve_and_demo_know_the_web() -> None:
+    wrong = [
+        str(path)
+        for room, path in sources()
+        if room != "perfci_web" and path.stem not in ("serve", "demo")
+        for name in imported(path)
+        if name.split(".")[0] == "perfci_web"
+    ]
+
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", list(ONLY_IN))
+def test_a_heavy_library_stays_in_its_room(library: str) -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for room, path in sources()
+        if room not in ONLY_IN[library] and path.name != "harness.py"
+        for name in imported(path)
+        if name.split(".")[0] == library
+    ]
+
+    assert wrong == []
+
+
+def test_only_config_reads_the_environment() -> None:
+    # A child's environment is built from ours where one is started, which reads no setting of perfci.
+    starters = {"driver.py", "prepare.py", "harness.py", "story.py", "config.py"}
+
+    wrong = [
+        str(path.relative_to(ROOT))
+        for _, path in sources()
+        if path.name not in starters and ("os.environ" in path.read_text() or "getenv" in path.read_text())
+    ]
+
+    assert wrong == []
+
+
+def test_importing_perfci_is_light() -> None:
+    code = "import sys, perfci, perfci.cli; print([m for m in ('torch', 'sqlalchemy', 'flask', 'numpy') if m in sys.modules])"
+
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.strip() == "[]"
