@@ -18,98 +18,133 @@ from perfci.stats.location import MAD_TO_SIGMA, Floats
 Ints = NDArray[np.int64]
 
 REACHES = (2, 4, 8)
-"""Neighbours in time on either side that may tell the mood; the one that predicts best is taken, or none."""
+"""Neighbours in time on either side that may tell the mood; the reach that predicts best is taken, or none."""
 
-PASSES = 4
-"""Levels and mood are estimated in turn (backfitting, Breiman & Friedman 1985); they settle within a few turns."""
-
-WORTHWHILE = 0.95
-"""The mood is taken out only if that leaves at least 5 % less spread: a quiet machine has none."""
-
-MAX_SENSITIVITY = 2.0
-"""No series answers a mood more than twice as strongly as the typical one beside it."""
+PASSES = 6
+"""Levels, mood and noise are estimated in turn (backfitting, Breiman & Friedman 1985) until they settle."""
 
 HEAVY_SIGMAS = 3.0
 """Standardised residuals are cut here before they vote on the mood: one hiccup is no mood."""
 
+CALMEST = 0.1
+"""The calm machine is the lowest tenth of the moods: neighbours slow a process down, they never speed it up."""
 
-def without_mood(values: Floats, cells: Ints, kinds: Ints) -> Floats:
-    """Values in order of measurement, less the mood their neighbours in time tell of.
+HUBER = 1.5
+"""Where a residual stops counting in full (Huber 1964): 96 % of the mean's precision on normal data."""
 
-    ``cells`` names the (series, commit) a value belongs to, ``kinds`` its series. Levels are kept: only what moves
-    along the time axis goes.
+FINEST_SD = 5e-4
+"""No process level is believed to be finer than 0.05 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """Values without the machine's mood, each with the standard deviation it was measured with."""
+
+    values: Floats
+    sds: Floats
+
+
+def calmed(values: Floats, cells: Ints, kinds: Ints) -> Calm:
+    """Take the mood out of values in their order of measurement, and say how much each is still worth.
+
+    ``cells`` names the (series, commit) a value belongs to, ``kinds`` its series. What was measured while the machine
+    was busy is corrected and counts less; levels are kept, only what moves along the time axis goes.
     """
-    best, spread = values, WORTHWHILE * _spread(values, cells, kinds)
+    best, likelihood = _without_mood(values, cells, kinds)
     for reach in REACHES:
-        if len(values) < 4 * reach:
-            continue
-        cleaned = _backfitted(values, cells, kinds, reach)
-        left = _spread(cleaned, cells, kinds)
-        if left < spread:
-            best, spread = cleaned, left
+        if len(values) >= 8 * reach:
+            candidate, its_likelihood = _backfitted(values, cells, kinds, reach)
+            if its_likelihood > likelihood:
+                best, likelihood = candidate, its_likelihood
     return best
 
 
-def _backfitted(values: Floats, cells: Ints, kinds: Ints, reach: int) -> Floats:
-    mood = np.zeros(len(values))
+def _without_mood(values: Floats, cells: Ints, kinds: Ints) -> tuple[Calm, float]:
+    residuals = values - cell_levels(values, np.ones(len(values)), cells)
+    sds = _sds(residuals, np.zeros(len(values)), kinds)
+    return Calm(values, sds), _likelihood(residuals, sds)
+
+
+def _backfitted(values: Floats, cells: Ints, kinds: Ints, reach: int) -> tuple[Calm, float]:
+    calm = _without_mood(values, cells, kinds)[0]
     for _ in range(PASSES):
-        residuals = values - _by_group(values - mood, cells)
-        scaled = np.clip(residuals / _scales(residuals, kinds), -HEAVY_SIGMAS, HEAVY_SIGMAS)
-        shared = neighbour_mean(scaled, cells, reach)
-        mood = shared * _sensitivity(shared, residuals, kinds)
-    return values - mood
+        residuals = values - cell_levels(calm.values, calm.sds, cells)
+        votes = np.clip(residuals / _sds(residuals, np.zeros(len(values)), kinds), -HEAVY_SIGMAS, HEAVY_SIGMAS)
+        shared = neighbour_mean(votes, cells, reach)
+        shared -= np.quantile(shared, CALMEST)
+        explained = _explained(shared, residuals, kinds)
+        sds = _sds(residuals - explained, np.maximum(shared, 0), kinds)
+        calm = Calm(values - explained, sds)
+    return calm, _likelihood(calm.values - cell_levels(calm.values, calm.sds, cells), calm.sds)
 
 
-def neighbour_mean(scaled: Floats, cells: Ints, reach: int) -> Floats:
+def neighbour_mean(votes: Floats, cells: Ints, reach: int) -> Floats:
     """Mean over the neighbours in time, itself and its own cell left out, so that no value explains itself away."""
-    total, count = np.zeros(len(scaled)), np.zeros(len(scaled))
+    total, count = np.zeros(len(votes)), np.zeros(len(votes))
     for lag in range(1, reach + 1):
         foreign = cells[lag:] != cells[:-lag]
-        total[lag:] += np.where(foreign, scaled[:-lag], 0.0)
+        total[lag:] += np.where(foreign, votes[:-lag], 0.0)
         count[lag:] += foreign
-        total[:-lag] += np.where(foreign, scaled[lag:], 0.0)
+        total[:-lag] += np.where(foreign, votes[lag:], 0.0)
         count[:-lag] += foreign
     return np.asarray(total / np.maximum(count, 1))
 
 
-def _sensitivity(shared: Floats, residuals: Floats, kinds: Ints) -> Floats:
-    """How strongly each series answers the mood: least squares through the origin, on residuals cut at 3 sigma."""
-    answer = np.zeros(len(shared))
-    for kind in np.unique(kinds):
-        mine = kinds == kind
-        scale = _scale(residuals[mine])
-        cut = np.clip(residuals[mine], -HEAVY_SIGMAS * scale, HEAVY_SIGMAS * scale)
-        slope = float(shared[mine] @ cut) / max(float(shared[mine] @ shared[mine]), 1e-12)
-        answer[mine] = min(max(slope, 0.0), MAX_SENSITIVITY * scale)
-    return answer
+def _explained(shared: Floats, residuals: Floats, kinds: Ints) -> Floats:
+    """What the mood did to each value: per series a least-squares line that never falls with the mood."""
+    effect = np.zeros(len(shared))
+    for mine in _members(kinds):
+        mood = shared[mine] - shared[mine].mean()
+        slope = float(mood @ residuals[mine]) / max(float(mood @ mood), 1e-12)
+        effect[mine] = max(slope, 0.0) * shared[mine]
+    return effect
 
 
-def _spread(values: Floats, cells: Ints, kinds: Ints) -> float:
-    """Geometric mean over the series of what scatters around the cells' levels."""
-    residuals = values - _by_group(values, cells)
-    return math.exp(float(np.mean([math.log(_scale(residuals[kinds == kind])) for kind in np.unique(kinds)])))
+def _sds(residuals: Floats, mood: Floats, kinds: Ints) -> Floats:
+    """Standard deviation of every value: per series a line in the mood, fitted to the absolute residuals."""
+    sds = np.zeros(len(residuals))
+    for mine in _members(kinds):
+        sizes = np.abs(residuals[mine])
+        sizes = np.minimum(sizes, HEAVY_SIGMAS * max(MAD_TO_SIGMA * float(np.median(sizes)), FINEST_SD))
+        centred = mood[mine] - mood[mine].mean()
+        slope = max(float(centred @ sizes) / max(float(centred @ centred), 1e-12), 0.0)
+        line = sizes.mean() + slope * centred
+        sds[mine] = np.maximum(line, max(0.2 * float(sizes.mean()), FINEST_SD)) * ABS_TO_SIGMA
+    return sds
 
 
-def _scales(residuals: Floats, kinds: Ints) -> Floats:
-    scales = np.ones(len(residuals))
-    for kind in np.unique(kinds):
-        scales[kinds == kind] = _scale(residuals[kinds == kind])
-    return scales
+ABS_TO_SIGMA = 1.2533
+"""Mean absolute deviation of a normal sample times this is its standard deviation: sqrt(pi / 2)."""
 
 
-def _scale(residuals: Floats) -> float:
-    """Root mean square with the tails cut at three robust sigmas, so that ties do not make it zero."""
-    rough = max(MAD_TO_SIGMA * float(np.median(np.abs(residuals))), 1e-4)
-    return max(float(np.sqrt((np.clip(residuals, -3 * rough, 3 * rough) ** 2).mean())), 1e-4)
+def _likelihood(residuals: Floats, sds: Floats) -> float:
+    """Mean log likelihood under Laplace's double exponential, which does not mind a hiccup."""
+    return -float((np.log(sds) + math.sqrt(2) * np.abs(residuals) / sds).mean())
 
 
-def _by_group(values: Floats, groups: Ints) -> Floats:
-    """The median of each value's group."""
-    middle = np.zeros(len(values))
+def _members(groups: Ints) -> list[Ints]:
     order = np.argsort(groups, kind="stable")
-    for members in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-        middle[members] = np.median(values[members])
-    return middle
+    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+
+
+def cell_levels(values: Floats, sds: Floats, cells: Ints) -> Floats:
+    """The level of each value's cell."""
+    levels = np.zeros(len(values))
+    for mine in _members(cells):
+        levels[mine] = weighted_level(values[mine], sds[mine])
+    return levels
+
+
+def weighted_level(values: Floats, sds: Floats) -> float:
+    """Huber's (1964) location of values that were measured with different precision."""
+    weights = 1 / sds**2
+    order = np.argsort(values)
+    middle = int(np.searchsorted(np.cumsum(weights[order]), weights.sum() / 2))
+    centre = float(values[order][min(middle, len(values) - 1)])
+    for _ in range(5):
+        cut = np.clip(values - centre, -HUBER * sds, HUBER * sds)
+        centre += float(np.average(cut, weights=weights))
+    return centre
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,30 +153,16 @@ class Ladder:
 
     levels: Floats
     errors: Floats
-    sd: float
     df: float
 
 
-def ladder(commits: Sequence[Floats]) -> Ladder:
-    """A level per commit from its cleaned values; the spread is pooled, for all commits share one machine.
-
-    The level is the mean cut at three pooled sigmas from the median (Huber 1964), which keeps nearly all of the
-    mean's precision and is not moved by a hiccup.
-    """
-    residuals = np.concatenate([side - np.median(side) for side in commits if len(side) > 1] or [np.zeros(1)])
-    known = sum(len(side) - 1 for side in commits if len(side) > 1)
-    shrink = math.sqrt(len(residuals) / max(known, 1))
-    sd = max(_scale(residuals) * shrink, 5e-4)
-    levels = np.array([_huber(side, sd) if len(side) else math.nan for side in commits])
-    errors = np.array([sd / math.sqrt(len(side)) if len(side) else math.nan for side in commits])
-    return Ladder(levels, errors, sd, float(known))
-
-
-def _huber(side: Floats, sd: float) -> float:
-    centre = float(np.median(side))
-    for _ in range(5):
-        centre += float(np.clip(side - centre, -1.5 * sd, 1.5 * sd).mean())
-    return centre
+def ladder(commits: Sequence[Calm]) -> Ladder:
+    """A level per commit; how precise the values are is known from all commits, which share one machine."""
+    levels = np.array([weighted_level(side.values, side.sds) if len(side.values) else math.nan for side in commits])
+    errors = np.array([1 / math.sqrt((1 / side.sds**2).sum()) if len(side.values) else math.nan for side in commits])
+    known = float(sum(len(side.values) - 1 for side in commits if len(side.values) > 1))
+    counted = sum(len(side.values) for side in commits)
+    return Ladder(levels, errors * math.sqrt(counted / max(known, 1.0)), known)
 
 
 @dataclass(frozen=True, slots=True)
