@@ -161,12 +161,13 @@ class EnvironmentParent:
     def _start(self, theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
         script = Path(__file__).with_name("harness.py")
         env = {**os.environ, **dict.fromkeys(THREAD_POOLS, str(threads)), **self.variables, "PYTHONUNBUFFERED": "1"}
+        command = [self._python, str(script), str(theirs.fileno())]
         try:
-            return subprocess.Popen(
-                [self._python, str(script), str(theirs.fileno())], pass_fds=[theirs.fileno()],
-                env=env, cwd=self._scratch, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=self._log("wb"), start_new_session=True,
-            )  # fmt: skip
+            with self._log("wb") as log:
+                return subprocess.Popen(
+                    command, pass_fds=[theirs.fileno()], env=env, cwd=self._scratch, start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+                )  # fmt: skip
         except OSError as error:
             raise PerfciError(f"the interpreter {self._python} does not start: {error.strerror}") from None
 

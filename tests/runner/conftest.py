@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.config import RunTable, Settings
+from perfci.runner.driver import Outcome
+from perfci.runner.git import Repository
+from perfci.runner.suite import cells_of
+from perfci.runner.workbench import Workbench
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> GitProject:
+    return GitProject(tmp_path / "project")
+
+
+@contextmanager
+def a_workbench(project: GitProject, settings: Settings | None = None, **options: bool) -> Iterator[Workbench]:
+    repository = Repository(project.folder)
+    with Workbench(repository, settings or Settings(), project.folder / "benchmarks", **options) as workbench:
+        yield workbench
+
+
+def measured(project: GitProject, *, launch: str = "fork", timeout_s: float = 10) -> dict[str, Outcome]:
+    """Measure every cell of the suite once at HEAD."""
+    settings = Settings(run=RunTable.model_validate({"launch": launch}))
+    with a_workbench(project, settings) as workbench:
+        commit = workbench.repository.commits("HEAD")[0]
+        workbench.prepare([commit])
+        cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", timeout_s)
+        return {outcome.cell.name: outcome for outcome, _ in workbench.visit(commit.sha, cells)}
