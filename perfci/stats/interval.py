@@ -7,7 +7,8 @@ Levels come in as logarithms, one per process, so a shift is a log ratio. The pr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
@@ -23,11 +24,16 @@ OUTLIER_SIGMAS = 6.0
 OUTLIER_SHARE = 0.2
 """At most a fifth of a side is set aside; more than that is a second mode, and it belongs into the interval."""
 
-PAIRING_LEVEL = 0.10
-"""Pairing is used when base and head move together at this one-sided level: then it pays, else it costs half the df."""
+MIX_LEVEL = 0.05
+"""A mix of modes differs when chance alone would do so in fewer than one of twenty cases: the usual level."""
 
-MODE_SEPARATION = 5.0
-"""Two modes are believed when this many within-mode sigmas apart; Ashman, Bird & Zepf (1994) ask for 2 at least."""
+PAIRING_LEVEL = 0.025
+"""Pairing begins to count where base and head move together at this one-sided level, the usual 5 % of two sides."""
+
+MODE_SEPARATION, JOINT_SEPARATION = 5.0, 8.0
+"""Two modes are believed when this many within-mode sigmas apart, on each side and on both taken together.
+
+Ashman, Bird & Zepf (1994) ask for 2 where the modes are known; here the widest gap of a few values is picked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,7 @@ def shift(base: Floats, head: Floats, *, prior: Prior | None = None) -> Shift:
     """
     if len(base) == 1:
         return moderate(Shift(float(head[0] - base[0]), math.inf, 0.0, 1), prior)
-    found = within_modes(base, head) or _paired_if_it_pays(base, head) or unpaired(base, head)
-    return moderate(found, prior)
+    return moderate(within_modes(base, head) or _paired_as_far_as_it_pays(base, head), prior)
 
 
 def side_by_side(base: Floats, head: Floats, *, prior: Prior | None = None) -> Shift:
@@ -109,27 +114,74 @@ def paired(base: Floats, head: Floats) -> Shift:
 
 
 def within_modes(base: Floats, head: Floats) -> Shift | None:
-    """Compare lower with lower and upper with upper mode when both sides visit the same two; None otherwise.
+    """Compare processes in the same mode where a side visits two; None where there are no modes, or the mix changed.
 
     Least squares with the mode as a covariate: how often a side happened to visit a mode no longer moves the answer.
+    A mix that differs by more than chance is a change in itself, so then the sides are compared as they are. Where a
+    side in one mode may be in either of the other's two, the interval spans both readings.
     """
     if min(len(base), len(head)) < 4:
         return None
-    split_base, split_head = _two_modes(base), _two_modes(head)
-    if split_base is None or split_head is None:
-        return None
-    matched = list(zip(split_base, split_head, strict=True))
-    weights = np.array([len(b) * len(h) / (len(b) + len(h)) for b, h in matched])
-    shifts = np.array([h.mean() - b.mean() for b, h in matched])
-    centre = float((weights * shifts).sum() / weights.sum())
-    parts = [part - part.mean() for pair in matched for part in pair]
+    likely = [modes for modes in _matchings(base, head) if not _mix_differs(modes)]
+    found = [fit for modes in likely if (fit := _fit_modes(modes)) is not None]
+    return _spanning(found) if found and len(found) == len(likely) else None
+
+
+Mode = tuple[Floats, Floats]
+"""The processes of base and head that are in one mode; one of them may be empty."""
+
+
+def _matchings(base: Floats, head: Floats) -> list[tuple[Mode, Mode]]:
+    """The ways in which modes of the base may be modes of the head, the lower mode first."""
+    splits = _two_modes(base), _two_modes(head)
+    gaps = [float(split[1].mean() - split[0].mean()) if split else 0.0 for split in splits]
+    nothing = np.empty(0)
+    if splits[0] and splits[1] and max(gaps) < 2 * min(gaps):
+        return [((splits[0][0], splits[1][0]), (splits[0][1], splits[1][1]))]
+    if splits[1] and gaps[1] > gaps[0]:
+        low, high = splits[1]
+        return [((base, low), (nothing, high)), ((nothing, low), (base, high))]
+    if splits[0]:
+        low, high = splits[0]
+        return [((low, head), (high, nothing)), ((low, nothing), (high, head))]
+    return []
+
+
+def _fit_modes(modes: tuple[Mode, Mode]) -> Shift | None:
+    common = [(b, h) for b, h in modes if len(b) and len(h)]
+    weights = np.array([len(b) * len(h) / (len(b) + len(h)) for b, h in common])
+    shifts = np.array([h.mean() - b.mean() for b, h in common])
+    centre = float(np.average(shifts, weights=weights))
+    parts = [part - part.mean() for pair in modes for part in pair if len(part)]
     squares = sum(float((part**2).sum()) for part in parts) + float((weights * (shifts - centre) ** 2).sum())
-    df = len(base) + len(head) - 3
+    counts = [sum(len(pair[side]) for pair in modes) for side in (0, 1)]
+    df = sum(counts) - len(parts) + len(common) - 1
     variance = max(squares / df, RESOLUTION**2)
-    gap = float(np.mean([split_base[1].mean() - split_base[0].mean(), split_head[1].mean() - split_head[0].mean()]))
-    if abs(float(shifts[1] - shifts[0])) > gap / 2 or gap < MODE_SEPARATION * math.sqrt(variance):
+    if _gap(modes) < JOINT_SEPARATION * math.sqrt(variance) or np.ptp(shifts) > _gap(modes) / 2:
         return None
-    return Shift(centre, math.sqrt(variance / float(weights.sum())), df, min(len(base), len(head)), "modes")
+    return Shift(centre, math.sqrt(variance / float(weights.sum())), df, min(counts), "modes")
+
+
+def _spanning(found: Sequence[Shift]) -> Shift:
+    """The reading that claims least, with an interval wide enough for the others."""
+    least = min(found, key=lambda one: abs(one.centre))
+    half = max(max(abs(bound - least.centre) for bound in one.bounds()) for one in found)
+    return replace(least, error=half / float(-stdtrit(least.df, 0.025)))
+
+
+def _mix_differs(modes: tuple[Mode, Mode]) -> bool:
+    """Whether base and head visit the modes unequally often, by Fisher's (1922) exact test of the 2 x 2 table."""
+    (low_base, low_head), (high_base, high_head) = ((len(b), len(h)) for b, h in modes)
+    low, base, total = low_base + low_head, low_base + high_base, low_base + low_head + high_base + high_head
+    ways = [math.comb(low, k) * math.comb(total - low, base - k) for k in range(min(low, base) + 1) if base - k >= 0]
+    seen = math.comb(low, low_base) * math.comb(total - low, base - low_base)
+    return sum(way for way in ways if way <= seen) < MIX_LEVEL * math.comb(total, base)
+
+
+def _gap(modes: tuple[Mode, Mode]) -> float:
+    """How far the upper mode lies above the lower, on the sides that visit both."""
+    gaps = [float(high.mean() - low.mean()) for low, high in zip(*modes, strict=True) if len(low) and len(high)]
+    return sum(gaps) / len(gaps)
 
 
 def moderate(found: Shift, prior: Prior | None) -> Shift:
@@ -144,24 +196,32 @@ def moderate(found: Shift, prior: Prior | None) -> Shift:
     return Shift(found.centre, error, df, found.pairs, found.method)
 
 
-def _paired_if_it_pays(base: Floats, head: Floats) -> Shift | None:
-    if len(base) != len(head):
-        return None
-    if len(base) == 2:
-        return paired(base, head)
+def _paired_as_far_as_it_pays(base: Floats, head: Floats) -> Shift:
+    """The pairs' error where the sides clearly move together, the sides' own error where they do not.
+
+    In between the two are blended by how doubtful the correlation is. A hard choice would take the pairs exactly when
+    their spread happens to be small, and its intervals would be too short.
+    """
+    together, apart = paired(base, head), unpaired(base, head)
+    if len(base) < 4:
+        return together
     kept = _kept_pairs(head - base)
-    return paired(base, head) if _correlated(base[kept], head[kept]) else None
+    doubt = min(_doubt_of_correlation(base[kept], head[kept]) / PAIRING_LEVEL, 1.0)
+    if doubt == 1.0:
+        return apart
+    variance = doubt * apart.error**2 + (1 - doubt) * together.error**2
+    return replace(together, error=math.sqrt(max(variance, together.error**2)))
 
 
-def _correlated(base: Floats, head: Floats) -> bool:
-    """Whether the sides of the pairs move together, by the t test of Pearson's correlation."""
+def _doubt_of_correlation(base: Floats, head: Floats) -> float:
+    """One-sided p-value of Pearson's correlation of the sides, by its t test."""
     spread = float(base.std() * head.std())
-    if spread <= RESOLUTION**2 or len(base) < 3:
-        return False
+    if spread <= RESOLUTION**2 or len(base) < 4:
+        return 1.0
     r = float(((base - base.mean()) * (head - head.mean())).mean()) / spread
     r = min(max(r, -0.999999), 0.999999)
     df = len(base) - 2
-    return float(stdtr(df, -r * math.sqrt(df / (1 - r * r)))) < PAIRING_LEVEL
+    return float(stdtr(df, -r * math.sqrt(df / (1 - r * r))))
 
 
 def _without_hiccups(base: Floats, head: Floats) -> tuple[Floats, Floats]:
