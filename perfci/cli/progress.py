@@ -27,6 +27,7 @@ class Progress:
         self._total = 0
         self._stage = ""
         self._width = 0
+        self._said: set[str] = set()
 
     def say(self, line: str) -> None:
         self._clear()
@@ -47,9 +48,15 @@ class Progress:
     def process(self, visit: Visit, outcome: Outcome) -> None:
         self._done += 1
         if outcome.status not in (Status.OK, Status.SKIPPED):
-            self.say(f"  {outcome.cell.name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
+            self._complain(f"  {outcome.cell.name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
         if self._live:
             self._redraw(f"  {self._stage}: {self._done}/{self._total}{self._left()}  {outcome.cell.name}")
+
+    def _complain(self, line: str) -> None:
+        """Say once what fails every time."""
+        if line not in self._said:
+            self._said.add(line)
+            self.say(line)
 
     def _left(self) -> str:
         if not self._done or self._total <= self._done:

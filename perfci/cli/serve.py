@@ -8,6 +8,8 @@ import click
 
 from perfci.cli.context import config_here, store_to_read
 from perfci.cli.options import global_options
+from perfci.config import Config
+from perfci_web import serve
 
 
 @click.command("serve")
@@ -16,8 +18,10 @@ from perfci.cli.options import global_options
 @global_options
 def command(host: str, port: int) -> None:
     """Show what the store holds until interrupted."""
-    from perfci_web import serve
+    serve_dashboard(config_here(), host, port)
 
-    config = config_here()
+
+def serve_dashboard(config: Config, host: str, port: int) -> None:
+    """Serve until interrupted and say where."""
     with closing(store_to_read(config)) as store:
         serve(store, host, port, on_ready=lambda url: click.echo(f"serving {url} (Ctrl-C ends it)"))

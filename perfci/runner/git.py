@@ -81,6 +81,10 @@ class Repository:
             )
         return found
 
+    def line(self, revision: str) -> list[Commit]:
+        """List the first-parent commits that lead to a revision, oldest first."""
+        return self._commits(["--first-parent", "--reverse", self.resolve(revision)])
+
     def merge_base(self, one: str, other: str) -> str | None:
         try:
             return self._git("merge-base", _full(one), _full(other))

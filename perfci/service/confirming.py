@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfci.model import Stage, Status, Verdict
 from perfci.service.measuring import Session
 from perfci.service.opening import Subject, open_session
-from perfci.service.pairing import OnPass, Pairing, Question
+from perfci.service.pairing import OnLook, Pairing, Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.verdicts.compare import Rule, control
@@ -25,7 +25,7 @@ def settle(
         session.store, session.workbench, session.project, subject, "confirm", about=session.uid,
         on_process=watcher.process, say=watcher.say,
     )  # fmt: skip
-    pairing = Pairing(fresh, questions, rule, Stage.CONVICTION, on_pass=told(watcher))
+    pairing = Pairing(fresh, questions, rule, Stage.CONVICTION, on_look=told(watcher))
     verdicts = control([verdict for verdicts in pairing.settle().values() for verdict in verdicts])
     record(fresh, verdicts)
     fresh.finish()
@@ -37,14 +37,14 @@ def questions_of(suspected: Sequence[Verdict], subject: Subject) -> list[Questio
     return list(dict.fromkeys(Question(v.base, v.head, cells[v.series.cell]) for v in suspected))
 
 
-def told(watcher: Watcher) -> OnPass:
-    """Tell a watcher about each pass over the open questions."""
+def told(watcher: Watcher) -> OnLook:
+    """Tell a watcher what every look leaves open."""
 
-    def on_pass(questions: int, pairs: int) -> None:
+    def on_look(questions: int, pairs: int) -> None:
         watcher.expect(2 * pairs)
-        watcher.step(f"a pair for each of {counted(questions, 'open question')}")
+        watcher.step(f"{counted(pairs, 'pair')} for {counted(questions, 'open question')}")
 
-    return on_pass
+    return on_look
 
 
 def counted(number: int, thing: str) -> str:

@@ -13,8 +13,8 @@ from perfci.service.measuring import Session
 from perfci.verdicts.compare import Rule, decide
 from perfci.verdicts.gating import gated
 
-OnPass = Callable[[int, int], None]
-"""Called before each pass with the number of open questions and of the pairs they want."""
+OnLook = Callable[[int, int], None]
+"""Called after a look with the number of questions still open and of the pairs they want."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Pairing:
     rule: Rule
     stage: Stage
     deadline: float | None = None
-    on_pass: OnPass = lambda questions, pairs: None
+    on_look: OnLook = lambda questions, pairs: None
     prior_sd: Callable[[Series], float | None] = lambda series: None
     aa: Callable[[Series], Sequence[float]] = lambda series: ()
     verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
@@ -45,13 +45,17 @@ class Pairing:
         """Measure until every question is decided, its pairs are spent or the time is over."""
         self._recall()
         needed = {question: self._judge(question) for question in self.questions}
+        looked = True
         while (asked := [q for q, more in needed.items() if more > 0]) and not self._late():
-            self.on_pass(len(asked), sum(needed[q] for q in asked))
+            if looked:
+                self.on_look(len(asked), sum(needed[q] for q in asked))
+            looked = False
             self._measure_pair(asked)
             for question in asked:
                 needed[question] -= 1
                 if needed[question] <= 0:
                     needed[question] = self._judge(question)
+                    looked = True
         for question in asked:
             self._judge(question)
         return self.verdicts

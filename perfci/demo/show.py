@@ -1,0 +1,94 @@
+"""The first ten minutes: a sample repository measured commit by commit, and what was found in it."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfci.demo.story import make_sample_repository
+
+from perfci.config import Config, load_config
+from perfci.model import Commit, Process, Series, Verdict
+from perfci.runner.git import Repository, private_folder
+from perfci.runner.lock import machine_lock
+from perfci.service.opening import open_subject, open_workbench
+from perfci.service.ranging import run_range
+from perfci.service.watching import Watcher
+from perfci.store import Store, open_store
+from perfci.store.reads import session_processes, sessions, verdict_records
+from perfci.verdicts.gating import gated
+from perfci.verdicts.neighbours import noise_floor, smallest_visible
+
+ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the demo's store says: current verdicts, and how noisy the machine was for each series."""
+
+    commits: Mapping[str, Commit]
+    verdicts: Sequence[Verdict]
+    noise_floor: Mapping[Series, float]
+    smallest_visible: Mapping[Series, float]
+
+
+def sample(folder: Path, *, fresh: bool) -> Repository:
+    """Make the sample repository below ``folder/.perfci``, or find the one made before."""
+    tree = private_folder(folder) / "demo" / "tinylm"
+    if fresh or not (tree / ".git").is_dir():
+        shutil.rmtree(tree, ignore_errors=True)
+        partial = tree.with_name("tinylm.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        make_sample_repository(partial)
+        partial.rename(tree)
+    return Repository(tree)
+
+
+def sample_config(repository: Repository) -> Config:
+    """The sample's own configuration; no variable of the user's environment redirects its store."""
+    return load_config(repository.root, {}, default_project=repository.name)
+
+
+def measure(repository: Repository, config: Config, watcher: Watcher) -> bool:
+    """Measure what is not yet measured; False when a finished session was found and nothing had to be done."""
+    with closing(open_store(config.database_url, create=True)) as store:
+        if _finished(store, config.project):
+            return False
+        commits = repository.line("HEAD")
+        with open_workbench(repository, config, None, smoke=True) as workbench:
+            subject = open_subject(workbench, commits, "", watcher.say)
+            with machine_lock(config.lock_path, owner="perfci demo", waiting=watcher.say):
+                run_range(store, workbench, config, subject, ROUNDS, watcher)
+    return True
+
+
+def look(repository: Repository, config: Config) -> Shown:
+    """Read back what was stored: everything that is shown comes from there."""
+    commits = {commit.sha: commit for commit in repository.line("HEAD")}
+    line = list(itertools.pairwise(commits))
+    with closing(open_store(config.database_url, create=False)) as store:
+        measured = _measured(store, config.project)
+        with store.read() as tx:
+            verdicts = [record.verdict for record in verdict_records(tx, config.project)]
+    return Shown(commits, verdicts, noise_floor(measured, line), smallest_visible(measured, line))
+
+
+def _finished(store: Store, project: str) -> bool:
+    with store.read() as tx:
+        return any(s.kind == "history" and s.state == "finished" for s in sessions(tx, project))
+
+
+def _measured(store: Store, project: str) -> dict[Series, dict[str, list[Process]]]:
+    """The judged series of the history session, by commit."""
+    found: dict[Series, dict[str, list[Process]]] = {}
+    with store.read() as tx:
+        history = [s.uid for s in sessions(tx, project) if s.kind == "history"]
+        for row in session_processes(tx, history[0]):
+            found.setdefault(row.series, {}).setdefault(row.sha, []).append(row.process)
+    chosen = gated({series: [p for by in found[series].values() for p in by] for series in found})
+    return {series: found[series] for series in chosen}

@@ -1,0 +1,252 @@
+"""What `perfci init` writes: a configuration, a suite for the repository's own model, a workflow."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SKIPPED_FOLDERS = {"tests", "test", "benchmarks", "docs", "examples", "build", "dist", "site-packages"}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A torch module that can be built without arguments, by its import path."""
+
+    module: str
+    name: str
+
+
+def starter_files(root: Path, project: str) -> dict[str, str]:
+    """Name -> text of every file that gets a repository going."""
+    model = find_model(root)
+    suite = MODEL_SUITE.format(module=model.module, name=model.name) if model else PLAIN_SUITE
+    return {
+        "perfci.toml": CONFIGURATION.format(project=project),
+        "benchmarks/__init__.py": "",
+        "benchmarks/starter.py": suite,
+        ".github/workflows/perf.yml": WORKFLOW,
+    }
+
+
+def find_model(root: Path) -> Model | None:
+    """Pick the module that no other module of the repository is built from: most likely the whole model."""
+    found: list[tuple[Model, str]] = []
+    called: set[str] = set()
+    for path in _python_files(root):
+        tree = _parsed(path)
+        if tree is None:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and _is_torch_module(node) and _needs_no_argument(node):
+                found.append((Model(_import_path(root, path), node.name), node.name))
+            elif isinstance(node, ast.Call):
+                called.add(_last_name(node.func))
+    whole = [model for model, name in found if name not in called] or [model for model, _ in found]
+    return whole[-1] if whole else None
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).parts
+        skipped = any(part.startswith((".", "test_")) or part in SKIPPED_FOLDERS for part in parts)
+        in_environment = any((root.joinpath(*parts[:i]) / "pyvenv.cfg").exists() for i in range(1, len(parts)))
+        if not skipped and not in_environment:
+            yield path
+
+
+def _parsed(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_text())
+    except (SyntaxError, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _is_torch_module(node: ast.ClassDef) -> bool:
+    return any(_last_name(base) == "Module" for base in node.bases)
+
+
+def _needs_no_argument(node: ast.ClassDef) -> bool:
+    for function in node.body:
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            given = function.args
+            optional = len(given.defaults)
+            required_keywords = [d for d in given.kw_defaults if d is None]
+            return len(given.posonlyargs) + len(given.args) - 1 <= optional and not required_keywords
+    return True
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _import_path(root: Path, path: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "src" and len(parts) > 1 else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+CONFIGURATION = """\
+# perfci: every key with its default is described in the README.
+[project]
+name = "{project}"
+
+[suite]
+path = "benchmarks"
+"""
+
+MODEL_SUITE = '''\
+"""How fast and how hungry {name} is. Written by `perfci init`: make `example_batch` look like your data."""
+
+import torch
+from perfci.bench import peak_tensor_bytes
+
+from {module} import {name}
+
+torch.set_num_threads(1)
+
+
+def example_batch(model):
+    """Guess an input from the model's first layer; replace it by a batch of yours."""
+    torch.manual_seed(0)
+    guesses = []
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Embedding):
+            guesses.append(torch.randint(layer.num_embeddings, (4, 32)))
+        elif isinstance(layer, torch.nn.Linear):
+            guesses += [torch.randn(32, layer.in_features), torch.randn(4, 32, layer.in_features)]
+        elif isinstance(layer, torch.nn.Conv2d):
+            guesses += [torch.randn(4, layer.in_channels, size, size) for size in (32, 28, 64, 224)]
+        elif isinstance(layer, torch.nn.Conv1d):
+            guesses.append(torch.randn(4, layer.in_channels, 128))
+    for guess in [*guesses, torch.randn(4, 16), torch.randint(16, (4, 16))]:
+        try:
+            model(guess)
+            return guess
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            continue
+    raise NotImplementedError("edit example_batch in benchmarks/starter.py: no guessed input suits the model")
+
+
+def loss_of(output):
+    """Reduce whatever the model returns to one number; replace it by your loss."""
+    if isinstance(output, dict):
+        output = list(output.values())
+    if isinstance(output, (list, tuple)):
+        return sum(loss_of(part) for part in output if torch.is_tensor(part) and part.is_floating_point())
+    return output.float().square().mean()
+
+
+class _Steps:
+    """Builds the model once per process; asv calls setup before every sample."""
+
+    repeat = 12
+    warmup_time = 0
+    min_run_count = 12
+
+    def setup(self):
+        if hasattr(self, "model"):
+            return
+        torch.manual_seed(0)
+        self.model = {name}()
+        self.batch = example_batch(self.model)
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+        for _ in range(3):
+            self.train()
+
+    def train(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss_of(self.model(self.batch)).backward()
+        self.optimizer.step()
+
+
+class TrainStep(_Steps):
+    number = 3
+
+    def time_train_step(self):
+        self.train()
+
+
+class Forward(_Steps):
+    number = 10
+
+    def time_forward(self):
+        with torch.no_grad():
+            self.model(self.batch)
+
+
+class Memory(_Steps):
+    def track_peak_tensor_bytes(self):
+        return peak_tensor_bytes(self.train)
+
+    track_peak_tensor_bytes.unit = "bytes"
+    track_peak_tensor_bytes.metric = "peak_tensor_bytes"
+    track_peak_tensor_bytes.clock = "exact"
+'''
+
+PLAIN_SUITE = '''\
+"""Written by `perfci init`, which found no torch module that can be built without arguments: measure yours here.
+
+Names make benchmarks (as in asv): functions or methods that begin with time_, mem_, peakmem_ or track_.
+"""
+
+import torch
+
+torch.set_num_threads(1)
+
+
+class Example:
+    """Replace the layer by `from your_package import YourModel`."""
+
+    repeat = 12
+    number = 10
+    warmup_time = 0
+    min_run_count = 12
+
+    def setup(self):
+        if hasattr(self, "model"):
+            return
+        torch.manual_seed(0)
+        self.model = torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128))
+        self.batch = torch.randn(64, 128)
+
+    def time_forward(self):
+        with torch.no_grad():
+            self.model(self.batch)
+
+    def time_forward_backward(self):
+        self.model(self.batch).square().mean().backward()
+'''
+
+WORKFLOW = """\
+# Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine.
+name: perf
+on:
+  pull_request:
+permissions:
+  contents: read
+jobs:
+  compare:
+    runs-on: ubuntu-latest # a runner of your own with a GPU measures real sizes: then drop --smoke
+    timeout-minutes: 60
+    steps:
+      - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2
+        with:
+          fetch-depth: 0
+          persist-credentials: false
+      - uses: actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065 # v5.6.0
+        with:
+          python-version: "3.11"
+      - run: pip install 'perfci[torch]'
+      - name: Compare with the merge base
+        env:
+          BASE: ${{ github.event.pull_request.base.sha }}
+          HEAD: ${{ github.event.pull_request.head.sha }}
+        run: |
+          git fetch --quiet origin "$HEAD"
+          base=$(git merge-base "$BASE" "$HEAD")
+          perfci compare "$base" "$HEAD" --smoke --budget 30m --markdown perf.md || code=$?
+          cat perf.md >> "$GITHUB_STEP_SUMMARY"
+          exit "${code:-0}"
+"""

@@ -1,0 +1,125 @@
+"""Bad input gets one clear sentence and exit 2, and nothing is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+
+SUITE = "def track_one(): return 1\n"
+
+
+@pytest.fixture
+def project(here: Path) -> GitProject:
+    project = GitProject(here)
+    project.commit("First", thing="A = 1\n", benchmarks__suite=SUITE)
+    return project
+
+
+WRONG = {
+    "run nowhere": "there is no commit 'nowhere' in {here}; give a branch, a tag or a sha that `git log` knows",
+    "run -- --output=x": "'--output=x' is no revision: a commit, branch or tag was expected, not an option",
+    "run HEAD..HEAD": "the range HEAD..HEAD holds no commit: HEAD already contains HEAD",
+    "run --bench zzz": "no benchmark matches --bench 'zzz'; the suite has suite.track_one",
+    "run --bench (": "--bench '(' is no regular expression: missing ), unterminated subpattern at position 0",
+    "run --suite gone": "there is no suite folder gone; make one with `perfci init`, or name yours with --suite",
+    "compare HEAD --budget soon": "--budget 'soon': a number with a unit was expected, such as 90s, 20m or 1h",
+    "run --config gone.toml": "there is no configuration file gone.toml",
+    "run --project api": "'api' cannot be a project's name; set another with --project or [project] name",
+}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), WRONG.items())
+def test_says_what_is_wrong_with(
+    project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
+) -> None:
+    code = run(arguments.split())
+
+    captured = capsys.readouterr()
+    assert (code, captured.err.strip()) == (2, "perfci: " + sentence.format(here=project.folder))
+    assert captured.out == ""
+    assert not (project.folder / ".perfci" / "perfci.db").exists()
+
+
+def test_says_when_there_is_no_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run"]) == 2
+    assert capsys.readouterr().err.startswith(f"perfci: {here} is not inside a git repository;")
+    assert list(here.iterdir()) == []
+
+
+def test_names_the_last_line_when_the_suite_does_not_import(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("Broken", benchmarks__suite="import nowhere_to_be_found\n")
+
+    assert run(["run"]) == 2
+    assert capsys.readouterr().err == (
+        "perfci: the suite does not import: benchmarks.suite: "
+        "ModuleNotFoundError: No module named 'nowhere_to_be_found'\n"
+    )
+    assert not (here / ".perfci" / "perfci.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[run]\nround = 3\n", "unknown key 'run.round'; did you mean 'rounds'?"),
+        ("[runs]\n", "unknown key 'runs'; did you mean 'run'?"),
+        ("[judge]\nbar = 7\n", "judge.bar: Input should be less than 1, found 7"),
+        ("[run\n", "is not a readable TOML file"),
+    ],
+)
+def test_refuses_a_configuration_it_does_not_know(
+    project: GitProject, capsys: pytest.CaptureFixture[str], text: str, sentence: str
+) -> None:
+    project.write("perfci.toml", text)
+
+    assert run(["run"]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_traceback_is_shown_only_on_request(project: GitProject) -> None:
+    from perfci.model import PerfciError
+
+    with pytest.raises(PerfciError):
+        run(["run", "nowhere", "--debug"])
+    with pytest.raises(PerfciError):
+        run(["--debug", "run", "nowhere"])
+
+
+def test_global_options_are_taken_on_both_sides_of_the_verb(
+    project: GitProject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--db", str(tmp_path / "before.db"), "run", "--rounds", "1"]) == 0
+    assert run(["run", "--rounds", "1", "--db", str(tmp_path / "after.db")]) == 0
+
+    assert (tmp_path / "before.db").exists()
+    assert (tmp_path / "after.db").exists()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "directory"])
+def test_refuses_a_database_that_is_none(
+    project: GitProject, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    path = tmp_path / "broken.db"
+    path.mkdir() if damage == "directory" else path.write_bytes(b"this is no database, whatever its name says" * 100)
+
+    assert run(["run", "--db", str(path)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    from perfci.cli import VERBS
+
+    assert run(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"  {verb} " in out for verb in VERBS)
+
+
+def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    from perfci.cli import VERBS
+
+    for verb in VERBS:
+        assert run([verb, "--help"]) == 0
+        assert "--db URL" in capsys.readouterr().out

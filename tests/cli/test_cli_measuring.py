@@ -1,0 +1,121 @@
+"""``perfci run`` and ``perfci compare`` from the outside, with real processes and a real database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+
+SUITE = """
+    import thing
+
+    def track_bytes():
+        return thing.BYTES
+    track_bytes.unit, track_bytes.metric, track_bytes.clock = "bytes", "peak", "exact"
+
+    def track_other():
+        return 7
+    track_other.clock = "exact"
+"""
+
+
+@pytest.fixture
+def project(here: Path) -> GitProject:
+    project = GitProject(here)
+    for number, size in enumerate((1000, 1000, 1200, 1200)):
+        project.commit(f"Commit {number}", thing=f"BYTES = {size}\n", benchmarks__suite=SUITE)
+    return project
+
+
+def rows(project: GitProject, query: str) -> list[tuple]:
+    with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
+        return database.execute(query).fetchall()
+
+
+def test_run_finds_the_commit_that_needs_more(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["run", "HEAD~3..HEAD", "--rounds", "2", "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    moved = [v for v in told["verdicts"] if v["kind"] == "regression"]
+    assert code == 0
+    assert [(v["head"], v["stage"], v["ratio"]) for v in moved] == [
+        (project.git("rev-parse", "HEAD~1"), "conviction", 1.2)
+    ]
+    assert rows(project, "select count(*) from processes where role = 'history'") == [(12,)]
+
+
+def test_compare_convicts_on_pairs_no_look_has_seen(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["compare", "HEAD~2", "HEAD"])
+
+    out = capsys.readouterr().out
+    assert code == 1
+    assert "▲  regression  suite.track_bytes" in out
+    sessions = rows(project, "select kind, state from sessions order by id")
+    assert sessions == [("compare", "finished"), ("confirm", "finished")]
+
+
+def test_compare_with_itself_is_an_a_a_run(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["compare", "HEAD", "HEAD"])
+
+    assert code == 0
+    assert "Nothing got worse: 2 unchanged." in capsys.readouterr().out
+    assert rows(project, "select kind from sessions") == [("aa",)]
+
+
+def test_compare_takes_the_working_tree_when_no_head_is_given(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("thing.py", "BYTES = 2400\n")
+
+    code = run(["compare", "HEAD"])
+
+    assert code == 1
+    assert "Counted exactly: 1,200 became 2,400 (+100.0%)." in capsys.readouterr().out
+    assert rows(project, "select count(*) from commits where dirty = 1") == [(1,)]
+
+
+def test_a_head_that_fails_where_the_base_works_is_a_regression(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.commit("Break it", thing="BYTES = None\n")
+
+    code = run(["compare", "HEAD~1", "--bench", "track_bytes"])
+
+    captured = capsys.readouterr()
+    assert code == 1
+    assert captured.out.splitlines()[3].startswith("1 failed: suite.track_bytes · peak failed at ")
+    assert (
+        captured.err.count("failed: TypeError: returned NoneType; a number or a mapping with samples was expected") == 1
+    )
+
+
+def test_run_says_when_nothing_could_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("All fail", benchmarks__suite="def track_one(): raise ValueError('no')\n")
+
+    assert run(["run", "--rounds", "1"]) == 4
+    assert "measured 1 failed" in capsys.readouterr().out
+
+
+def test_run_exits_with_1_when_some_cells_failed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = "def track_one(): raise ValueError('no')\ndef track_two(): return 2\n"
+    GitProject(here).commit("Some fail", benchmarks__suite=suite)
+
+    assert run(["run", "--rounds", "1"]) == 1
+
+
+def test_a_resumed_run_measures_only_what_is_missing(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
+    with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
+        database.execute("delete from processes where id > 3")
+        database.execute("update sessions set state = 'running', finished_at = null")
+
+    assert run(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
+
+    assert "resuming an interrupted session: 3 readings are there already" in capsys.readouterr().err
+    assert rows(project, "select count(*), count(distinct session_id) from processes p join results r on "
+                "p.result_id = r.id join runs on r.run_id = runs.id") == [(8, 1)]  # fmt: skip

@@ -1,0 +1,102 @@
+"""A commit's code is what gets measured, or the result says why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from git_project import GitProject
+from runner.conftest import a_workbench, measured
+
+from perfci.config import EnvironmentTable, Settings
+from perfci.model import Status
+from perfci.runner.prepare import import_paths
+from perfci.runner.suite import Cell, cells_of
+
+ANSWER = "import thing\ndef track_answer(): return thing.ANSWER\n"
+
+
+def test_measures_each_commits_own_code_with_the_suite_of_the_working_tree(project: GitProject) -> None:
+    project.commit("One", thing="ANSWER = 1\n")
+    project.commit("Two", thing="ANSWER = 2\n", benchmarks__suite=ANSWER)
+
+    with a_workbench(project) as workbench:
+        commits = workbench.repository.line("HEAD")
+        workbench.prepare(commits)
+        cells = cells_of(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
+        values = [o.metrics[0].samples[0] for c in commits for o, _ in workbench.visit(c.sha, cells)]
+
+    assert values == [1.0, 2.0]
+
+
+def test_refuses_to_measure_code_that_is_not_the_commits(project: GitProject) -> None:
+    cheat = f"import sys; sys.path.insert(0, {str(project.folder)!r})\n" + ANSWER
+    project.commit("One", thing="ANSWER = 1\n", benchmarks__suite=cheat)
+
+    outcome = measured(project)["suite.track_answer"]
+
+    assert outcome.status is Status.FAILED
+    assert outcome.reason == (
+        f"the code measured is not this commit's: module thing was imported from {project.folder / 'thing.py'}"
+    )
+
+
+def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: GitProject) -> None:
+    project.commit("One", thing="ANSWER = 1\n")
+    project.commit("Two", thing="ANSWER = 2\nEXTRA = 3\n", benchmarks__suite=ANSWER,
+                   benchmarks__extra="from thing import EXTRA\ndef track_extra(): return EXTRA\n")  # fmt: skip
+
+    with a_workbench(project) as workbench:
+        commits = workbench.repository.line("HEAD")
+        workbench.prepare(commits)
+        cells = cells_of(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
+        old = {o.cell.name: o for o, _ in workbench.visit(commits[0].sha, cells)}
+
+    assert old["suite.track_answer"].metrics[0].samples == (1.0,)
+    assert old["extra.track_extra"].reason.startswith(
+        "module benchmarks.extra of the suite does not import: ImportError: cannot import name 'EXTRA' from 'thing'"
+    )
+
+
+def test_a_commit_that_fails_to_build_is_a_result_with_its_log(project: GitProject) -> None:
+    project.commit("One", thing="ANSWER = 1\n", benchmarks__suite=ANSWER)
+    broken = EnvironmentTable(build=("python -c \"print('compiling'); raise SystemExit('no compiler')\"",))
+
+    with a_workbench(project, Settings(environment=broken)) as workbench:
+        commit = workbench.repository.commits("HEAD")[0]
+        told: list[str] = []
+        workbench.prepare([commit], lambda _, failure: told.append(failure))
+        cell = Cell("suite.track_answer", None, (), 10.0, None, 600.0)
+        ((outcome, _),) = workbench.visit(commit.sha, [cell])
+
+    assert told == ["build failed with code 1: no compiler"]
+    assert (outcome.status, outcome.reason) == (Status.FAILED, "build failed with code 1: no compiler")
+    assert outcome.stderr_tail == "compiling\nno compiler\n"
+
+
+def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -> None:
+    project.commit(
+        "One", thing="ANSWER = 1\n", benchmarks__suite="import built\ndef track_answer(): return built.ANSWER\n"
+    )
+    copy = "cp thing.py {target}/built.py"
+    count = "python -c \"open('{conf_dir}/times', 'a').write('x')\""
+    settings = Settings(environment=EnvironmentTable(build=(copy, count)))
+
+    for _ in range(2):
+        with a_workbench(project, settings) as workbench:
+            commit = workbench.repository.commits("HEAD")[0]
+            workbench.prepare([commit])
+            cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", 10)
+            ((outcome, _),) = workbench.visit(commit.sha, cells)
+
+    assert outcome.metrics[0].samples == (1.0,)
+    assert (project.folder / "times").read_text() == "x"
+
+
+def test_imports_from_src_where_packages_live_there(tmp_path: Path) -> None:
+    (tmp_path / "src" / "thing").mkdir(parents=True)
+    assert import_paths(tmp_path, ()) == (str(tmp_path),)
+
+    (tmp_path / "src" / "thing" / "__init__.py").touch()
+
+    assert import_paths(tmp_path, ()) == (str(tmp_path / "src"),)
+    assert import_paths(tmp_path, ("lib",)) == (str(tmp_path / "lib"),)
