@@ -44,6 +44,24 @@ GRID_REACH, GRID_POINTS = 6.0, 1201
 """The score of a full sample has sd 1, so +-6 holds all but 2e-9 of it, in steps of 0.01."""
 
 
+def spending_plan(known: Sequence[float], looks: Sequence[int], cap: int) -> tuple[float, ...]:
+    """The share of the error that may be spent by each look, from the share of the needed information it had.
+
+    Information-based monitoring (Mehta & Tsiatis 2001): a quiet benchmark has all it needs at its first look and may
+    spend there; a noisy one spends by the clock of pairs. Something is always left while pairs are.
+    """
+    plan: list[float] = []
+    for share, look in zip(known, looks, strict=True):
+        allowed = 1.0 if look >= cap else min(max(share, look / cap), (1 + look / cap) / 2)
+        allowed = STEP * math.floor(allowed / STEP + 1e-9)
+        plan.append(min(max(allowed, plan[-1] + STEP if plan else STEP), 1.0))
+    return tuple(plan)
+
+
+STEP = 0.05
+"""Plans are rounded to this, so that equal noise gets equal plans and their levels are computed once."""
+
+
 def next_look(looks: Sequence[int], pairs: int, cap: int) -> int:
     """The number of pairs at which to look next."""
     return min([look for look in looks if look > pairs] + [cap])

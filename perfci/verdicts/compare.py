@@ -17,7 +17,7 @@ from perfci.stats import fdr, noise
 from perfci.stats.interval import Prior, Shift, shift, side_by_side
 from perfci.stats.location import Floats, median
 from perfci.stats.power import pairs_to_decide, smallest_visible
-from perfci.stats.sequential import ALPHA, look_levels, next_look
+from perfci.stats.sequential import ALPHA, look_levels, next_look, spending_plan
 from perfci.verdicts.levels import settled_levels
 
 PRIOR_DF = 8.0
@@ -35,7 +35,7 @@ class Rule:
     bar: float = 0.05
     strict: bool = False
     max_pairs: int = 20
-    looks: tuple[int, ...] = (5, 8, 12, 20)
+    looks: tuple[int, ...] = (5, 6, 7, 8, 10, 12, 16, 20)
 
 
 def screen(
@@ -173,14 +173,40 @@ class Sides:
 
 
 def plan(sides: Sides, rule: Rule, bar: float) -> tuple[int, float]:
-    """How many pairs to buy next and the tail probability of this look's interval."""
+    """How many pairs to buy next and the tail probability of this look's interval.
+
+    The looks before this one are replayed from the pairs they saw, so nothing has to be remembered.
+    """
     looks = sorted({min(look, rule.max_pairs) for look in (*rule.looks, rule.max_pairs)})
-    levels = look_levels(tuple(look / looks[-1] for look in looks))
-    tail = levels[min(sum(look < sides.pairs for look in looks), len(looks) - 1)]
+    seen = [look for look in looks if look <= sides.pairs] or looks[:1]
+    tail = look_levels(spending_plan([_known(sides.first(look), bar) for look in seen], seen, looks[-1]))[-1]
     settled = sides.pairs >= rule.max_pairs or (
-        sides.pairs >= looks[0] and conviction_kind(sides.shift(), bar, rule, tail) is not VerdictKind.INCONCLUSIVE
+        sides.pairs >= looks[0] and settles(sides.first(seen[-1]).shift(), bar, rule, tail)
     )
     return (0 if settled else next_look(looks, sides.pairs, rule.max_pairs) - sides.pairs), tail
+
+
+def settles(found: Shift, bar: float, rule: Rule, tail: float) -> bool:
+    """Whether more pairs are not worth buying: a verdict is reached, or the change plainly sits at the bar itself.
+
+    Who knows a change to be between half the bar and half as much again knows it as well as the bar is chosen
+    (the indifference zone of Bechhofer 1954); telling 4.8 from 5.2 % would take any number of pairs.
+    """
+    low, high = sorted(abs(bound) for bound in found.bounds(tail))
+    half = null_of(bar, Rule())
+    at_the_bar = half < low and high < 2 * bar - half
+    same_side = math.prod(math.copysign(1.0, bound) for bound in found.bounds(tail)) > 0
+    return (at_the_bar and same_side) or conviction_kind(found, bar, rule, tail) is not VerdictKind.INCONCLUSIVE
+
+
+def _known(sides: Sides, bar: float) -> float:
+    """The share of the information with which a change half a bar away from a decision is decided."""
+    found = sides.shift()
+    return (bar / 2 / DECIDING_SIGMAS / found.error) ** 2 if found.df > 0 else 0.0
+
+
+DECIDING_SIGMAS = 3.6
+"""1.96 for the interval and 1.64 for power 95 %: what a difference must be in standard errors to be decided."""
 
 
 @dataclass(frozen=True, slots=True)
