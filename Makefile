@@ -24,15 +24,15 @@ lint: ## check style and types
 
 bench: ## measure perfci itself against asv and physical limits; the last figures are in docs/bench.md
 	@.ci/setup dev
-	$(BIN)/python -m tests.bench_perfci $(ARGS)
+	$(BIN)/python tests/bench_perfci.py $(ARGS)
 
 torture: ## kill -9 runs at random moments and check that nothing is lost or double; the last figures are in docs/torture.md
 	@.ci/setup dev
-	$(BIN)/python -m tests.torture $(ARGS)
+	$(BIN)/python tests/torture.py $(ARGS)
 
 study: ## ten demos in a row, five of them on a loaded machine; the last table is in docs/demo-study.md
 	@.ci/setup dev
-	$(BIN)/python -m tests.study_demo $(ARGS)
+	$(BIN)/python tests/study_demo.py $(ARGS)
 
 serve: ## show the dashboard of this folder's store (ARGS="--port 8787")
 	@.ci/setup demo

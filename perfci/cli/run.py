@@ -57,7 +57,8 @@ def command(
 
 def report(result: RangeResult, json_file: str | None) -> None:
     if json_file:
-        write_json(json_file, {"session": result.session, "verdicts": result.verdicts})
+        counted = {"processes": len(result.statuses), "work_s": result.work_s}
+        write_json(json_file, {"session": result.session, **counted, "verdicts": result.verdicts})
     if json_file == "-":
         return
     counts = {status: result.statuses.count(status) for status in Status}

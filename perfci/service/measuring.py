@@ -34,6 +34,7 @@ class Session:
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by sha
     evidence: dict[tuple[str, Series], list[int]] = field(default_factory=dict)  # row ids by sha and series
     statuses: list[Status] = field(default_factory=list)
+    work_s: float = 0.0  # what setup, run and teardown took inside the processes
     _runs: dict[str, int] = field(default_factory=dict)
 
     def start(self, kind: str, spec_hash: str, rounds: int) -> None:
@@ -60,6 +61,7 @@ class Session:
             for row_id, (series, process) in zip(ids, rows, strict=True):
                 self._remember(visit.sha, row_id, series, process)
             self.statuses.append(outcome.status)
+            self.work_s += outcome.work_s
             self.on_process(visit, outcome)
 
     def processes(self, sha: str, series: Series) -> list[Process]:

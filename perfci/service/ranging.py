@@ -25,6 +25,7 @@ class RangeResult:
     statuses: Sequence[Status]
     verdicts: Sequence[Verdict]
     settled: Sequence[Verdict]
+    work_s: float
 
 
 def run_range(
@@ -45,7 +46,7 @@ def run_range(
     session.finish()
     places = {(v.series, v.base, v.head) for v in settled}
     current = [*settled, *(v for v in screening if (v.series, v.base, v.head) not in places)]
-    return RangeResult(session.uid, [*session.statuses, *fresh], current, settled)
+    return RangeResult(session.uid, [*session.statuses, *fresh], current, settled, session.work_s)
 
 
 def rule_of(config: Config, *, strict: bool = False) -> Rule:

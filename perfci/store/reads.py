@@ -65,7 +65,7 @@ def projects(tx: Session) -> list[ProjectRecord]:
     processes = _counts(tx, results.join(ProcessRow, ProcessRow.result_id == ResultRow.id))
     latest = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
     rows = tx.execute(runs.add_columns(latest).group_by(SessionRow.project_id))
-    measured: dict[int, datetime] = dict(rows.tuples().all())
+    measured: dict[int, datetime] = dict(rows.all())
     return [
         ProjectRecord(
             slug=slug,
@@ -101,7 +101,7 @@ def find_series(
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
     started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
-    last = dict(tx.execute(started.where(ResultRow.series_id.in_(found)).group_by(ResultRow.series_id)).tuples().all())
+    last = dict(tx.execute(started.where(ResultRow.series_id.in_(found)).group_by(ResultRow.series_id)).all())
     records = _series_records(tx, project, found)
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
 
@@ -338,7 +338,7 @@ Condition = sa.ColumnElement[bool]
 
 def _counts(tx: Session, by_project: sa.Select[Any]) -> dict[int, int]:
     key = by_project.selected_columns[0]
-    return dict(tx.execute(by_project.add_columns(sa.func.count()).group_by(key)).tuples().all())
+    return dict(tx.execute(by_project.add_columns(sa.func.count()).group_by(key)).all())
 
 
 def _of_project(project: str) -> Condition:

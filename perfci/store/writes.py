@@ -294,7 +294,7 @@ def _unknown(tx: Session, batch: Sequence[Document], changed: str) -> Iterator[D
 
 def _stored_bodies(tx: Session, keys: Sequence[str]) -> dict[str, str]:
     query = sa.select(RunRow.key, RunRow.body_hash).where(RunRow.key.in_(keys))
-    return dict(tx.execute(query).tuples().all())
+    return dict(tx.execute(query).all())
 
 
 def _only_new(tx: Session, run: Run) -> Run:
@@ -336,7 +336,7 @@ def _insert_runs(tx: Session, project_id: int, runs: Sequence[Document]) -> dict
     ]
     tx.execute(sa.insert(table(RunRow)), rows)
     query = sa.select(RunRow.key, RunRow.id).where(RunRow.key.in_([key for _, key, _ in runs]))
-    return dict(tx.execute(query).tuples().all())
+    return dict(tx.execute(query).all())
 
 
 def _insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, Result]]) -> None:
