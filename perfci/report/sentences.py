@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from perfci.model import Interval, Metric, Stage, Verdict, VerdictKind
 from perfci.report.names import printable, series_name
 from perfci.report.trend import Mark, Trend
-from perfci.report.units import MINUS, counting, number, percent, quantity, scale_of, signed_percent
+from perfci.report.units import MINUS, counting, number, percent, quantity, signed_percent
 from perfci.report.words import MOVES, SEVEREST_FIRST, is_suspicion, word
 
 SEVERAL_TIMES = 3.0
@@ -61,52 +62,51 @@ def counts_sentence(verdicts: Sequence[Verdict]) -> str:
     return ", ".join(_counted(kind, counts[kind]) for kind in SEVEREST_FIRST if counts[kind])
 
 
-def comparison_sentence(verdicts: Sequence[Verdict]) -> str:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a page says in large letters, and what it says right below; as text, one sentence after the other."""
+
+    headline: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return ". ".join(part for part in (self.headline, self.detail) if part) + "."
+
+
+def comparison_sentence(verdicts: Sequence[Verdict]) -> Told:
     """Answer "is head worse than base?" for a whole comparison."""
     if not verdicts:
-        return "Nothing was compared."
-    worst = severest(verdicts)
-    counts = counts_sentence(verdicts)
+        return Told("Nothing was compared")
+    worst, counts = severest(verdicts), counts_sentence(verdicts)
     if worst.kind is VerdictKind.UNCHANGED:
-        return f"Nothing got worse: {counts}."
+        return Told(f"Nothing got worse: {counts}")
     if worst.kind is VerdictKind.IMPROVEMENT:
-        return f"Nothing got worse: {counts}; largest: {verdict_sentence(worst)}."
+        return Told(f"Nothing got worse: {counts}", f"Largest: {verdict_sentence(worst)}")
     if worst.kind in {VerdictKind.REGRESSION, VerdictKind.FAILED}:
-        return f"{counts}{'. Worst' if len(verdicts) > 1 else ''}: {verdict_sentence(worst)}."
-    return f"No regression was found, but not everything could be decided: {counts}."
+        return Told(counts, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
+    return Told(f"No regression found, not everything decided: {counts}")
 
 
-def overview_sentence(open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool) -> str:
+def overview_sentence(open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool) -> Told:
     """Answer "did anything get worse?" for a project; never claim calm where nothing was compared."""
     scope = f"{counting(series, 'series', 'series')} over {counting(commits, 'commit')}"
     if open_regressions:
         worst = severest(open_regressions)
-        opening = counting(len(open_regressions), "open regression")
-        return f"{opening}{'; worst: ' if len(open_regressions) > 1 else ': '}{verdict_sentence(worst)}."
-    if not compared:
-        return f"{scope} measured, none of it compared yet."
-    return f"No open regression in {scope}."
+        several = "Worst: " if len(open_regressions) > 1 else ""
+        return Told(counting(len(open_regressions), "open regression"), f"{several}{verdict_sentence(worst)}")
+    return (
+        Told(f"No open regression in {scope}") if compared else Told("Nothing was compared yet", f"Measured: {scope}")
+    )
 
 
-def trend_sentence(trend: Trend) -> str:
+def trend_sentence(trend: Trend) -> Told:
     """Say where a series stands and what moved it last."""
-    unit = trend.series.metric.unit
+    name, unit = series_name(trend.series), trend.series.metric.unit
+    failures = [f"{counting(len(trend.failed), 'commit')} failed"] if trend.failed else []
     if trend.last_level is None:
-        return f"{series_name(trend.series)} has no measured value yet{_failures(trend)}."
+        return Told(f"{name} has no measured value yet", "".join(failures))
     standing = trend.levels[-1].value if trend.levels else trend.last_level
-    scale = scale_of([standing], unit)
-    opening = f"{series_name(trend.series)} stands at {scale.text(standing)}"
-    return f"{opening}; {_history(trend)}{_failures(trend)}."
-
-
-def _history(trend: Trend) -> str:
-    moves = [mark for mark in trend.marks if mark.state == "convicted"]
-    candidates = [mark for mark in trend.marks if mark.state == "candidate"]
-    open_ones = f"{counting(len(candidates), 'candidate change')} not confirmed" if candidates else ""
-    if moves:
-        last = f"it {moved(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"
-        return f"{last}; {open_ones}" if open_ones else last
-    return open_ones or f"no change found over {counting(trend.commits, 'commit')}"
+    return Told(f"{name} stands at {quantity(standing, unit)}", "; ".join([*_history(trend), *failures]))
 
 
 def mark_sentence(mark: Mark, metric: Metric) -> str:
@@ -196,8 +196,12 @@ def _counted(kind: VerdictKind, count: int) -> str:
     return counting(count, word(kind)) if kind in nouns else f"{count:,} {word(kind)}"
 
 
-def _failures(trend: Trend) -> str:
-    return f"; {counting(len(trend.failed), 'commit')} failed" if trend.failed else ""
+def _history(trend: Trend) -> list[str]:
+    moves = [mark for mark in trend.marks if mark.state == "convicted"]
+    candidates = [mark for mark in trend.marks if mark.state == "candidate"]
+    parts = [f"It {moved(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"] if moves else []
+    parts += [f"{counting(len(candidates), 'candidate change')} not confirmed"] if candidates else []
+    return parts or [f"No change found over {counting(trend.commits, 'commit')}"]
 
 
 def _size(verdict: Verdict) -> float:

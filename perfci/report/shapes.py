@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 STYLE = """\
-.pc-text{font:11px ui-sans-serif,system-ui,"Segoe UI",Roboto,"Liberation Sans",Arial,sans-serif;fill:var(--muted);\
-font-variant-numeric:tabular-nums}
+.pc-text{font:11px Inter,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",Arial,sans-serif;\
+fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-strong{fill:var(--ink);font-weight:600}
 .pc-halo{paint-order:stroke;stroke:var(--surface);stroke-width:4px;stroke-linejoin:round}
 .pc-end{text-anchor:end}
@@ -39,6 +39,8 @@ font-variant-numeric:tabular-nums}
 .pc-line.pc-dashed{stroke-dasharray:3 3}
 .pc-spark{fill:none;stroke:var(--dot);stroke-width:1;opacity:.55}
 .pc-zone{fill:var(--same-tint)}
+.pc-measured{fill:var(--level)}
+.pc-idle{fill:var(--rule)}
 .pc-zero{stroke:var(--control);stroke-width:1}
 @media (forced-colors:active){.pc-level,.pc-grid,.pc-axis,.pc-zero{stroke:CanvasText}.pc-dot{fill:CanvasText}}
 """

@@ -47,7 +47,7 @@ def trend_svg(trend: Trend, *, width: int = 960, height: int = 340, key: str = "
         parts.insert(0, f"<defs>{clip}</defs>")
     else:
         parts.append(lettering(width / 2, height / 2, "no commit has a measured value", "pc-middle"))
-    return _picture(parts, width, height, key, trend.series.label, trend_sentence(trend), alone)
+    return _picture(parts, width, height, key, trend.series.label, str(trend_sentence(trend)), alone)
 
 
 def sparkline_svg(trend: Trend, *, width: int = 132, height: int = 30) -> str:
@@ -59,9 +59,9 @@ def sparkline_svg(trend: Trend, *, width: int = 132, height: int = 30) -> str:
     low, high = value_range(drawn)
     frame = Frame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
     marks = [
-        circle(frame.x(mark.index), frame.y(level), 2.6, f"pc-{_tone(mark)}")
+        circle(frame.x(mark.index), frame.y(level), 2.6, f"pc-flag pc-{_tone(mark)}{_filling(mark)}")
         for mark in drawn.marks
-        if mark.state == "convicted" and (level := _level_at(drawn, mark.index)) is not None
+        if mark.state != "refuted" and (level := _level_at(drawn, mark.index)) is not None
     ]
     parts = [f'<path class="pc-spark" d="{_path(_measured_runs(drawn), frame)}"/>', *_steps(drawn, frame), *marks]
     return f'{opening} aria-hidden="true">{"".join(parts)}</svg>'
@@ -96,6 +96,20 @@ def interval_bar_svg(verdict: Verdict, *, span: float, width: int = 168, height:
     return (
         f'<svg class="pc-interval" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
         f' aria-label="{label}">{"".join(parts)}</svg>'
+    )
+
+
+def shares_svg(shares: Sequence[tuple[str, int]], *, width: int = 320, height: int = 8) -> str:
+    """Draw counts as parts of one bar, each in the colour of its name; the words beside it carry the numbers."""
+    total, x, parts = sum(count for _, count in shares) or 1, 0.0, []
+    for shade, count in shares:
+        if count:
+            end = x + width * count / total
+            parts.append(rect(x, 0, max(x + 2, end - 2), height, f"pc-{shade}"))
+            x = end
+    return (
+        f'<svg class="pc-shares" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
+        f"{''.join(parts)}</svg>"
     )
 
 
@@ -211,7 +225,7 @@ def _measured_runs(trend: Trend) -> list[list[Dot]]:
 
 
 def _dots(trend: Trend, frame: Frame, scale: Scale) -> Iterator[str]:
-    radius = 3.2 if len(trend.dots) <= 90 else 2.2
+    radius = 3.2 if (frame.right - frame.left) / len(trend.dots) > 9 else 2.2
     for dot in trend.measured:
         assert dot.level is not None
         yield circle(frame.x(dot.index), frame.y(dot.level), radius, "pc-dot", _dot_words(dot, scale))
@@ -305,10 +319,13 @@ def _stem(mark: Mark, x: float, frame: Frame, trend: Trend) -> str:
 def _triangle(mark: Mark, x: float, y: float, told: str) -> str:
     up = mark.ratio > 1
     tip, base = (y - 5, y + 4) if up else (y + 5, y - 4)
-    state = {"convicted": "", "candidate": " pc-hollow", "refuted": " pc-refuted"}[mark.state]
     shape = f"M{px(x)},{px(tip)}L{px(x + 5.5)},{px(base)}L{px(x - 5.5)},{px(base)}Z"
     title = escape(f"{arrow(up, solid=mark.state == 'convicted')} {mark.commit[:10]} {told}")
-    return f'<path class="pc-flag pc-{_tone(mark)}{state}" d="{shape}"><title>{title}</title></path>'
+    return f'<path class="pc-flag pc-{_tone(mark)}{_filling(mark)}" d="{shape}"><title>{title}</title></path>'
+
+
+def _filling(mark: Mark) -> str:
+    return {"convicted": "", "candidate": " pc-hollow", "refuted": " pc-refuted"}[mark.state]
 
 
 def _tone(mark: Mark) -> Tone:

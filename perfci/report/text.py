@@ -18,7 +18,7 @@ LEFT = frozenset({0, 1, 2, 3})
 
 def comparison_text(verdicts: Sequence[Verdict]) -> str:
     """Sentence, table and what to do about the open rows: everything a terminal shows of a comparison."""
-    parts = [comparison_sentence(verdicts), verdict_table(verdicts), advice_lines(verdicts)]
+    parts = [str(comparison_sentence(verdicts)), verdict_table(verdicts), advice_lines(verdicts)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -1,0 +1,40 @@
+"""How a project stands: which confirmed regressions are still there, and what moved most."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from perfci.model import VerdictKind
+from perfci.report.trend import Mark, Trend
+
+RECOVERED_WITHIN = 0.025
+"""A regression counts as gone once later moves leave at most half of the usual 5 % bar of it."""
+
+
+def open_regressions(trend: Trend) -> list[Mark]:
+    """The confirmed regressions of a series that no later improvement has made good."""
+    return [
+        mark for k, mark in enumerate(trend.convicted()) if mark.kind is VerdictKind.REGRESSION and _is_open(trend, k)
+    ]
+
+
+def biggest_moves(trends: Iterable[Trend], count: int) -> list[tuple[Trend, Mark]]:
+    """The largest change of each series, the largest first; confirmed ones before candidates."""
+    largest = [(trend, max(marks, key=size)) for trend in trends if (marks := _standing_marks(trend))]
+    return sorted(largest, key=lambda found: (found[1].state != "convicted", -size(found[1])))[:count]
+
+
+def size(mark: Mark) -> float:
+    """How large a move is, the same for half and for double."""
+    return abs(math.log(mark.ratio)) if mark.ratio > 0 else math.inf
+
+
+def _is_open(trend: Trend, position: int) -> bool:
+    later = math.prod(mark.ratio for mark in trend.convicted()[position:])
+    worse = later if trend.series.metric.direction == "lower" else 1 / later if later > 0 else math.inf
+    return worse - 1 > RECOVERED_WITHIN
+
+
+def _standing_marks(trend: Trend) -> list[Mark]:
+    return [mark for mark in trend.marks if mark.state != "refuted"]

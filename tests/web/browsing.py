@@ -1,0 +1,53 @@
+"""A real server in a process of its own, and a real browser in front of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from playwright.sync_api import Browser, sync_playwright
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+SERVE = """
+import sys
+from perfci.store import open_store
+from perfci_web import serve
+serve(open_store(sys.argv[1], create=False), "127.0.0.1", 0, on_ready=lambda url: print(url, flush=True))
+"""
+
+
+def chromium() -> str | None:
+    """Where this machine keeps a browser; ``PERFCI_CHROMIUM`` names another one."""
+    named = os.environ.get("PERFCI_CHROMIUM")
+    return named or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@contextlib.contextmanager
+def a_server(database: str) -> Iterator[str]:
+    """Serve a database on a free port until the block ends; answers the address."""
+    process = subprocess.Popen([sys.executable, "-c", SERVE, database], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        assert url, f"the server ended with {process.wait(10)}"
+        yield url
+    finally:
+        process.terminate()
+        process.wait(10)
+        process.stdout.close()
+
+
+@contextlib.contextmanager
+def a_browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield browser
+        browser.close()

@@ -1,0 +1,58 @@
+"""The application factory: a store goes in, a WSGI application comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from flask import Flask, Response, render_template, request
+from werkzeug.exceptions import HTTPException
+
+from perfci.model import PerfciError
+from perfci.store import Store
+from perfci_web import rendering
+from perfci_web.assets import serve_assets
+from perfci_web.guards import guard
+from perfci_web.missing import Missing
+from perfci_web.routes import add_routes
+
+
+def create_app(
+    store: Store,
+    *,
+    read_only: bool = True,
+    loopback_only: bool = False,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Flask:
+    """Build the dashboard of one store.
+
+    ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is.
+    """
+    app = Flask("perfci_web", static_folder=None)
+    app.json.sort_keys = False  # type: ignore[attr-defined]
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.url_map.strict_slashes = True
+    rendering.install(app, clock)
+    guard(app, read_only=read_only, loopback_only=loopback_only)
+    serve_assets(app)
+    add_routes(app, store)
+    _explain_errors(app)
+    return app
+
+
+def _explain_errors(app: Flask) -> None:
+    @app.errorhandler(Missing)
+    def missing(error: Missing) -> tuple[str, int]:
+        return render_template("missing.html", error=error), 404
+
+    @app.errorhandler(PerfciError)
+    def unavailable(error: PerfciError) -> tuple[str, int]:
+        return render_template("error.html", title="The store cannot be read", text=str(error)), 503
+
+    @app.errorhandler(HTTPException)
+    def refused(error: HTTPException) -> tuple[str, int] | Response | HTTPException:
+        if error.code is None or error.code < 400:
+            return error
+        if request.path.startswith("/static/") or error.code == 403:
+            return Response(f"{error.description}\n", error.code, content_type="text/plain; charset=utf-8")
+        return render_template("error.html", title=error.name, text=error.description or ""), error.code

@@ -1,0 +1,109 @@
+"""What stands before every request and after every response: who may ask, what a page may load, how it travels."""
+
+from __future__ import annotations
+
+import gzip
+import ipaddress
+import secrets
+
+from flask import Flask, Request, Response, abort, g, request
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+WORTH_PACKING = 1024
+PACKED_TYPES = ("text/", "application/json", "image/svg+xml", "application/javascript")
+
+POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' data:",
+    "connect-src": "'self'",
+    "form-action": "'self'",
+    "base-uri": "'none'",
+    "frame-ancestors": "'none'",
+}
+
+PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+"""A picture alone brings its own style and may do nothing else."""
+
+
+def guard(app: Flask, *, read_only: bool, loopback_only: bool) -> None:
+    """Install all guards on an application."""
+
+    @app.before_request
+    def admit() -> None:
+        if loopback_only and host_name(request.headers.get("Host", "")) not in LOOPBACK_NAMES:
+            abort(403, "This server answers on this machine only, under the name localhost or 127.0.0.1.")
+        if read_only and request.method not in READING:
+            abort(405, "This server only shows; it accepts no changes.")
+
+    @app.after_request
+    def finish(response: Response) -> Response:
+        _protect(response)
+        return _packed(_with_etag(response))
+
+
+def style_nonce() -> str:
+    """A nonce for this response: the chart library writes its style sheet while it runs, and only it is told."""
+    if "style_nonce" not in g:
+        g.style_nonce = secrets.token_urlsafe(16)
+    return str(g.style_nonce)
+
+
+def takes_gzip(request: Request) -> bool:
+    return request.accept_encodings["gzip"] > 0
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header without its port, ``::1`` out of ``[::1]:8080``."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()
+
+
+def _protect(response: Response) -> None:
+    if response.mimetype == "image/svg+xml":
+        policy = PICTURE_POLICY
+    else:
+        nonce = f" 'nonce-{g.style_nonce}'" if "style_nonce" in g else ""
+        told = POLICY | {"style-src": POLICY["style-src"] + nonce}
+        policy = "; ".join(f"{name} {sources}" for name, sources in told.items())
+    response.headers.setdefault("Content-Security-Policy", policy)
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+    response.headers.setdefault("Referrer-Policy", "same-origin")
+    response.headers.setdefault("Cross-Origin-Opener-Policy", "same-origin")
+    response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+
+
+def _with_etag(response: Response) -> Response:
+    """Answer 304 where nothing changed; what carries a nonce is new every time."""
+    if response.status_code != 200 or response.direct_passthrough or "style_nonce" in g:
+        return response
+    if "Cache-Control" not in response.headers:
+        response.headers["Cache-Control"] = "no-cache"
+    if not response.headers.get("ETag"):
+        response.add_etag(weak=True)
+    response.make_conditional(request)
+    return response
+
+
+def _packed(response: Response) -> Response:
+    packable = response.status_code == 200 and "Content-Encoding" not in response.headers
+    if not packable or response.direct_passthrough or not str(response.mimetype).startswith(PACKED_TYPES):
+        return response
+    response.vary.add("Accept-Encoding")
+    body = response.get_data()
+    if len(body) >= WORTH_PACKING and takes_gzip(request):
+        response.set_data(gzip.compress(body, compresslevel=6, mtime=0))
+        response.headers["Content-Encoding"] = "gzip"
+    return response

@@ -1,0 +1,58 @@
+"""What runs say about single commits, joined by series: shared by the pages of a commit and of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from perfci.model import Environment, Point, Process, Result, Role, Run, Series, Status
+from perfci.report.trend import Dot, trend_of
+
+
+def dots_of_runs(runs: Iterable[Run]) -> dict[Series, Dot]:
+    """Join all runs of one commit into one dot for each series, as every chart and table shows it."""
+    results: dict[Series, list[tuple[Run, Result]]] = {}
+    for run in runs:
+        for result in run.results:
+            results.setdefault(result.series, []).append((run, result))
+    return {series: trend_of(series, [_point(found)]).dots[0] for series, found in results.items()}
+
+
+def environment_difference(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:
+    """What was observed differently on the two sides: name, values at base, values at head."""
+    before, after = (_observed(run.environment for run in runs) for runs in (base, head))
+    names = dict.fromkeys([*before, *after])
+    rows = [(name, _listed(before.get(name)), _listed(after.get(name))) for name in names]
+    return [row for row in rows if row[1] != row[2]]
+
+
+def _point(found: Sequence[tuple[Run, Result]]) -> Point:
+    """Several runs of a commit are one point; what pairs measured counts only where nothing else did."""
+    latest = found[-1][1]
+    processes = [process for _, result in found for process in result.processes]
+    history = [process for process in processes if process.role is Role.HISTORY]
+    ok = any(result.status is Status.OK for _, result in found)
+    return Point(
+        commit=found[-1][0].commit,
+        status=Status.OK if ok else latest.status,
+        processes=tuple(_measured(history) or _measured(processes)),
+        summary=next((result.summary for _, result in found if result.summary), None),
+        boundaries=latest.boundaries,
+        environment=found[-1][0].environment,
+        reason="" if ok else latest.reason,
+    )
+
+
+def _measured(processes: Iterable[Process]) -> list[Process]:
+    return [process for process in processes if process.status is Status.OK]
+
+
+def _observed(environments: Iterable[Environment]) -> dict[str, set[str]]:
+    seen: dict[str, set[str]] = {}
+    for environment in environments:
+        for name, value in environment.values:
+            seen.setdefault(name, set()).add(value)
+    return seen
+
+
+def _listed(values: set[str] | None) -> str:
+    return ", ".join(sorted(values)) if values else "not recorded"

@@ -1,0 +1,92 @@
+"""What templates may say: the words, numbers and pictures of ``perfci.report``, and where the files lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+
+from flask import Flask, request
+from markupsafe import Markup
+
+from perfci import __version__
+from perfci.model import Commit, Metric
+from perfci.report import sentences, svg, units, words
+from perfci.report.names import LONGEST, printable, series_name
+from perfci_web import assets
+from perfci_web.guards import style_nonce
+
+THEMES = ("light", "dark")
+
+
+def install(app: Flask, clock: Callable[[], datetime]) -> None:
+    """Give the templates their filters and globals."""
+
+    def ago(moment: datetime) -> str:
+        return units.age((clock() - moment).total_seconds())
+
+    app.jinja_env.filters |= {
+        "advice": sentences.advice,
+        "ago": ago,
+        "breakable": breakable,
+        "date": date,
+        "glyph": words.verdict_glyph,
+        "interval": sentences.interval_text,
+        "percent": units.percent,
+        "printable": printable,
+        "sentence": sentences.verdict_sentence,
+        "signed": units.signed_percent,
+        "opened": opened,
+        "tone": words.tone,
+        "verdict": words.verdict_word,
+        "word": words.word,
+    }
+    app.jinja_env.globals |= {
+        "arrow": words.arrow,
+        "asset": lambda name: f"{request.script_root}{assets.asset_path(name)}",
+        "commit_name": commit_name,
+        "counted": units.counting,
+        "interval_bar": lambda verdict, span: Markup(svg.interval_bar_svg(verdict, span=span, width=140)),
+        "kind_tone": lambda kind: words.TONES[kind],
+        "level": level,
+        "moved": sentences.moved,
+        "plotly": lambda: f"{request.script_root}{assets.plotly_path()}",
+        "mark_sentence": sentences.mark_sentence,
+        "move": sentences.move,
+        "series_name": series_name,
+        "shares": lambda *shares: Markup(svg.shares_svg(shares)),
+        "sparkline": lambda trend: Markup(svg.sparkline_svg(trend)),
+        "style_nonce": style_nonce,
+        "theme": theme,
+        "trend_picture": lambda trend, **size: Markup(svg.trend_svg(trend, **size)),
+        "version": __version__,
+    }
+
+
+def theme() -> str:
+    """The reader's own choice between light and dark, empty while the system decides."""
+    chosen = request.cookies.get("perfci-theme", "")
+    return chosen if chosen in THEMES else ""
+
+
+def breakable(text: str, limit: int = LONGEST) -> Markup:
+    """Let a long name break where a reader would, after a dot or an underscore, and nowhere else."""
+    pieces = re.split(r"(?<=[._/(,:\[])(?=\w)", printable(text, limit))
+    return Markup("<wbr>").join(pieces)
+
+
+def date(moment: datetime) -> Markup:
+    text = f"{moment.day} {moment:%b %Y}"
+    return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="seconds"), text)
+
+
+def opened(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def commit_name(commit: Commit) -> str:
+    return printable(commit.subject, 90) or commit.short
+
+
+def level(value: float | None, metric: Metric) -> str:
+    return sentences.level_text(value, metric)

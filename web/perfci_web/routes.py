@@ -1,0 +1,363 @@
+"""Addresses to pages: parse, ask the store, call one function, render."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NoReturn
+
+from flask import Flask, Response, jsonify, redirect, render_template, request
+from sqlalchemy.orm import Session
+from werkzeug.routing import BaseConverter, ValidationError
+from werkzeug.wrappers import Response as Answer
+
+from perfci.config import RESERVED_PROJECTS
+from perfci.model import Commit, PerfciError, Run
+from perfci.report.fields import trend_fields
+from perfci.report.markdown import comparison_markdown
+from perfci.report.names import csv_cell
+from perfci.report.svg import trend_svg
+from perfci.report.trend import Trend, tail, thinned, trend_of
+from perfci.store import Store, reads
+from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
+from perfci_web.missing import Missing, Offer, nearest
+from perfci_web.pages import benchmarks, commit, compare, overview, series
+from perfci_web.slugs import TWINS, name_of, segment
+from perfci_web.urls import Links, project_segment
+
+MOST_POINTS = 1000
+"""What a browser draws at most; a chart that asks for more gets neighbours merged."""
+
+
+class NameConverter(BaseConverter):
+    """A name in a URL: exactly one spelling, and never one that ends like a twin."""
+
+    regex = "[^/]+?" + "".join(rf"(?<!\.{twin})" for twin in TWINS)
+    refused: frozenset[str] = frozenset()
+
+    def to_python(self, value: str) -> str:
+        try:
+            return name_of(value, self.refused)
+        except ValueError as error:
+            raise ValidationError from error
+
+    def to_url(self, value: str) -> str:
+        return segment(value, self.refused)
+
+
+class ProjectConverter(NameConverter):
+    refused = RESERVED_PROJECTS
+
+
+def add_routes(app: Flask, store: Store) -> None:
+    """Bind every page to the store."""
+    app.url_map.converters |= {"name": NameConverter, "project": ProjectConverter}
+
+    def page(rule: str, view: Callable[..., Any], **defaults: str) -> None:
+        endpoint = ".".join([view.__name__, *defaults.values()])
+        app.add_url_rule(rule, endpoint, partial(view, store), defaults=defaults or None)
+
+    page("/", projects_page)
+    page("/healthz", health)
+    page("/<project:project>/", overview_page)
+    page("/<project:project>/benchmarks", benchmarks_page)
+    page("/<project:project>/benchmarks.json", benchmarks_json)
+    page("/<project:project>/benchmarks.csv", benchmarks_csv)
+    page("/<project:project>/s/<name:benchmark>/<name:metric>", series_page)
+    page("/<project:project>/s/<name:benchmark>/<name:metric>.json", series_json)
+    page("/<project:project>/s/<name:benchmark>/<name:metric>.svg", series_svg)
+    page("/<project:project>/s/<name:benchmark>/<name:metric>.csv", series_csv)
+    page("/<project:project>/compare", compare_chooser)
+    page("/<project:project>/compare/<name:base>...<name:head>", compare_page)
+    page("/<project:project>/compare/<name:base>...<name:head>.json", compare_json)
+    page("/<project:project>/compare/<name:base>...<name:head>.md", compare_markdown)
+    page("/<project:project>/commit/<name:sha>", commit_page)
+    app.add_url_rule("/<path:anything>", "nothing", partial(nothing, store))
+
+
+def projects_page(store: Store) -> str | Answer:
+    with store.read() as tx:
+        known = reads.projects(tx)
+    if len(known) == 1:
+        return redirect(f"{request.script_root}/{project_segment(known[0].slug)}/")
+    return render_template("projects.html", projects=known, links_of=partial(Links, root=request.script_root))
+
+
+def health(store: Store) -> Response:
+    """Alive, and able to ask the store a question."""
+    with store.read() as tx:
+        reads.find_commit(tx, "", "0")
+    return jsonify(status="ok")
+
+
+def overview_page(store: Store, project: str) -> str:
+    with store.read() as tx:
+        record = _project(tx, project)
+        records = reads.series_of_project(tx, project)
+        verdicts = reads.verdict_records(tx, project)
+        changes = reads.change_points(tx, project)
+        drawn = set(overview.series_to_draw(records, verdicts, changes))
+        trends = _trends(tx, project, [one for one in records if one.id in drawn])
+        page = overview.overview(record, records, verdicts, changes, reads.commits(tx, project), list(trends.values()))
+    return render_template("overview.html", page=page, links=_links(project, records))
+
+
+def benchmarks_page(store: Store, project: str) -> str:
+    knobs = _knobs()
+    with store.read() as tx:
+        selection, rows = _selected(tx, project, **knobs)
+        links = _links(project, reads.series_of_project(tx, project))
+    return render_template(
+        "benchmarks.html", project=project, page=selection, rows=rows, sorts=benchmarks.SORTS, links=links
+    )
+
+
+def benchmarks_json(store: Store, project: str) -> Response:
+    with store.read() as tx:
+        selection, rows = _selected(tx, project, **_knobs())
+    found = {"project": project, "page": selection.page, "pages": selection.pages, "total": selection.total}
+    return jsonify(found | {"series": [benchmarks.row_fields(row) for row in rows]})
+
+
+def benchmarks_csv(store: Store, project: str) -> Response:
+    """All results of the search, not only one page."""
+    with store.read() as tx:
+        _project(tx, project)
+        records = reads.series_of_project(tx, project, search=request.args.get("q", ""))
+        trends = _trends(tx, project, records)
+    rows = [benchmarks.row_fields(benchmarks.row(record, trends[record.id])) for record in records]
+    flat = [row | {"parameters": _flat(row["parameters"]), "variant": _flat(row["variant"])} for row in rows]
+    return _csv(flat[0].keys() if flat else ("benchmark",), flat, f"{segment(project)}-benchmarks.csv")
+
+
+def series_page(store: Store, project: str, benchmark: str, metric: str) -> str:
+    with store.read() as tx:
+        trend, record, records = _series(tx, project, benchmark, metric)
+        verdicts = reads.verdict_records(tx, project, series_id=record.id)
+        everything = reads.series_of_project(tx, project)
+    page = series.series_page(project, trend, verdicts, records)
+    return render_template("series.html", page=page, links=_links(project, everything))
+
+
+def series_json(store: Store, project: str, benchmark: str, metric: str) -> Response:
+    """The whole series; ``?most=N`` merges neighbours down to about N points, as a chart wants them."""
+    with store.read() as tx:
+        trend, _, _ = _series(tx, project, benchmark, metric)
+    most = request.args.get("most", type=int)
+    drawn = thinned(trend, min(max(2, most), MOST_POINTS)) if most else trend
+    return jsonify({"project": project} | trend_fields(drawn))
+
+
+def series_svg(store: Store, project: str, benchmark: str, metric: str) -> Response:
+    with store.read() as tx:
+        trend, _, _ = _series(tx, project, benchmark, metric)
+    return Response(trend_svg(trend, alone=True), content_type="image/svg+xml; charset=utf-8")
+
+
+def series_csv(store: Store, project: str, benchmark: str, metric: str) -> Response:
+    with store.read() as tx:
+        trend, _, _ = _series(tx, project, benchmark, metric)
+    rows = trend_fields(trend)["points"]
+    return _csv(series.POINT_COLUMNS, rows, f"{segment(benchmark)}-{segment(metric)}.csv")
+
+
+def compare_chooser(store: Store, project: str) -> str | Answer:
+    """Two shas typed into a form become the address of their comparison."""
+    base, head = (request.args.get(side, "").strip() for side in ("base", "head"))
+    links = _links(project)
+    if base and head:
+        return redirect(links.compare(base, head))
+    with store.read() as tx:
+        _project(tx, project)
+        known = reads.commits(tx, project, limit=50)
+        verdicts = reads.verdict_records(tx, project)
+    pairs = compare.compared_pairs(verdicts, known)
+    return render_template("choose.html", project=project, pairs=pairs, commits=known, links=links)
+
+
+def compare_page(store: Store, project: str, base: str, head: str) -> str:
+    page, links = _comparison(store, project, base, head)
+    return render_template("compare.html", page=page, links=links)
+
+
+def compare_json(store: Store, project: str, base: str, head: str) -> Response:
+    page, _ = _comparison(store, project, base, head)
+    return jsonify(compare.comparison_fields(page))
+
+
+def compare_markdown(store: Store, project: str, base: str, head: str) -> Response:
+    page, links = _comparison(store, project, base, head)
+    address = f"{request.host_url.rstrip('/')}{links.compare(page.base.sha, page.head.sha)}"
+    text = comparison_markdown(page.verdicts, base=page.base.sha, head=page.head.sha, page=address)
+    return Response(text, content_type="text/markdown; charset=utf-8")
+
+
+def commit_page(store: Store, project: str, sha: str) -> str:
+    with store.read() as tx:
+        found = _commit(tx, project, sha)
+        records = reads.runs_of_commit(tx, project, found.sha)
+        page = commit.commit_page(
+            project,
+            found,
+            reads.commits(tx, project),
+            records,
+            _runs(tx, records),
+            [
+                *reads.verdict_records(tx, project, head=found.sha),
+                *reads.verdict_records(tx, project, base=found.sha),
+            ],
+        )
+        everything = reads.series_of_project(tx, project)
+    return render_template("commit.html", page=page, links=_links(project, everything))
+
+
+def nothing(store: Store, anything: str) -> NoReturn:
+    """No page answers to this address; say what does."""
+    first = anything.partition("/")[0]
+    if first in RESERVED_PROJECTS:
+        raise Missing(f"There is no page at /{anything}.")
+    try:
+        project = name_of(first, RESERVED_PROJECTS)
+    except ValueError:
+        project = first
+    with store.read() as tx:
+        _project(tx, project)
+    links = _links(project)
+    raise Missing(
+        f"There is no page at /{anything}.",
+        [Offer("Overview", links.overview), Offer("Benchmarks", links.benchmarks())],
+        "This project has",
+    )
+
+
+def _links(project: str, records: Iterable[SeriesRecord] = ()) -> Links:
+    return Links(project, (record.series for record in records), root=request.script_root)
+
+
+def _project(tx: Session, project: str) -> ProjectRecord:
+    known = reads.projects(tx)
+    for record in known:
+        if record.slug == project:
+            return record
+    offers = [Offer(record.slug, _links(record.slug).overview) for record in known]
+    raise Missing(f"There is no project {project} in this store.", nearest(project, offers), "Projects here")
+
+
+def _commit(tx: Session, project: str, sha: str) -> Commit:
+    _project(tx, project)
+    try:
+        found = reads.find_commit(tx, project, sha)
+    except PerfciError as error:
+        raise Missing(str(error)) from error
+    if found is None:
+        known = reads.commits(tx, project, limit=8)
+        offers = [Offer(f"{one.short} {one.subject}".strip(), _links(project).commit(one.sha)) for one in known]
+        raise Missing(f"The project {project} knows no commit that starts with {sha}.", offers, "Its newest commits")
+    return found
+
+
+def _series(tx: Session, project: str, benchmark: str, metric: str) -> tuple[Trend, SeriesRecord, list[SeriesRecord]]:
+    """The series an address names, its trend, and all series of the same benchmark and metric."""
+    _project(tx, project)
+    records = reads.find_series(tx, project, benchmark, metric)
+    if not records:
+        raise _no_benchmark(tx, project, f"{benchmark} · {metric}")
+    fitting = series.chosen(records, request.args)
+    if not fitting:
+        links = _links(project, records)
+        offers = [Offer(f"{one.series.label}, {one.series.machine.label}", links.series(one.series)) for one in records]
+        text = f"{benchmark} · {metric} has {len(records)} series; the address names none of them exactly."
+        raise Missing(text, offers, "Choose one")
+    return _trends(tx, project, fitting[:1])[fitting[0].id], fitting[0], records
+
+
+def _no_benchmark(tx: Session, project: str, asked: str) -> Missing:
+    records = reads.series_of_project(tx, project)
+    links = _links(project, records)
+    offers = {record.series.label: Offer(record.series.label, links.series(record.series)) for record in records}
+    return Missing(
+        f"The project {project} has no benchmark {asked}.", nearest(asked, list(offers.values())), "Did you mean"
+    )
+
+
+def _trends(tx: Session, project: str, records: Iterable[SeriesRecord]) -> dict[int, Trend]:
+    """The trends of some series, by id."""
+    series_of = {record.id: record.series for record in records}
+    histories = reads.histories(tx, list(series_of))
+    one = next(iter(series_of)) if len(series_of) == 1 else None
+    verdicts, changes = defaultdict(list), defaultdict(list)
+    for record in reads.verdict_records(tx, project, series_id=one):
+        verdicts[record.verdict.series].append(record.verdict)
+    for change in reads.change_points(tx, project, one):
+        changes[change.series].append(change)
+    return {
+        row_id: trend_of(named, histories[row_id], changes[named], verdicts[named])
+        for row_id, named in series_of.items()
+    }
+
+
+def _knobs() -> dict[str, Any]:
+    return {
+        "query": request.args.get("q", "").strip(),
+        "sort": request.args.get("sort", "name"),
+        "page": request.args.get("page", 1, type=int),
+    }
+
+
+def _selected(
+    tx: Session, project: str, *, query: str, sort: str, page: int
+) -> tuple[benchmarks.Selection, list[benchmarks.Row]]:
+    known = _project(tx, project).series
+    verdicts = [record.verdict for record in reads.verdict_records(tx, project)]
+    sizes = benchmarks.sizes_of_changes(reads.change_points(tx, project), verdicts)
+    found = reads.series_of_project(tx, project, search=query)
+    selection = benchmarks.selection(found, sizes, known=known, query=query, sort=sort, page=page)
+    trends = _trends(tx, project, selection.records)
+    rows = [benchmarks.row(one, tail(trends[one.id], benchmarks.SPARKLINE_COMMITS)) for one in selection.records]
+    return selection, rows
+
+
+def _comparison(store: Store, project: str, base: str, head: str) -> tuple[compare.Comparison, Links]:
+    with store.read() as tx:
+        before, after = _commit(tx, project, base), _commit(tx, project, head)
+        page = compare.comparison(
+            project,
+            before,
+            after,
+            reads.verdict_records(tx, project, base=before.sha, head=after.sha),
+            _runs(tx, reads.runs_of_commit(tx, project, before.sha)),
+            _runs(tx, reads.runs_of_commit(tx, project, after.sha)),
+            reads.commits(tx, project),
+        )
+        everything = reads.series_of_project(tx, project)
+    return page, _links(project, everything)
+
+
+def _runs(tx: Session, records: Iterable[RunRecord]) -> list[Run]:
+    return [reads.load_run(tx, record.id) for record in records]
+
+
+def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
+    """Numbers as they are, absent as empty, foreign words so that no spreadsheet runs them."""
+    names = list(columns)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_cell(row[column]) for column in names])
+    response = Response(out.getvalue(), content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = f'inline; filename="{name}"'
+    return response
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return csv_cell(value) if isinstance(value, str) else repr(value)
+
+
+def _flat(named: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in named.items())

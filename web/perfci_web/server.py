@@ -1,0 +1,98 @@
+"""Serving the dashboard on waitress until a signal ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NoReturn
+
+from waitress.server import create_server
+
+from perfci.model import PerfciError
+from perfci.store import Store
+from perfci_web.application import create_app
+from perfci_web.guards import is_loopback
+
+THREADS = 8
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def serve(
+    store: Store,
+    host: str,
+    port: int,
+    *,
+    read_only: bool = True,
+    on_ready: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then return; ``port`` 0 picks a free one, ``on_ready`` learns the address.
+
+    A server on a loopback address answers only requests that name it so, whatever name a foreign page points here.
+    """
+    app = create_app(store, read_only=read_only, loopback_only=is_loopback(host))
+    with _listening(host, port) as listener:
+        server = create_server(
+            app, sockets=[listener], threads=THREADS, ident="perfci", clear_untrusted_proxy_headers=True
+        )
+        try:
+            with _ended_by_signals():
+                on_ready(_url(host, listener))
+                server.run()
+        finally:
+            server.close()
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """One socket for one name: waitress alone would open a port per address of ``localhost``, each its own."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise PerfciError(f"Cannot serve on {host}: {_reason(error)}. Try --host 127.0.0.1.") from error
+    with listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+            listener.listen(128)
+        except OSError as error:
+            raise PerfciError(
+                f"Cannot serve on {host} port {port}: {_reason(error)}. Give another --port; 0 picks a free one."
+            ) from error
+        yield listener
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).rstrip(".").lower()
+
+
+def _url(host: str, listener: socket.socket) -> str:
+    port = listener.getsockname()[1]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}/"
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let the signals of an ending process end the server's loop, and give them back afterwards."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> NoReturn:
+        raise SystemExit(0)
+
+    before: dict[int, Any] = {number: signal.signal(number, end) for number in ENDING_SIGNALS}
+    try:
+        yield
+    except SystemExit:
+        pass  # a signal that came before the loop had begun, or after it had ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
