@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -10,12 +11,12 @@ import click
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
 from perfci.cli.progress import Progress
-from perfci.model import Status
-from perfci.report.text import comparison_text
+from perfci.model import Commit, Status, VerdictKind
+from perfci.report.sentences import verdict_sentence
+from perfci.report.words import verdict_glyph
 from perfci.runner.lock import machine_lock
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.ranging import RangeResult, run_range
-from perfci.verdicts.compare import MOVES
 
 
 @click.command("run")
@@ -51,23 +52,32 @@ def command(
             closing(store_to_write(config)) as store,
         ):
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
-    report(result, json_file)
+    report(result, commits, json_file)
     return exit_code(result)
 
 
-def report(result: RangeResult, json_file: str | None) -> None:
+def report(result: RangeResult, commits: Sequence[Commit], json_file: str | None) -> None:
     if json_file:
         counted = {"processes": len(result.statuses), "work_s": result.work_s}
         write_json(json_file, {"session": result.session, **counted, "verdicts": result.verdicts})
     if json_file == "-":
         return
     counts = {status: result.statuses.count(status) for status in Status}
-    click.echo("measured " + ", ".join(f"{count} {status}" for status, count in counts.items() if count))
-    shown = [v for v in result.verdicts if v.kind in MOVES or v in result.settled]
-    if shown:
-        click.echo(comparison_text(shown))
-    elif result.verdicts:
-        click.echo("no change was found between neighbouring commits")
+    ended = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    click.echo(f"{len(result.statuses)} processes measured: {ended or 'nothing was left to measure'}")
+    if len(commits) > 1:
+        click.echo("\n" + found_lines(result, commits))
+
+
+def found_lines(result: RangeResult, commits: Sequence[Commit]) -> str:
+    """What was settled, commit by commit; suspicions that were acquitted are not worth a line."""
+    lines = []
+    for commit in commits:
+        told = [v for v in result.settled if v.head == commit.sha and v.kind is not VerdictKind.UNCHANGED]
+        if told:
+            lines.append(f"{commit.short} {commit.subject}")
+            lines += [f"  {verdict_glyph(verdict)} {verdict_sentence(verdict)}" for verdict in told]
+    return "\n".join(lines) or "no change was found between neighbouring commits"
 
 
 def exit_code(result: RangeResult) -> int:

@@ -98,7 +98,7 @@ def test_run_says_when_nothing_could_be_measured(here: Path, capsys: pytest.Capt
     GitProject(here).commit("All fail", benchmarks__suite="def track_one(): raise ValueError('no')\n")
 
     assert run(["run", "--rounds", "1"]) == 4
-    assert "measured 1 failed" in capsys.readouterr().out
+    assert "1 processes measured: 1 failed" in capsys.readouterr().out
 
 
 def test_run_exits_with_1_when_some_cells_failed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,125 @@
+"""What happens to processes when a run is interrupted, and when two want the same machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+from torture import survivors
+
+from perfci.cli import run
+
+SLEEPER = """
+    import os, subprocess, time
+    def track_slow():
+        open(os.environ["STARTED"], "a").write("x")
+        subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        time.sleep(60)
+        return 1
+"""
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "STARTED": str(folder / "started")}
+    command = [sys.executable, "-m", "perfci.cli", *arguments]
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(path: Path) -> None:
+    for _ in range(600):
+        if path.exists():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never came")
+
+
+def test_ctrl_c_leaves_no_process_behind(here: Path) -> None:
+    GitProject(here).commit("Slow", benchmarks__suite=SLEEPER)
+    going = start(here, "run", "--rounds", "1")
+    wait_for(here / "started")
+
+    going.send_signal(signal.SIGINT)
+    _, err = going.communicate(timeout=30)
+
+    assert going.returncode == 130
+    assert err.endswith("interrupted; what was measured is stored, run the same command again to go on\n")
+    assert survivors(here) == []
+
+
+def test_a_second_run_on_the_machine_is_refused_when_it_may_not_wait(here: Path) -> None:
+    GitProject(here).commit("Slow", benchmarks__suite=SLEEPER)
+    first = start(here, "run", "--rounds", "1")
+    wait_for(here / "started")
+
+    second = start(here, "run", "--rounds", "1", "--no-wait")
+    _, err = second.communicate(timeout=60)
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=30)
+
+    assert second.returncode == 2
+    assert err.startswith(
+        f"perfci: this machine is already being measured by perfci run in {here} (process {first.pid}, "
+    )
+
+
+def test_a_second_run_waits_for_the_first(here: Path) -> None:
+    suite = """
+        import os, time
+        def track_span():
+            with open("{here}/spans", "a") as spans:
+                spans.write("begin\\n"); spans.flush()
+                time.sleep(0.5)
+                spans.write("end\\n")
+            return 1
+    """.replace("{here}", str(here))
+    GitProject(here).commit("Spans", benchmarks__suite=suite)
+
+    both = [start(here, "run", "--rounds", "2") for _ in range(2)]
+    codes = [one.wait(timeout=60) for one in both]
+    for one in both:
+        one.communicate()
+
+    assert codes == [0, 0]
+    assert (here / "spans").read_text() == "begin\nend\n" * 4
+
+
+def test_a_process_killed_by_the_kernel_for_memory_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    group = memory_group("perfci-test")
+    suite = f"""
+        import os
+        def track_hungry():
+            open({str(group / "cgroup.procs")!r}, "w").write(str(os.getpid()))
+            return len(bytearray(os.urandom(1)) * 400_000_000)
+    """
+    GitProject(here).commit("Hungry", benchmarks__suite=suite)
+
+    try:
+        assert run(["run", "--rounds", "1"]) == 4
+    finally:
+        group.rmdir()
+
+    assert "oom: killed by the kernel for memory (SIGKILL)" in capsys.readouterr().err
+
+
+def memory_group(name: str) -> Path:
+    """A control group of 100 MB, in either version of the interface."""
+    places = {Path("/sys/fs/cgroup/memory"): "memory.limit_in_bytes", Path("/sys/fs/cgroup"): "memory.max"}
+    groups = [root / name for root, limit in places.items() if limited(root / name, limit)]
+    if not groups:
+        pytest.skip("this machine does not let the tests make a memory control group")
+    return groups[0]
+
+
+def limited(group: Path, limit: str) -> bool:
+    try:
+        group.mkdir(exist_ok=True)
+        (group / limit).write_text("100000000")
+    except OSError:
+        return False
+    return True
