@@ -58,7 +58,8 @@ def table(trials: list[Trial]) -> str:
     for number, one in enumerate(trials, 1):
         late = "" if one.seconds <= LIMITS_S[one.load] else " (over the limit)"
         lines.append(
-            f"| {number} | {one.load} | {one.exit_code} | {one.seconds:.0f} s{late} | {one.found} | {one.false_alarms} |"
+            f"| {number} | {one.load} | {one.exit_code} | {one.seconds:.0f} s{late} | {one.found} "
+            f"| {one.false_alarms} |"
         )
     return "\n".join(lines)
 
