@@ -31,13 +31,20 @@ CLIP_SIGMAS = 3.0
 """Points further from the running median are pulled in to this distance (Huber 1964), so that spikes build no level."""
 
 Z_LONG, Z_SHORT, SHORT = 4.0, 6.0, 5
-"""Sigmas a step must stand out; more where a side has fewer than five points, whose noise is hardly known."""
+"""Sigmas a step must stand out; more where a side has fewer than five points, whose noise is hardly known.
+Fewer than five points at the very beginning are no level to depart from, and there is no hurry to tell."""
+
+NO_PROOF = 0.5
+"""The proof of a boundary that is ruled out: it goes before those that nearly pass."""
 
 MIN_SEPARATION = 0.85
 """Share of (before, after) pairs in the order of the step (study, 6.2)."""
 
-NEAR = 40
+NEAREST, FARTHEST = 15, 40
 """A boundary is judged on this many points either side: what lies further back is another time."""
+
+LONG, CORE = 15, 0.75
+"""From this many points a side its share of spikes is known; the quarter furthest out may then be spikes."""
 
 FINEST_SIGMA = 5e-4
 """No series is believed to be quieter than 0.05 %."""
@@ -172,19 +179,46 @@ def prove(line: Line, proposed: Sequence[int], min_effect: float) -> list[Step]:
 
 
 def _proof(line: Line, edges: tuple[int, int, int], inflation: float, min_effect: float) -> tuple[float, float]:
-    """How well a boundary is proven (1 is enough) and its size."""
+    """How well a boundary is proven by the points on both its sides (1 is enough), and its size."""
     start, at, end = edges
-    before, after = line.logs[max(start, at - NEAR) : at], line.logs[at : min(end, at + NEAR)]
-    size = float(np.median(after) - np.median(before))
-    needed = Z_SHORT if min(at - start, end - at) < SHORT else Z_LONG
-    score = min(
+    reach = _reach(line.sigma, min_effect)
+    size = float(np.median(line.logs[at : min(end, at + reach)]) - np.median(line.logs[max(start, at - reach) : at]))
+    before, after = line.logs[max(start, at - FARTHEST) : at], line.logs[at : min(end, at + FARTHEST)]
+    needed = Z_SHORT if min(len(before), len(after)) < SHORT else Z_LONG
+    proof = min(
         abs(size) / math.log1p(min_effect) if min_effect else math.inf,
         abs(size) / (_error(before, after, line.sigma) * math.sqrt(inflation)) / needed,
-        separation(before, after) / MIN_SEPARATION,
+        _separation(before, after) / MIN_SEPARATION,
     )
-    if score >= 1 and min_effect and _is_hop(line.logs, start, at, end):
-        return 0.5, size
-    return score, size
+    if start == 0 and at < SHORT:
+        return NO_PROOF, size
+    hop = proof >= 1 and min_effect > 0 and _is_hop(line.logs, at, float(np.median(before)), float(np.median(after)))
+    return (NO_PROOF if hop else proof), size
+
+
+def _reach(sigma: float, min_effect: float) -> int:
+    """How many points either side speak for a boundary: as few as the noise allows, for levels also creep.
+
+    Enough that the standard error of the difference of two medians is a tenth of the bar.
+    """
+    if not min_effect:
+        return FARTHEST
+    needed = 2 * (10 * MEDIAN_ERROR * sigma / math.log1p(min_effect)) ** 2
+    return int(min(max(needed, NEAREST), FARTHEST))
+
+
+def _separation(before: Floats, after: Floats) -> float:
+    """Rank separation; of long sides also that of their cores, so that a share of spikes does not hide a step."""
+    whole = separation(before, after)
+    if min(len(before), len(after)) < LONG or whole >= MIN_SEPARATION:
+        return whole
+    return max(whole, separation(_core(before), _core(after)))
+
+
+def _core(side: Floats) -> Floats:
+    """The three quarters nearest to the median."""
+    distance = np.abs(side - np.median(side))
+    return side[distance <= np.quantile(distance, CORE)]
 
 
 MEDIAN_ERROR = 1.2533
@@ -212,26 +246,45 @@ def _inflation(line: Line, boundaries: Sequence[int]) -> float:
     return (1 + r) / (1 - r)
 
 
-HOP_WINDOW, HOP_RUN, MANY_HOPS = 80, 15, 5
-"""Around a boundary: within 80 points, five visits of at most 15 points to two levels are a machine changing states."""
+HOP_WINDOW, HOP_RUNS = 150, 5
+"""Five stays in turn at the old and the new level within 150 points either side are a machine's states, no change."""
 
 
-def _is_hop(logs: Floats, start: int, at: int, end: int) -> bool:
+def _is_hop(logs: Floats, at: int, old: float, new: float) -> bool:
     """Whether the boundary is one more hop between two states the machine keeps returning to.
 
-    A visit clearly longer than all others of its state is a new level after all.
+    A stay clearly longer than all others at its level is a new level after all.
     """
-    low, high = float(np.median(logs[start:at])), float(np.median(logs[at:end]))
     first, last = max(0, at - HOP_WINDOW), min(len(logs), at + HOP_WINDOW)
-    nearer_new = (np.abs(logs[first:last] - high) < np.abs(logs[first:last] - low)).astype(int)
-    nearer_new[1:-1] = np.median(np.stack([nearer_new[:-2], nearer_new[1:-1], nearer_new[2:]]), axis=0)
-    edges = np.concatenate([[0], np.flatnonzero(np.diff(nearer_new)) + 1, [len(nearer_new)]])
-    visits = np.diff(edges)
-    if np.count_nonzero(visits <= HOP_RUN) < MANY_HOPS:
+    stays = _stays(logs[first:last], old, new)
+    if len(stays) < HOP_RUNS or sum(start < at - first for start, _, _ in stays) < 2:
         return False
-    this = min(int(np.searchsorted(edges, at - first, side="right")) - 1, len(visits) - 1)
-    others = [visits[k] for k in range(len(visits)) if k != this and nearer_new[edges[k]] == nearer_new[edges[this]]]
-    return not others or bool(visits[this] < max(3 * max(others), 20))
+    this = next((k for k, (start, end, there) in enumerate(stays) if there and end > at - first), len(stays) - 1)
+    others = [end - start for k, (start, end, there) in enumerate(stays) if there and k != this]
+    return stays[this][1] - stays[this][0] < max(3 * max(others, default=0), 20)
+
+
+def _stays(logs: Floats, old: float, new: float) -> list[tuple[int, int, bool]]:
+    """Stretches of at least two points in turn at the old (False) and at the new (True) level, as (start, end, which)."""
+    near = abs(new - old) / 3
+    at_level = np.where(np.abs(logs - new) < near, 1, np.where(np.abs(logs - old) < near, 0, -1))
+    stays: list[list[int]] = []
+    for index in np.flatnonzero(at_level >= 0):
+        level = int(at_level[index])
+        if stays and stays[-1][2] == level:
+            stays[-1][1:2] = [int(index) + 1]
+            stays[-1][3] += 1
+        else:
+            stays.append([int(index), int(index) + 1, level, 1])
+    merged: list[tuple[int, int, bool]] = []
+    for start, end, level, points in stays:
+        if points < 2:
+            continue
+        if merged and merged[-1][2] == bool(level):
+            merged[-1] = (merged[-1][0], end, bool(level))
+        else:
+            merged.append((start, end, bool(level)))
+    return merged
 
 
 def _linear(raw: Floats) -> Floats:
