@@ -1,0 +1,129 @@
+"""The sample repository: a tiny language model, 24 commits, and notes of what was planted in them.
+
+The commits are the patches in ``sample/``, applied in order; author, date and message come from the patches and the
+committer is fixed, so every machine gets the same shas. What was planted is told only in git notes that neither the
+suite nor the detector reads. To change the story, rebase a repository it made, and export it again with
+``git format-patch --root --zero-commit --no-signature --no-numbered --no-renames``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from perfci.model import PerfciError
+
+SAMPLE = Path(__file__).with_name("sample")
+NOTES = "refs/notes/planted"
+COMMITTER = {"GIT_COMMITTER_NAME": "tinylm maintainers", "GIT_COMMITTER_EMAIL": "maintainers@tinylm.example"}
+NOTE_DATE = "2026-10-05T09:00:00+00:00"
+
+Change = Literal["slower", "faster", "more_memory", "less_memory"]
+Kind = Literal["regression", "improvement"]
+KINDS: Mapping[Change, Kind] = {
+    "slower": "regression",
+    "more_memory": "regression",
+    "faster": "improvement",
+    "less_memory": "improvement",
+}
+
+TRAINING = "training.Step.time_step"
+GENERATION = "generation.Generate.time_generate"
+MEMORY = "memory.Training.track_peak_bytes"
+METRICS = {TRAINING: "time", GENERATION: "time", MEMORY: "peak_memory"}
+
+PLANTED: Mapping[str, tuple[tuple[str, Change, float], ...]] = {
+    "Do not record gradients while generating": ((GENERATION, "faster", -0.27),),
+    "Compute the loss in double precision": ((TRAINING, "slower", 0.35), (MEMORY, "more_memory", 0.32)),
+    'Revert "Compute the loss in double precision"': ((TRAINING, "faster", -0.26), (MEMORY, "less_memory", -0.24)),
+    "Report the accuracy of every training step": ((TRAINING, "slower", 0.32),),
+    "Keep the last logits for the notebooks": ((MEMORY, "more_memory", 0.19),),
+    "Generate with any model that scores tokens": ((GENERATION, "slower", 2.2),),
+    "Follow the weights and gradients in histograms": ((TRAINING, "slower", 0.48),),
+}
+"""Subject of a commit -> what it moves, which way, and by about how much of what was there before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One benchmark that one commit moves; ``about`` is after/before - 1, as measured when the story was written."""
+
+    sha: str
+    subject: str
+    benchmark: str
+    metric: str
+    kind: Kind
+    about: float
+
+
+def make_sample_repository(folder: Path) -> None:
+    """Make the repository, work tree checked out, in a folder that is empty or not there yet."""
+    if folder.exists() and any(folder.iterdir()):
+        raise PerfciError(f"the sample repository needs an empty folder, and {folder} is not; name another or empty it")
+    folder.mkdir(parents=True, exist_ok=True)
+    _git(folder, "init", "--quiet", "--template=", "--object-format=sha1", "--initial-branch=main")
+    patches = sorted(str(patch) for patch in SAMPLE.glob("*.patch"))
+    _git(folder, "am", "--quiet", "--committer-date-is-author-date", *patches)
+    for sha, subject in _history(folder, "%s"):
+        if subject in PLANTED:
+            _git(folder, "notes", f"--ref={NOTES}", "add", "--message", _note(subject), sha)
+
+
+def read_planted(repo: Path) -> list[Planted]:
+    """Read back from the repository's notes what was planted, oldest commit first."""
+    return [
+        Planted(sha, subject, row["benchmark"], row["metric"], KINDS[row["change"]], row["about"])
+        for sha, text in _history(repo, "%s%x00%N")
+        for subject, _, note in [text.partition("\0")]
+        for row in _rows(note)
+    ]
+
+
+def _note(subject: str) -> str:
+    rows = [
+        {"benchmark": benchmark, "metric": METRICS[benchmark], "change": change, "about": about}
+        for benchmark, change, about in PLANTED[subject]
+    ]
+    return json.dumps(rows, indent=1)
+
+
+def _rows(note: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(note) if note.strip() else []
+    return rows
+
+
+def _history(repo: Path, fields: str) -> list[tuple[str, str]]:
+    """Sha and the asked fields of every commit, oldest first."""
+    log = _git(repo, "log", "--reverse", "--first-parent", f"--notes={NOTES}", f"--format=%H%x00{fields}%x1e", "main")
+    records = [record.strip("\n").partition("\0") for record in log.split("\x1e")]
+    return [(sha, rest) for sha, _, rest in records if sha]
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Run git as if its user had never configured it: a signing key or a hook would change the shas."""
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LC_ALL": "C",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_CEILING_DIRECTORIES": str(folder.resolve().parent),
+        "GIT_AUTHOR_NAME": COMMITTER["GIT_COMMITTER_NAME"],
+        "GIT_AUTHOR_EMAIL": COMMITTER["GIT_COMMITTER_EMAIL"],
+        "GIT_AUTHOR_DATE": NOTE_DATE,
+        "GIT_COMMITTER_DATE": NOTE_DATE,
+        **COMMITTER,
+    }
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, env=environment, capture_output=True, encoding="utf-8")
+    except FileNotFoundError:
+        raise PerfciError("git was not found; install it (2.32 or newer) to make the sample repository") from None
+    if done.returncode != 0:
+        reason = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
+        raise PerfciError(f"git {arguments[0]} failed while handling the sample repository {folder}: {reason}")
+    return done.stdout
