@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from perfci.stats.location import MAD_TO_SIGMA, Floats
 from perfci.stats.ranks import separation
@@ -218,7 +219,7 @@ def _separation(before: Floats, after: Floats) -> float:
 def _core(side: Floats) -> Floats:
     """The three quarters nearest to the median."""
     distance = np.abs(side - np.median(side))
-    return side[distance <= np.quantile(distance, CORE)]
+    return np.asarray(side[distance <= np.quantile(distance, CORE)])
 
 
 MEDIAN_ERROR = 1.2533
@@ -265,26 +266,20 @@ def _is_hop(logs: Floats, at: int, old: float, new: float) -> bool:
 
 
 def _stays(logs: Floats, old: float, new: float) -> list[tuple[int, int, bool]]:
-    """Stretches of at least two points in turn at the old (False) and at the new (True) level, as (start, end, which)."""
+    """Stays in turn at the old (False) and the new (True) level, as (start, end, which); one point is no stay."""
     near = abs(new - old) / 3
-    at_level = np.where(np.abs(logs - new) < near, 1, np.where(np.abs(logs - old) < near, 0, -1))
-    stays: list[list[int]] = []
-    for index in np.flatnonzero(at_level >= 0):
-        level = int(at_level[index])
-        if stays and stays[-1][2] == level:
-            stays[-1][1:2] = [int(index) + 1]
-            stays[-1][3] += 1
-        else:
-            stays.append([int(index), int(index) + 1, level, 1])
-    merged: list[tuple[int, int, bool]] = []
-    for start, end, level, points in stays:
-        if points < 2:
-            continue
-        if merged and merged[-1][2] == bool(level):
-            merged[-1] = (merged[-1][0], end, bool(level))
-        else:
-            merged.append((start, end, bool(level)))
-    return merged
+    places = np.flatnonzero((np.abs(logs - new) < near) | (np.abs(logs - old) < near))
+    which = np.abs(logs[places] - new) < near
+    long_enough = np.concatenate([run for run in _runs(which) if len(run) > 1] or [np.empty(0, dtype=int)])
+    places, which = places[long_enough], which[long_enough]
+    return [(int(places[run[0]]), int(places[run[-1]]) + 1, bool(which[run[0]])) for run in _runs(which)]
+
+
+def _runs(which: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Positions of each stretch of equal values."""
+    if not len(which):
+        return []
+    return np.split(np.arange(len(which)), np.flatnonzero(np.diff(which)) + 1)
 
 
 def _linear(raw: Floats) -> Floats:

@@ -33,10 +33,13 @@ def judge(document: Mapping[str, Any]) -> Document:
 
 
 def detect(document: Mapping[str, Any]) -> Document:
-    """Change points of every series; a bad series gets an error of its own."""
+    """Change points of every series; a bad series gets an error of its own.
+
+    A ``min_effect`` is a ratio, and zero or less has none; with ``min_effect`` 0 every change counts, so any number will do.
+    """
     series = _listed(document, "series")
     min_effect = _share(document, "min_effect", 0.05)
-    results = [_checked(one) for one in series]
+    results = [_checked(one, ratios=min_effect > 0) for one in series]
     good = [k for k, result in enumerate(results) if "error" not in result]
     for k, points in zip(good, detect_many([series[k]["values"] for k in good], min_effect), strict=True):
         results[k]["change_points"] = [{"index": index, "rel": rel} for index, rel in points]
@@ -136,11 +139,11 @@ def _prior_of(members: Iterable[Document | Reading]) -> Prior | None:
     return noise.fit_prior(variances, float(np.median([found.df for found in shifts]))) if shifts else None
 
 
-def _checked(one: Mapping[str, Any]) -> Document:
+def _checked(one: Mapping[str, Any], *, ratios: bool) -> Document:
     try:
         values = np.asarray(one["values"], dtype=float)
-        if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
-            raise ValueError('expected a list of positive finite numbers in "values"')
+        if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (ratios and (values <= 0).any()):
+            raise ValueError(f'expected a list of {"positive " if ratios else ""}finite numbers in "values"')
     except (KeyError, TypeError, ValueError) as wrong:
         return _error(one, wrong)
     return {"id": one.get("id")}

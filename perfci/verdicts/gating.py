@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from perfci.model import Process, Series
-from perfci.verdicts.levels import JUDGED_TIME, WITNESS_TIME, cpu_bound, judged
+from perfci.verdicts.levels import JUDGED_TIME, cpu_bound, judged, place_of
 
 
 def gated(processes: Mapping[Series, Sequence[Process]]) -> list[Series]:
     """CPU time is judged before wall time, except for a benchmark that mostly waits: there the wall clock counts."""
     chosen = judged(list(processes))
-    walls = {_place(s): s for s in processes if s.metric.name == WITNESS_TIME and s not in chosen}
-    return [_by_its_clock(series, walls.get(_place(series)), processes) for series in chosen]
+    walls = {place_of(series): series for series in processes if series not in chosen}
+    return [_by_its_clock(series, walls.get(place_of(series)), processes) for series in chosen]
 
 
 def _by_its_clock(series: Series, wall: Series | None, processes: Mapping[Series, Sequence[Process]]) -> Series:
     if series.metric.name != JUDGED_TIME or wall is None:
         return series
     return series if cpu_bound(processes[series], processes[wall]) else wall
-
-
-def _place(series: Series) -> tuple[object, ...]:
-    return (series.benchmark, series.parameters, series.machine, series.variant, series.harness)

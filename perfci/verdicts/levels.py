@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfci.model import Clock, Point, Process, Series, Status
 from perfci.stats.location import lower_quartile, median, warmup_length
 
-JUDGED_TIME, WITNESS_TIME = "cpu_time", "time"
+JUDGED_TIME = "cpu_time"
 """Where both clocks were read, CPU time is judged and wall time is shown beside it (DESIGN 7)."""
 
 MIN_CPU_SHARE = 0.2
@@ -36,8 +36,8 @@ def settled_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[li
 
 def judged(series: Sequence[Series]) -> list[Series]:
     """The series a verdict is given on; the others are witnesses, shown beside them."""
-    with_cpu = {_place(one) for one in series if one.metric.name == JUDGED_TIME}
-    return [one for one in series if one.metric.name != WITNESS_TIME or _place(one) not in with_cpu]
+    with_cpu = {place_of(one) for one in series if one.metric.name == JUDGED_TIME}
+    return [one for one in series if not (_is_time(one) and place_of(one) in with_cpu)]
 
 
 def cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
@@ -52,5 +52,11 @@ def _level(samples: Sequence[float], clock: Clock) -> float:
     return lower_quartile(samples) if clock is Clock.CPU else median(samples)
 
 
-def _place(series: Series) -> tuple[object, ...]:
+def _is_time(series: Series) -> bool:
+    """Whether this is the other clock: a benchmark that is read with two has one metric in seconds beside CPU time."""
+    return series.metric.unit == "seconds" and series.metric.name != JUDGED_TIME
+
+
+def place_of(series: Series) -> tuple[object, ...]:
+    """All of a series but its metric: what metrics of one process share."""
     return (series.benchmark, series.parameters, series.machine, series.variant, series.harness)
