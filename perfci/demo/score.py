@@ -51,7 +51,7 @@ def score_table(result: Score, commits: dict[str, Commit]) -> str:
     rows = [(p.sha, _planted_row(p, v, commits)) for p, v in result.found]
     rows += [(v.head, _unplanted_row(v, commits)) for v in result.false_alarms]
     rows.sort(key=lambda row: order.index(row[0]))
-    return aligned(headings, [cells for _, cells in rows], frozenset({0, 1, 2, 3}))
+    return aligned(headings, [cells for _, cells in rows], frozenset(range(7)))
 
 
 def complaints(result: Score, commits: dict[str, Commit]) -> list[str]:

@@ -90,11 +90,11 @@ class Pairing:
         base, head = self._side(question, series, Role.BASE), self._side(question, series, Role.HEAD)
         verdict, more = decide(
             series, question.base, question.head, base, head,
-            rule=self.rule, prior_sd=self.prior_sd(series), aa=self.aa(series),
+            rule=self.rule, prior_sd=self.prior_sd(series), aa=self.aa(series), stage=self.stage,
         )  # fmt: skip
         both = (question.base, question.head)
         ids = tuple(i for sha in both for i in self.session.evidence.get((sha, series), ()))
-        return replace(verdict, stage=self.stage, evidence=ids), more
+        return replace(verdict, evidence=ids), more
 
     def _judged_series(self, question: Question) -> list[Series]:
         processes: dict[Series, list[Process]] = {}

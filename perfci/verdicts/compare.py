@@ -89,17 +89,19 @@ def decide(
     aa: Sequence[float] = (),
     prior_sd: float | None = None,
     boundaries: Boundaries = Boundaries.PROCESS,
+    stage: Stage = Stage.SCREENING,
 ) -> tuple[Verdict, int]:
     """The verdict so far and how many more pairs to buy now; 0 when it is settled or nothing would settle it.
 
     All looks together keep the error of a single one. The looks are planned, so asking again answers the same.
+    On pairs that no earlier look has seen, ``stage`` is conviction.
     """
-    case = Case(series, base_sha, head_sha, Stage.SCREENING, rule or Rule(), aa, prior_sd)
+    case = Case(series, base_sha, head_sha, stage, rule or Rule(), aa, prior_sd)
     refused = case.refused(base, head, boundaries)
     if refused is not None:
         return refused, 0
     sides = Sides.of(series, base, head)
-    more, tail = plan(sides, case.rule, case.bar)
+    more, tail = plan(sides, case.rule, case.bar, case.prior)
     return case.judged(base, head, conviction_kind, tail), more
 
 
@@ -172,7 +174,7 @@ class Sides:
         return replace(self, base=self.base[:pairs], head=self.head[:pairs])
 
 
-def plan(sides: Sides, rule: Rule, bar: float) -> tuple[int, float]:
+def plan(sides: Sides, rule: Rule, bar: float, prior: Prior | None = None) -> tuple[int, float]:
     """How many pairs to buy next and the tail probability of this look's interval.
 
     The looks before this one are replayed from the pairs they saw, so nothing has to be remembered.
@@ -180,10 +182,8 @@ def plan(sides: Sides, rule: Rule, bar: float) -> tuple[int, float]:
     looks = sorted({min(look, rule.max_pairs) for look in (*rule.looks, rule.max_pairs)})
     seen = [look for look in looks if look <= sides.pairs] or looks[:1]
     tail = look_levels(spending_plan([_known(sides.first(look), bar) for look in seen], seen, looks[-1]))[-1]
-    settled = sides.pairs >= rule.max_pairs or (
-        sides.pairs >= looks[0] and settles(sides.first(seen[-1]).shift(), bar, rule, tail)
-    )
-    return (0 if settled else next_look(looks, sides.pairs, rule.max_pairs) - sides.pairs), tail
+    settled = sides.pairs >= looks[-1] or (sides.pairs >= looks[0] and settles(sides.shift(prior), bar, rule, tail))
+    return (0 if settled else next_look(looks, sides.pairs) - sides.pairs), tail
 
 
 def settles(found: Shift, bar: float, rule: Rule, tail: float) -> bool:
