@@ -62,9 +62,9 @@ STEP = 0.05
 """Plans are rounded to this, so that equal noise gets equal plans and their levels are computed once."""
 
 
-def next_look(looks: Sequence[int], pairs: int, cap: int) -> int:
-    """The number of pairs at which to look next."""
-    return min([look for look in looks if look > pairs] + [cap])
+def next_look(looks: Sequence[int], pairs: int) -> int:
+    """The number of pairs at which to look next; where all looks are past, the present."""
+    return min((look for look in looks if look > pairs), default=pairs)
 
 
 def _normal(grid: np.ndarray, sd: float) -> np.ndarray:

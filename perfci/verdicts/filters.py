@@ -35,7 +35,7 @@ def judge(document: Mapping[str, Any]) -> Document:
 def detect(document: Mapping[str, Any]) -> Document:
     """Change points of every series; a bad series gets an error of its own.
 
-    A ``min_effect`` is a ratio, and zero or less has none; with ``min_effect`` 0 every change counts, so any number will do.
+    A ``min_effect`` is a ratio, which zero or less has not; where it is 0 every change counts and any number will do.
     """
     series = _listed(document, "series")
     min_effect = _share(document, "min_effect", 0.05)
@@ -82,7 +82,9 @@ def _reading(case: Mapping[str, Any]) -> Document | Reading:
 
 def _sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> Sides:
     for name, side in (("base", base), ("head", head)):
-        if not len(side) or not all(len(process) for process in side):
+        if not isinstance(side, list) or not all(isinstance(process, list) for process in side):
+            raise ValueError(f'expected a list of processes, each a list of samples, in "{name}"')
+        if not side or not all(side):
             raise ValueError(f'expected processes with samples in "{name}", found an empty list')
         if not all(math.isfinite(sample) and sample > 0 for process in side for sample in process):
             raise ValueError(f'expected positive finite numbers in "{name}"')
