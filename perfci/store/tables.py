@@ -42,6 +42,9 @@ class UtcMs(TypeDecorator[datetime]):
         return None if value is None else EPOCH + value * MILLISECOND
 
 
+_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
 class JsonText(TypeDecorator[Any]):
     """A small JSON value as compact text, byte for byte the same on every database."""
 
@@ -49,7 +52,7 @@ class JsonText(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return None if value is None else _compact(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(value)

@@ -343,7 +343,9 @@ def _insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, R
     """Add results with all their processes, in few statements for many rows."""
     if not results:
         return
-    keys = [(run_id, coordinates.series_id(tx, project_id, result.series)) for run_id, result in results]
+    series = {id(result.series): result.series for _, result in results}  # runs share them, and hashing one is slow
+    series_ids = {key: coordinates.series_id(tx, project_id, one) for key, one in series.items()}
+    keys = [(run_id, series_ids[id(result.series)]) for run_id, result in results]
     _require_distinct(keys, results)
     rows = [_result_columns(*key, result) for key, (_, result) in zip(keys, results, strict=True)]
     tx.execute(sa.insert(table(ResultRow)), rows)

@@ -1,0 +1,392 @@
+"""The document ``perfci.run/1``: how one run travels between perfci and anything that measures. JSON, gzip allowed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    model_validator,
+)
+
+from perfci.formats import Document, Warn
+from perfci.formats.files import MIB, read_bytes, unpack
+from perfci.model import (
+    Benchmark,
+    Boundaries,
+    Clock,
+    Commit,
+    Environment,
+    Machine,
+    Metric,
+    Pairs,
+    PerfciError,
+    Process,
+    Result,
+    Role,
+    Run,
+    Series,
+    Status,
+    Summary,
+    Variant,
+    pairs_of,
+)
+
+SCHEMA: Literal["perfci.run/1"] = "perfci.run/1"
+
+CHANGED: Literal["refuse", "add"] = "refuse"
+"""A run is never replaced: the same key with another body is a mistake."""
+
+MAX_BYTES = 64 * MIB
+"""One run of a large suite with all its samples is a few megabytes."""
+
+MAX_TEXT = 100_000
+
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+
+
+def _plain(text: str) -> str:
+    if "\x00" in text:
+        raise ValueError("text must not hold a zero character")
+    return text
+
+
+def _exact(numbers: Any) -> Any:
+    """Refuse whole numbers that a float64 cannot hold, instead of rounding them."""
+    for one in numbers if isinstance(numbers, list) else [numbers]:
+        if isinstance(one, int) and (abs(one) > 2**1023 or int(float(one)) != one):
+            raise ValueError("a whole number is too large to be exact as a float64")
+    return numbers
+
+
+Text = Annotated[str, AfterValidator(_plain), Field(max_length=MAX_TEXT)]
+Name = Annotated[str, AfterValidator(_plain), Field(min_length=1, max_length=2_000)]
+Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
+Place = Annotated[int, Field(ge=0, le=INT32)]
+Count = Annotated[int, Field(ge=1, le=INT64)]
+Number = Annotated[FiniteFloat, BeforeValidator(_exact)]
+Samples = Annotated[list[FiniteFloat], BeforeValidator(_exact)]
+NamedText = Annotated[dict[Name, Text], Field(max_length=1_000)]
+
+
+class Part(BaseModel):
+    """No part takes unknown keys: a misspelt one would lose what it holds without a word."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class CommitPart(Part):
+    sha: Sha
+    parents: list[Sha] = []
+    branch: Text = ""
+    tags: list[Name] = []
+    committed_at: AwareDatetime | None = None
+    subject: Text = ""
+    author: Text = ""
+    position: Place | None = None
+    dirty: bool = False
+
+
+class MachinePart(Part):
+    """A machine class: no host name, serial or kernel. ``name`` is for machines whose hardware is not known."""
+
+    cpu: Text = ""
+    cores: Place | None = None
+    memory_gb: Place | None = None
+    accelerator: Text = ""
+    accelerators: Place = 0
+    name: Text = ""
+
+
+class SummaryPart(Part):
+    """What is left where raw samples do not exist; ``ci`` is a confidence interval of the value."""
+
+    value: Number
+    ci: tuple[Number | None, Number | None] | None = None
+    q25: Number | None = None
+    q75: Number | None = None
+    n: Count | None = None
+
+
+class ProcessPart(Part):
+    """One operating-system process; one that did not end ok says why in ``reason`` and may have no samples."""
+
+    index: Place
+    role: Role = Role.HISTORY
+    status: Status = Status.OK
+    pair: Place | None = None
+    round: Place | None = None
+    order: Place | None = None
+    started_at: AwareDatetime | None = None
+    duration_s: Number | None = None
+    clock: Clock = Clock.VALUE
+    samples: Samples = []
+    reason: Text = ""
+    exit_code: Annotated[int, Field(ge=-INT32, le=INT32)] | None = None
+    stderr_tail: Text = ""
+    flags: list[Name] = []
+
+    @model_validator(mode="after")
+    def _has_samples(self) -> Self:
+        if self.status is Status.OK and not self.samples:
+            raise ValueError("a process that ended ok needs at least one sample")
+        return self
+
+
+class ResultPart(Part):
+    benchmark: Name
+    benchmark_version: Text = ""
+    parameters: NamedText = {}
+    metric: Name
+    unit: Text
+    direction: Literal["lower", "higher"] = "lower"
+    status: Status = Status.OK
+    reason: Text = ""
+    number: Count | None = None
+    boundaries: Boundaries = Boundaries.PROCESS
+    summary: SummaryPart | None = None
+    processes: list[ProcessPart] = []
+
+    @model_validator(mode="after")
+    def _has_numbers(self) -> Self:
+        if self.status is Status.OK and not self.summary and not any(one.samples for one in self.processes):
+            raise ValueError("a result that is ok needs samples or a summary")
+        return self
+
+
+class RunDocument(Part):
+    """All samples of a suite for one commit on one machine in one session."""
+
+    model_config = ConfigDict(title=SCHEMA)
+
+    schema_: Literal["perfci.run/1"] = Field(alias="schema")
+    project: Name
+    session: Name
+    commit: CommitPart
+    machine: MachinePart
+    environment: NamedText = {}
+    variant: NamedText = {}
+    suite: Text = ""
+    harness: Text = ""
+    started_at: AwareDatetime
+    finished_at: AwareDatetime | None = None
+    origin: NamedText = {}
+    results: list[ResultPart] = []
+
+
+def read(source: Path | bytes) -> Run:
+    """Read one document; whatever is wrong with it is told with its place in the JSON."""
+    if isinstance(source, Path):
+        return _parse(read_bytes(source, MAX_BYTES), str(source))
+    return _parse(unpack(source, "The run document", MAX_BYTES), "The run document")
+
+
+def write(run: Run) -> str:
+    """Write one document, and read it back, so that nothing is sent which would be refused."""
+    try:
+        text = json.dumps(_content(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        RunDocument.model_validate_json(text.encode())
+    except ValidationError as error:
+        raise PerfciError(f"The run of {run.commit.short} does not fit {SCHEMA}: {_first_fault(error)}") from error
+    except ValueError as error:
+        raise PerfciError(f"The run of {run.commit.short} does not fit {SCHEMA}: {error}.") from error
+    return text
+
+
+def idempotency_key(run: Run) -> str:
+    """The key under which a run arrives once (DESIGN 5.3).
+
+    A run of a CI system is named by run id, attempt and job; one measured by hand by its session. A variant is part of
+    it where there is one: variants of one commit are measured in one session.
+    """
+    origin = dict(run.origin)
+    place = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
+    parts: list[object] = [run.project, run.commit.sha, _present(_machine_part(run.machine)), run.suite]
+    parts += [*place, *([] if place[0] else [run.session]), *([run.variant.values] if run.variant.values else [])]
+    return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of a document."""
+    return RunDocument.model_json_schema()
+
+
+def recognises(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with contextlib.suppress(PerfciError):
+        return b'"perfci.run/' in read_bytes(path)
+    return False
+
+
+def documents(path: Path, project: str, warn: Warn) -> Iterator[Document]:
+    """The one run of a document, which names its project itself."""
+    body = read_bytes(path, MAX_BYTES)
+    run = _parse(body, str(path))
+    if run.project != project:
+        raise PerfciError(
+            f"{path} is a run of the project {run.project}, not of {project}: give --project {run.project}."
+        )
+    yield Document(run, idempotency_key(run), sha256(body).hexdigest())
+
+
+def _parse(body: bytes, what: str) -> Run:
+    try:
+        return _run(RunDocument.model_validate_json(body))
+    except ValidationError as error:
+        raise PerfciError(f"{what} is no valid {SCHEMA}: {_first_fault(error)}") from error
+
+
+def _first_fault(error: ValidationError) -> str:
+    """``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more faults``."""
+    faults = error.errors(include_url=False)
+    place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in faults[0]["loc"]).lstrip(".")
+    found = "" if faults[0]["type"] in ("json_invalid", "missing") else f" (found {repr(faults[0]['input'])[:80]})"
+    more = f", and {len(faults) - 1} more faults" if len(faults) > 1 else ""
+    return f"{place or 'document'}: {faults[0]['msg']}{found}{more}."
+
+
+def _run(document: RunDocument) -> Run:
+    machine, variant = Machine(**document.machine.model_dump()), Variant(pairs_of(document.variant))
+    commit = document.commit
+    return Run(
+        project=document.project,
+        session=document.session,
+        commit=Commit(**{**commit.model_dump(), "parents": tuple(commit.parents), "tags": tuple(commit.tags)}),
+        machine=machine,
+        environment=Environment(pairs_of(document.environment)),
+        variant=variant,
+        suite=document.suite,
+        harness=document.harness,
+        started_at=document.started_at,
+        finished_at=document.finished_at,
+        origin=pairs_of(document.origin),
+        results=tuple(_result(part, machine, variant, document.harness) for part in document.results),
+    )
+
+
+def _result(part: ResultPart, machine: Machine, variant: Variant, harness: str) -> Result:
+    series = Series(
+        benchmark=Benchmark(part.benchmark, part.benchmark_version),
+        parameters=pairs_of(part.parameters),
+        metric=Metric(part.metric, part.unit, part.direction),
+        machine=machine,
+        variant=variant,
+        harness=harness,
+    )
+    return Result(
+        series=series,
+        status=part.status,
+        processes=tuple(_process(one) for one in part.processes),
+        summary=_summary(part.summary) if part.summary else None,
+        boundaries=part.boundaries,
+        number=part.number,
+        reason=part.reason,
+    )
+
+
+def _summary(part: SummaryPart) -> Summary:
+    ci_lo, ci_hi = part.ci or (None, None)
+    return Summary(part.value, ci_lo, ci_hi, part.q25, part.q75, part.n)
+
+
+def _process(part: ProcessPart) -> Process:
+    fields = {name: getattr(part, name) for name in ProcessPart.model_fields}
+    return Process(**{**fields, "samples": tuple(part.samples), "flags": tuple(part.flags)})
+
+
+def _content(run: Run) -> dict[str, Any]:
+    return _present(
+        {
+            "schema": SCHEMA,
+            "project": run.project,
+            "session": run.session,
+            "commit": _commit_part(run.commit),
+            "machine": _present(_machine_part(run.machine)),
+            "environment": _named(run.environment.values),
+            "variant": _named(run.variant.values),
+            "suite": run.suite,
+            "harness": run.harness,
+            "started_at": _time(run.started_at),
+            "finished_at": _time(run.finished_at),
+            "origin": _named(run.origin),
+            "results": [_result_part(one, run) for one in run.results],
+        }
+    )
+
+
+def _commit_part(commit: Commit) -> dict[str, Any]:
+    fields = {name: getattr(commit, name) for name in CommitPart.model_fields}
+    return _present({**fields, "committed_at": _time(commit.committed_at)})
+
+
+def _machine_part(machine: Machine) -> dict[str, Any]:
+    return {name: getattr(machine, name) for name in MachinePart.model_fields}
+
+
+def _result_part(result: Result, run: Run) -> dict[str, Any]:
+    series = result.series
+    if (series.machine, series.variant, series.harness) != (run.machine, run.variant, run.harness):
+        raise PerfciError(f"{series.label} was measured on another machine, variant or harness than its run says.")
+    return _present(
+        {
+            "benchmark": series.benchmark.name,
+            "benchmark_version": series.benchmark.version,
+            "parameters": _named(series.parameters),
+            "metric": series.metric.name,
+            "unit": series.metric.unit,
+            "direction": series.metric.direction,
+            "status": result.status.value,
+            "reason": _clean(result.reason),
+            "number": result.number,
+            "boundaries": result.boundaries.value,
+            "summary": result.summary and _summary_part(result.summary),
+            "processes": [_process_part(one) for one in result.processes],
+        },
+        always=("unit",),
+    )
+
+
+def _summary_part(summary: Summary) -> dict[str, Any]:
+    ci = None if summary.ci_lo is None and summary.ci_hi is None else [summary.ci_lo, summary.ci_hi]
+    return _present({"value": summary.value, "ci": ci, "q25": summary.q25, "q75": summary.q75, "n": summary.n})
+
+
+def _process_part(process: Process) -> dict[str, Any]:
+    fields = {name: getattr(process, name) for name in ProcessPart.model_fields}
+    texts = {"reason": _clean(process.reason), "stderr_tail": _clean(process.stderr_tail)}
+    return _present({**fields, **texts, "started_at": _time(process.started_at)})
+
+
+def _present(fields: dict[str, Any], always: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What is not known is absent, never null or empty; zero and false are known."""
+    return {name: value for name, value in fields.items() if name in always or value not in (None, "", (), [], {})}
+
+
+def _named(pairs: Pairs) -> dict[str, str]:
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise PerfciError(f"A name occurs twice in {pairs}: a document keeps one value for each.")
+    return named
+
+
+def _time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _clean(text: str) -> str:
+    """What a program wrote before it died may be no text at all: keep its end, replace what cannot be sent."""
+    return text[-MAX_TEXT:].replace("\x00", "\ufffd").encode(errors="replace").decode()
