@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfci.demo.story import Planted
-
 from perfci.model import Commit, Stage, Verdict, VerdictKind
 from perfci.report.text import aligned
 from perfci.report.units import percent, signed_percent

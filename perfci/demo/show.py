@@ -9,9 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfci.demo.story import make_sample_repository
-
 from perfci.config import Config, load_config
+from perfci.demo.story import make_sample_repository
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git import Repository, private_folder
 from perfci.runner.lock import machine_lock
@@ -20,7 +19,7 @@ from perfci.service.ranging import run_range
 from perfci.service.watching import Watcher
 from perfci.store import Store, open_store
 from perfci.store.reads import session_processes, sessions, verdict_records
-from perfci.verdicts.gating import gated
+from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.neighbours import noise_floor, smallest_visible
 
 ROUNDS = 5
@@ -85,10 +84,9 @@ def _finished(store: Store, project: str) -> bool:
 
 def _measured(store: Store, project: str) -> dict[Series, dict[str, list[Process]]]:
     """The judged series of the history session, by commit."""
-    found: dict[Series, dict[str, list[Process]]] = {}
+    measured: dict[str, list[tuple[Series, Process]]] = {}
     with store.read() as tx:
         history = [s.uid for s in sessions(tx, project) if s.kind == "history"]
         for row in session_processes(tx, history[0]):
-            found.setdefault(row.series, {}).setdefault(row.sha, []).append(row.process)
-    chosen = gated({series: [p for by in found[series].values() for p in by] for series in found})
-    return {series: found[series] for series in chosen}
+            measured.setdefault(row.sha, []).append((row.series, row.process))
+    return gated_by_commit(measured)

@@ -11,6 +11,7 @@ from perfci.service.measuring import Session
 from perfci.store.reads import history, series_of_project
 from perfci.store.writes import add_verdicts, replace_change_points
 from perfci.verdicts.compare import Rule
+from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.history import change_points
 
 
@@ -21,8 +22,8 @@ def record(session: Session, verdicts: Sequence[Verdict]) -> None:
 
 
 def record_change_points(session: Session, rule: Rule) -> None:
-    """Look again at the whole history of every series this session added to."""
-    touched = {series for rows in session.measured.values() for series, _ in rows}
+    """Look again at the whole history of every judged series this session added to; a witness has no change points."""
+    touched = gated_by_commit(session.measured)
     with session.store.begin() as tx:
         for row in series_of_project(tx, session.project):
             if row.series in touched:

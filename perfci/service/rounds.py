@@ -6,14 +6,14 @@ import itertools
 import time
 from collections.abc import Sequence
 
-from perfci.model import Process, Series, Verdict
+from perfci.model import Verdict
 from perfci.runner import plan
 from perfci.service.measuring import Session
 from perfci.service.opening import Subject
 from perfci.service.watching import Watcher
 from perfci.verdicts.compare import MOVES, Rule, screen
-from perfci.verdicts.gating import gated
-from perfci.verdicts.neighbours import nominate
+from perfci.verdicts.gating import gated_by_commit
+from perfci.verdicts.neighbours import nominate, pair_spreads
 
 RENEW_AFTER_S = 30.0  # a fresh environment parent costs about 3 s: at most a tenth of the time goes into starting them
 
@@ -47,9 +47,10 @@ def neighbours(subject: Subject) -> Line:
 
 def screened(session: Session, line: Line, rule: Rule) -> tuple[list[Verdict], list[Verdict]]:
     """Every neighbour screened on its own, and the verdicts that are worth fresh pairs."""
-    measured = _judged_measurements(session)
+    measured = gated_by_commit(session.measured)
+    spread = {series: prior.sd for series, prior in pair_spreads(measured, line).items()}
     verdicts = [
-        screen(series, base, head, by_sha.get(base, []), by_sha.get(head, []), rule=rule)
+        screen(series, base, head, by_sha.get(base, []), by_sha.get(head, []), rule=rule, prior_sd=spread.get(series))
         for series, by_sha in measured.items()
         for base, head in line
         if base in by_sha or head in by_sha
@@ -58,12 +59,3 @@ def screened(session: Session, line: Line, rule: Rule) -> tuple[list[Verdict], l
     places = {(v.series, v.base, v.head) for v in nominated}
     flagged = [v for v in verdicts if v.kind in MOVES and (v.series, v.base, v.head) not in places]
     return verdicts, nominated + flagged
-
-
-def _judged_measurements(session: Session) -> dict[Series, dict[str, list[Process]]]:
-    measured: dict[Series, dict[str, list[Process]]] = {}
-    for sha, rows in session.measured.items():
-        for series, process in rows:
-            measured.setdefault(series, {}).setdefault(sha, []).append(process)
-    together = {series: [p for by_sha in by.values() for p in by_sha] for series, by in measured.items()}
-    return {series: measured[series] for series in gated(together)}

@@ -15,6 +15,16 @@ def gated(processes: Mapping[Series, Sequence[Process]]) -> list[Series]:
     return [_by_its_clock(series, walls.get(place_of(series)), processes) for series in chosen]
 
 
+def gated_by_commit(measured: Mapping[str, Sequence[tuple[Series, Process]]]) -> dict[Series, dict[str, list[Process]]]:
+    """Turn what each commit gave into the judged series with their processes by commit."""
+    found: dict[Series, dict[str, list[Process]]] = {}
+    for sha, rows in measured.items():
+        for series, process in rows:
+            found.setdefault(series, {}).setdefault(sha, []).append(process)
+    together = {series: [process for one in by_sha.values() for process in one] for series, by_sha in found.items()}
+    return {series: found[series] for series in gated(together)}
+
+
 def _by_its_clock(series: Series, wall: Series | None, processes: Mapping[Series, Sequence[Process]]) -> Series:
     if series.metric.name != JUDGED_TIME or wall is None:
         return series
