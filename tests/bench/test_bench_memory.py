@@ -1,0 +1,200 @@
+"""Peak tensor bytes, held against counts made by hand (float32: four bytes each)."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.bench import peak_allocated_bytes, peak_tensor_bytes
+
+
+def test_counts_only_what_is_alive_at_once() -> None:
+    def work() -> None:
+        a = torch.ones(1000)
+        b = a + 1
+        del a
+        c = b * 2
+        del b
+        c.add_(1)
+
+    assert peak_tensor_bytes(work) == 8000
+
+
+def test_counts_a_storage_once_however_many_views_it_has() -> None:
+    def work() -> None:
+        a = torch.ones(1000)
+        _views = [a[:500], a.view(10, 100), a.t(), a.detach()]
+
+    assert peak_tensor_bytes(work) == 4000
+
+
+def test_keeps_a_storage_alive_through_its_last_view() -> None:
+    def work() -> None:
+        view = torch.ones(1000)[:1]
+        _other = torch.ones(1000)
+        del view
+
+    assert peak_tensor_bytes(work) == 8000
+
+
+def test_follows_a_storage_that_grows_in_place() -> None:
+    def work() -> None:
+        a = torch.empty(10)
+        a.resize_(1000)
+        torch.ones(500, out=torch.empty(0))
+
+    assert peak_tensor_bytes(work) == 6000
+
+
+def test_puts_what_was_there_before_under_every_earlier_peak() -> None:
+    before = torch.ones(1000)
+
+    def work() -> None:
+        torch.ones(2000)
+        before.add_(1)
+
+    assert peak_tensor_bytes(work) == 12000
+
+
+def test_ignores_what_was_there_before_and_is_never_touched() -> None:
+    _before = torch.ones(1000)
+
+    assert peak_tensor_bytes(lambda: torch.ones(10)) == 40
+
+
+@pytest.mark.parametrize(("grad", "expected"), [(False, 12000), (True, 16000)])
+def test_counts_what_autograd_saves_for_backward(grad: bool, expected: int) -> None:
+    x = torch.zeros(1000, requires_grad=True)
+
+    def forward() -> None:
+        with torch.set_grad_enabled(grad):
+            x.exp().exp().exp()  # each output is saved for backward; without gradients only the last input is alive
+
+    assert peak_tensor_bytes(forward) == expected
+
+
+def test_counts_the_gradients_that_backward_makes() -> None:
+    x = torch.zeros(1000, requires_grad=True)
+
+    # x, exp(x), the sum, the gradient of the sum (4 bytes each, expanded without storage), and x.grad.
+    assert peak_tensor_bytes(lambda: x.exp().sum().backward()) == 3 * 4000 + 2 * 4
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=False), 3 * 400),  # weight, gradient, momentum
+        (lambda p: torch.optim.AdamW(p, lr=0.1, fused=True), 4 * 400 + 4),  # weight, gradient, two moments, step
+    ],
+)
+def test_counts_the_state_of_the_optimizer(
+    optimizer: Callable[[list[torch.Tensor]], torch.optim.Optimizer], expected: int
+) -> None:
+    def work() -> None:
+        weight = torch.ones(100, requires_grad=True)
+        weight.grad = torch.ones(100)
+        optimizer([weight]).step()
+
+    assert peak_tensor_bytes(work) == expected
+
+
+def test_counts_indices_and_values_of_a_sparse_tensor() -> None:
+    def work() -> None:
+        torch.sparse_coo_tensor(torch.zeros(1, 10, dtype=torch.int64), torch.ones(10), (5,), check_invariants=False)
+
+    assert peak_tensor_bytes(work) == 10 * 8 + 10 * 4
+
+
+def test_refuses_a_layout_it_cannot_count() -> None:
+    with pytest.raises(NotImplementedError, match="layout"):
+        peak_tensor_bytes(lambda: torch.ones(10, 10).to_mkldnn())
+
+
+@given(st.lists(st.one_of(st.integers(1, 300), st.sampled_from([-1, -2, -3])), max_size=30))
+@settings(deadline=None, derandomize=True, max_examples=60)
+def test_agrees_with_a_ledger_of_any_takes_and_drops(actions: list[int]) -> None:
+    ledger = most = 0
+    sizes: list[int] = []
+    for action in actions:
+        if action > 0:
+            sizes.append(action * 4)
+        elif sizes:
+            sizes.pop(action % len(sizes))
+        ledger = sum(sizes)
+        most = max(most, ledger)
+
+    def work() -> None:
+        held: list[torch.Tensor] = []
+        for action in actions:
+            if action > 0:
+                held.append(torch.zeros(action))
+            elif held:
+                held.pop(action % len(held))
+
+    assert peak_tensor_bytes(work) == most
+
+
+def test_counts_garbage_in_cycles_as_alive_and_gives_the_collector_back() -> None:
+    def work() -> None:
+        for _ in range(3):
+            cycle: list[object] = [torch.ones(1000)]
+            cycle.append(cycle)
+
+    assert peak_tensor_bytes(work) == 12000
+    assert gc.isenabled()
+
+
+def test_gives_the_collector_back_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError):
+        peak_tensor_bytes(lambda: 1 / 0)
+
+    assert gc.isenabled()
+
+
+TRAINING = """
+import torch
+from perfci.bench import peak_tensor_bytes
+torch.manual_seed(0)
+model = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+optimizer = torch.optim.AdamW(model.parameters())
+def step():
+    optimizer.zero_grad()
+    model(torch.randn(4, 16, 32)).square().mean().backward()
+    optimizer.step()
+print(peak_tensor_bytes(step), peak_tensor_bytes(step))
+"""
+
+
+def test_gives_the_same_number_in_every_process() -> None:
+    outputs = [
+        subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+
+    assert outputs[0] == outputs[1]
+    assert int(outputs[0].split()[0]) > 0
+
+
+def test_allocator_peaks_are_skipped_where_there_is_no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+    with pytest.raises(NotImplementedError, match="CUDA"):
+        peak_allocated_bytes(lambda: None)
+
+
+def test_allocator_peaks_forget_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    peak = {"allocated_bytes.all.peak": 900}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for name in ("synchronize", "empty_cache"):
+        monkeypatch.setattr(torch.cuda, name, lambda: None)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: peak.update({"allocated_bytes.all.peak": 0}))
+    monkeypatch.setattr(torch.cuda, "memory_stats", lambda: peak)
+
+    assert peak_allocated_bytes(lambda: peak.update({"allocated_bytes.all.peak": 70})) == 70
