@@ -1,0 +1,161 @@
+"""Shifts and their intervals."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.stats.interval import Prior, paired, shift, side_by_side, unpaired, within_modes
+
+Sides = tuple[np.ndarray, np.ndarray]
+
+levels = st.lists(st.floats(-3, 3).map(lambda x: round(x, 4)), min_size=2, max_size=12)
+properties = settings(derandomize=True, deadline=None, max_examples=60)
+
+
+@st.composite
+def both_sides(draw: st.DrawFn) -> Sides:
+    base = draw(levels)
+    head = draw(st.lists(st.floats(-3, 3).map(lambda x: round(x, 4)), min_size=len(base), max_size=len(base)))
+    return np.array(base), np.array(head)
+
+
+def coverage(make: Callable[[np.random.Generator], Sides], trials: int = 400) -> float:
+    """Share of intervals that hold the true shift of 0."""
+    hits = 0
+    for trial in range(trials):
+        low, high = shift(*make(np.random.default_rng(trial))).bounds()
+        hits += low <= 0 <= high
+    return hits / trials
+
+
+@pytest.mark.parametrize("pairs", [5, 10])
+def test_intervals_cover_as_they_say_on_independent_sides(pairs: int) -> None:
+    assert 0.92 < coverage(lambda rng: (rng.normal(0, 0.01, pairs), rng.normal(0, 0.01, pairs))) < 0.98
+
+
+def test_intervals_cover_when_the_machine_drifts() -> None:
+    def drifting(rng: np.random.Generator) -> Sides:
+        drift = rng.normal(0, 0.05, 8)
+        return drift + rng.normal(0, 0.005, 8), drift + rng.normal(0, 0.005, 8)
+
+    assert coverage(drifting) > 0.92
+
+
+def test_intervals_cover_when_processes_have_two_modes() -> None:
+    def bimodal(rng: np.random.Generator) -> Sides:
+        sides = [rng.normal(0, 0.004, 6) + 0.06 * (rng.random(6) < 0.3) for _ in range(2)]
+        return sides[0], sides[1]
+
+    assert coverage(bimodal) > 0.92
+
+
+def test_pairing_cancels_what_drifts() -> None:
+    rng = np.random.default_rng(4)
+    drift = rng.normal(0, 0.1, 8)
+    base, head = drift + rng.normal(0, 0.002, 8), drift + 0.05 + rng.normal(0, 0.002, 8)
+
+    assert shift(base, head).half_width() < 0.01 < unpaired(base, head).half_width()
+
+
+def test_a_hiccup_of_one_process_moves_nothing() -> None:
+    rng = np.random.default_rng(5)
+    base, head = rng.normal(0, 0.01, 10), rng.normal(0, 0.01, 10)
+    clean = shift(base, head)
+
+    head[3] += 0.6
+
+    assert abs(shift(base, head).centre - clean.centre) < 0.01
+
+
+def test_modes_that_both_sides_visit_are_compared_within() -> None:
+    base = np.array([0.0, 0.001, -0.001, 0.1, 0.101, 0.0])
+    head = base[[3, 4, 0, 3, 4, 1]] + 0.08
+
+    found = within_modes(base, head)
+
+    assert found is not None
+    assert found.centre == pytest.approx(0.08, abs=0.002)
+
+
+def test_a_side_in_one_mode_that_may_be_either_gives_an_interval_that_spans_both() -> None:
+    base = np.array([0.0, 0.001, -0.001, 0.002, -0.002])
+    head = np.array([0.02, 0.021, 0.08, 0.081, 0.079])
+
+    low, high = shift(base, head).bounds()
+
+    assert low < 0.02 < 0.08 < high
+
+
+def test_a_mix_of_modes_that_changed_is_no_accident() -> None:
+    base = np.array([0.0] * 9 + [0.1]) + np.linspace(-0.001, 0.001, 10)
+    head = np.array([0.1] * 9 + [0.0]) + np.linspace(-0.001, 0.001, 10)
+
+    assert within_modes(base, head) is None
+    assert shift(base, head).centre > 0.05
+
+
+def test_one_pair_has_a_shift_and_no_interval() -> None:
+    found = shift(np.array([0.0]), np.array([0.1]))
+
+    assert found.centre == pytest.approx(0.1)
+    assert found.half_width() == np.inf
+    assert found.p_above(0.0) == 1.0
+
+
+def test_what_is_known_of_the_spread_gives_one_pair_an_interval() -> None:
+    found = shift(np.array([0.0]), np.array([0.1]), prior=Prior(0.02, 10))
+
+    assert found.half_width() == pytest.approx(2.228 * 0.02, rel=1e-3)
+
+
+def test_equal_levels_are_not_certainty() -> None:
+    found = shift(np.zeros(5), np.zeros(5))
+
+    assert 0 < found.half_width() < 0.002
+
+
+def test_sides_of_unequal_number_are_compared_side_by_side() -> None:
+    found = side_by_side(np.array([0.0, 0.01, -0.01, 0.0]), np.array([0.1, 0.11, 0.09]))
+
+    assert found.centre == pytest.approx(0.1)
+    assert found.pairs == 3
+
+
+def test_the_t_of_pairs_is_the_textbook_one() -> None:
+    ratios = np.array([0.02, 0.04, 0.03, 0.05, 0.01])
+
+    found = paired(np.zeros(5), ratios)
+
+    assert found.half_width() == pytest.approx(2.776 * ratios.std(ddof=1) / 5**0.5, rel=1e-3)
+
+
+@properties
+@given(both_sides(), st.floats(-5, 5))
+def test_the_unit_does_not_matter(sides: Sides, unit: float) -> None:
+    base, head = sides
+    before, after = shift(base, head), shift(base + unit, head + unit)
+
+    assert after.centre == pytest.approx(before.centre, abs=1e-9)
+
+
+@properties
+@given(both_sides(), st.randoms(use_true_random=False))
+def test_the_order_of_pairs_does_not_matter(sides: Sides, random: object) -> None:
+    base, head = sides
+    order = np.random.default_rng(len(base)).permutation(len(base))
+
+    assert shift(base[order], head[order]).centre == pytest.approx(shift(base, head).centre, abs=1e-9)
+    assert shift(base[order], head[order]).error == pytest.approx(shift(base, head).error, abs=1e-9)
+
+
+@properties
+@given(both_sides())
+def test_swapping_the_sides_turns_the_shift_around(sides: Sides) -> None:
+    base, head = sides
+    forth, back = shift(base, head), shift(head, base)
+
+    assert back.centre == pytest.approx(-forth.centre, abs=1e-9)
+    assert back.error == pytest.approx(forth.error, abs=1e-9)

@@ -1,0 +1,83 @@
+"""The small rooms: noise floors and priors, power, false discoveries, ranks."""
+
+import math
+
+import numpy as np
+import pytest
+
+from perfci.stats import fdr, noise
+from perfci.stats.interval import Shift
+from perfci.stats.power import pairs_to_decide, smallest_visible
+from perfci.stats.ranks import auc, separation
+
+
+def test_the_floor_is_what_equal_commits_showed() -> None:
+    ratios = np.random.default_rng(7).normal(0, 0.02, 500)
+
+    assert noise.floor(ratios.tolist()) == pytest.approx(0.04, abs=0.004)
+    assert noise.floor(ratios[:6].tolist()) == pytest.approx(0.04, abs=0.02)
+    assert noise.floor([]) is None
+
+
+def test_the_pooled_spread_ignores_the_levels_of_its_groups() -> None:
+    rng = np.random.default_rng(8)
+    groups = [rng.normal(level, 0.03, 5) for level in range(40)]
+
+    assert noise.pooled_sd(groups) == pytest.approx(0.03, rel=0.15)
+    assert noise.pooled_sd([np.array([1.0])]) is None
+
+
+def test_equal_variances_make_a_firm_prior_and_unequal_ones_a_loose_one() -> None:
+    rng = np.random.default_rng(9)
+    equal = [float(rng.normal(0, 0.02, 5).var(ddof=1)) for _ in range(200)]
+    unequal = [float(rng.normal(0, 10 ** rng.uniform(-3, -1), 5).var(ddof=1)) for _ in range(200)]
+
+    firm, loose = noise.fit_prior(equal, 4), noise.fit_prior(unequal, 4)
+
+    assert firm is not None
+    assert loose is not None
+    assert firm.df == noise.MAX_PRIOR_DF
+    assert firm.sd == pytest.approx(0.02, rel=0.1)
+    assert loose.df < 3
+    assert noise.fit_prior([0.1, 0.2], 4) is None
+
+
+def test_what_is_just_visible_is_convicted_four_times_in_five() -> None:
+    bar, null, error, df = math.log1p(0.05), math.log1p(0.025), 0.02, 18.0
+    visible = smallest_visible(error, df, bar, null)
+    rng = np.random.default_rng(10)
+    shifts = [Shift(visible + error * float(rng.normal()), error, df, 10) for _ in range(4000)]
+    convicted = [found.centre >= bar and found.bounds()[0] > null for found in shifts]
+
+    assert np.mean(convicted) == pytest.approx(0.8, abs=0.03)
+
+
+def test_pairs_to_decide_shrink_with_the_room_and_end_at_the_bar() -> None:
+    bar, null = math.log1p(0.05), math.log1p(0.025)
+    clear, close = Shift(0.10, 0.05, 8, 5), Shift(0.06, 0.05, 8, 5)
+
+    needed = pairs_to_decide(clear, bar, null), pairs_to_decide(close, bar, null)
+
+    assert needed[0] is not None
+    assert needed[1] is not None
+    assert needed[0] < needed[1]
+    assert pairs_to_decide(Shift(bar - 1e-4, 0.05, 8, 5), bar, null) is None
+    assert pairs_to_decide(Shift(0.1, math.inf, 0, 1), bar, null) is None
+
+
+def test_benjamini_and_hochberg_s_own_example() -> None:
+    p_values = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719]
+
+    assert sum(fdr.accepted([*p_values, 0.6528, 0.7590, 1.0])) == 4
+
+
+def test_order_does_not_matter_and_nothing_gives_nothing() -> None:
+    assert fdr.accepted([0.9, 0.001, 0.02]) == [False, True, True]
+    assert fdr.accepted([]) == []
+
+
+def test_auc_counts_ties_half() -> None:
+    assert auc([1, 2, 3], [4, 5]) == 1.0
+    assert auc([1, 2], [1, 2]) == 0.5
+    assert auc([], [1]) == 0.5
+    assert separation([4, 5], [1, 2, 3]) == 1.0

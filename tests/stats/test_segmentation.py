@@ -1,0 +1,126 @@
+"""Where the level of a history moves."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.stats.segmentation import detect, detect_many, segment
+
+properties = settings(derandomize=True, deadline=None, max_examples=40)
+
+
+def history(*levels: float, each: int = 30, noise: float = 0.01, seed: int = 1) -> list[float]:
+    """Levels that follow each other, each so many points long, with lognormal noise."""
+    rng = np.random.default_rng(seed)
+    line = np.repeat(levels, each) * np.exp(rng.normal(0, noise, each * len(levels)))
+    return [float(value) for value in line]
+
+
+def test_finds_a_step_of_eight_percent_at_its_commit() -> None:
+    ((index, rel),) = detect(history(1.0, 1.08))
+
+    assert abs(index - 30) <= 1
+    assert rel == pytest.approx(0.08, abs=0.02)
+
+
+def test_finds_a_regression_that_is_reverted() -> None:
+    found = detect(history(1.0, 1.2, 1.0, each=12))
+
+    assert [index for index, _ in found] == [12, 24]
+
+
+def test_reports_nothing_below_the_bar() -> None:
+    assert detect(history(1.0, 1.03)) == []
+
+
+def test_reports_every_move_when_asked_for_any_size() -> None:
+    assert len(detect(history(1.0, 1.03), min_effect=0.0)) == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_line_without_change_has_no_change_point(seed: int) -> None:
+    assert detect(history(1.0, each=150, noise=0.03, seed=seed)) == []
+
+
+def test_spikes_are_no_level() -> None:
+    line = history(1.0, each=100)
+    for at in (20, 50, 51, 80):
+        line[at] *= 1.6
+
+    assert detect(line) == []
+
+
+def test_spikes_do_not_hide_a_step() -> None:
+    line = history(1.0, 1.08, each=50)
+    for at in range(3, 100, 6):
+        line[at] *= 1.5
+
+    assert len(detect(line)) == 1
+
+
+def test_a_machine_that_keeps_changing_states_is_no_change() -> None:
+    assert detect(history(*[1.0, 1.08] * 6, each=9)) == []
+
+
+def test_a_run_that_lands_in_either_of_two_modes_is_no_change() -> None:
+    rng = np.random.default_rng(3)
+    line = np.exp(rng.normal(0, 0.004, 150)) * np.where(rng.random(150) < 0.3, 1.07, 1.0)
+
+    assert detect(line.tolist()) == []
+
+
+def test_speaks_after_three_points_of_a_clear_new_level() -> None:
+    line = history(1.0, 1.2)
+
+    assert detect(line[:32]) == []
+    assert [index for index, _ in detect(line[:33])] == [30]
+
+
+def test_fewer_than_eight_points_get_no_verdict() -> None:
+    assert detect([1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0]) == []
+    assert detect([]) == []
+    assert detect([1.0]) == []
+
+
+def test_a_constant_line_and_one_exact_step() -> None:
+    assert detect([3.0] * 40) == []
+    assert [index for index, _ in detect([100.0] * 20 + [108.0] * 20)] == [20]
+
+
+def test_zeros_have_no_logarithm_and_do_no_harm() -> None:
+    assert detect([0.0] * 20) == []
+    assert [index for index, _ in detect([0.0] * 20 + [4.0] * 20, 0.0)] == [20]
+
+
+def test_many_at_once_answer_as_one_by_one() -> None:
+    lines = [history(1.0, 1.0 + step / 100, each=10 + step, seed=step) for step in range(30)]
+
+    assert detect_many(lines) == [detect(line) for line in lines]
+
+
+def test_segmentation_is_the_best_of_all_partitions() -> None:
+    rng = np.random.default_rng(4)
+    line = np.concatenate([rng.normal(0, 1, 7), rng.normal(6, 1, 6)])
+
+    def cost(cut: int) -> float:
+        parts = np.split(line, [cut])
+        return sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
+
+    assert segment([line]) == [[min(range(3, 11), key=cost)]]
+
+
+@properties
+@given(st.integers(0, 10_000), st.floats(1e-6, 1e6))
+def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
+    line = history(1.0, 1.1, 0.97, each=20, noise=0.02, seed=seed)
+
+    assert [i for i, _ in detect([unit * value for value in line])] == [i for i, _ in detect(line)]
+
+
+@properties
+@given(st.integers(0, 10_000))
+def test_better_and_worse_are_found_alike(seed: int) -> None:
+    line = history(1.0, 1.1, each=25, noise=0.02, seed=seed)
+
+    assert [i for i, _ in detect([1 / value for value in line])] == [i for i, _ in detect(line)]

@@ -1,0 +1,51 @@
+"""Looking more than once at the price of one look."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from perfci.stats.sequential import ALPHA, look_levels, next_look, pocock_spending, spending_plan
+
+
+def test_one_look_may_spend_everything() -> None:
+    assert look_levels((1.0,)) == pytest.approx((ALPHA,))
+
+
+def test_four_equal_looks_are_close_to_pocock_boundaries() -> None:
+    boundaries = -ndtri(np.array(look_levels((0.25, 0.5, 0.75, 1.0))))
+
+    assert boundaries == pytest.approx([2.37, 2.37, 2.36, 2.35], abs=0.03)  # Pocock 1977: 2.361 at every look
+
+
+def test_all_looks_together_keep_the_error() -> None:
+    fractions = (0.25, 0.4, 0.6, 1.0)
+    boundaries = -ndtri(np.array(look_levels(fractions)))
+    steps = np.random.default_rng(6).normal(0, np.sqrt(np.diff((0.0, *fractions))), (40_000, 4))
+    scores = np.cumsum(steps, axis=1) / np.sqrt(fractions)
+
+    assert (scores > boundaries).any(axis=1).mean() == pytest.approx(ALPHA, abs=0.003)
+
+
+def test_spending_starts_at_nothing_and_ends_at_alpha() -> None:
+    assert pocock_spending(0.0) == 0.0
+    assert pocock_spending(1.0) == pytest.approx(ALPHA)
+
+
+def test_a_quiet_benchmark_may_spend_early_and_keeps_something() -> None:
+    quiet, noisy = spending_plan([40.0, 60.0], [5, 8], 20), spending_plan([0.01, 0.02], [5, 8], 20)
+
+    assert noisy == pytest.approx((0.25, 0.4))
+    assert quiet[0] > noisy[0]
+    assert quiet[-1] < 1.0
+
+
+def test_plans_only_grow_and_end_with_everything() -> None:
+    plan = spending_plan([0.9, 0.2, 0.1, 0.1], [5, 8, 12, 20], 20)
+
+    assert list(plan) == sorted(set(plan))
+    assert plan[-1] == 1.0
+
+
+def test_the_next_look_is_the_next_planned_one() -> None:
+    assert next_look((5, 8, 12, 20), 6) == 8
+    assert next_look((5, 8, 12, 20), 20) == 20
