@@ -10,7 +10,7 @@ from perfci.model import Interval, Metric, Stage, Verdict, VerdictKind
 from perfci.report.names import printable, series_name
 from perfci.report.trend import Mark, Trend
 from perfci.report.units import MINUS, counting, number, percent, quantity, signed_percent
-from perfci.report.words import MOVES, SEVEREST_FIRST, is_suspicion, word
+from perfci.report.words import MOVES, SEVEREST_FIRST, TONES, Tone, is_suspicion, word
 
 SEVERAL_TIMES = 3.0
 """From here on a factor reads better than a percentage: "takes 7.5 times as long", not "got 650 % slower"."""
@@ -56,10 +56,28 @@ def moved(ratio: float, metric: Metric) -> str:
     return f"{'rose' if ratio > 1 else 'fell'} {size} ({'better' if good else 'worse'})"
 
 
-def counts_sentence(verdicts: Sequence[Verdict]) -> str:
-    """``1 regression, 2 improvements, 3 unchanged``, the severest first."""
-    counts = Counter(verdict.kind for verdict in verdicts)
-    return ", ".join(_counted(kind, counts[kind]) for kind in SEVEREST_FIRST if counts[kind])
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How often one word was the answer."""
+
+    words: str
+    tone: Tone
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} {self.words}"
+
+
+def counts(verdicts: Iterable[Verdict]) -> list[Count]:
+    """How often each word occurs, the severest first; a suspicion is counted apart from what was confirmed."""
+    found = Counter((one.kind, is_suspicion(one)) for one in verdicts)
+    order = [(kind, suspected) for kind in SEVEREST_FIRST for suspected in (False, True)]
+    return [_count(kind, suspected, found[kind, suspected]) for kind, suspected in order if found[kind, suspected]]
+
+
+def counts_sentence(verdicts: Iterable[Verdict]) -> str:
+    """``1 regression, 2 improvements, 3 unchanged``."""
+    return ", ".join(str(count) for count in counts(verdicts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +95,14 @@ def comparison_sentence(verdicts: Sequence[Verdict]) -> Told:
     """Answer "is head worse than base?" for a whole comparison."""
     if not verdicts:
         return Told("Nothing was compared")
-    worst, counts = severest(verdicts), counts_sentence(verdicts)
+    worst, told = severest(verdicts), counts_sentence(verdicts)
     if worst.kind is VerdictKind.UNCHANGED:
-        return Told(f"Nothing got worse: {counts}")
+        return Told(f"Nothing got worse: {told}")
     if worst.kind is VerdictKind.IMPROVEMENT:
-        return Told(f"Nothing got worse: {counts}", f"Largest: {verdict_sentence(worst)}")
+        return Told(f"Nothing got worse: {told}", f"Largest: {verdict_sentence(worst)}")
     if worst.kind in {VerdictKind.REGRESSION, VerdictKind.FAILED}:
-        return Told(counts, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
-    return Told(f"No regression found, not everything decided: {counts}")
+        return Told(told, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
+    return Told(f"No regression found, not everything decided: {told}")
 
 
 def overview_sentence(open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool) -> Told:
@@ -191,9 +209,9 @@ def _because(verdict: Verdict) -> str:
     return f": {printable(verdict.reason)}" if verdict.reason else ""
 
 
-def _counted(kind: VerdictKind, count: int) -> str:
-    nouns = {VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT}
-    return counting(count, word(kind)) if kind in nouns else f"{count:,} {word(kind)}"
+def _count(kind: VerdictKind, suspected: bool, count: int) -> Count:
+    plural = "s" if kind in MOVES and count != 1 else ""
+    return Count(f"{'suspected ' if suspected else ''}{word(kind)}{plural}", TONES[kind], count)
 
 
 def _history(trend: Trend) -> list[str]:

@@ -4,7 +4,14 @@ import pytest
 from report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
 
 from perfci.model import ChangePoint, Stage, VerdictKind
-from perfci.report.sentences import comparison_sentence, overview_sentence, ranked, trend_sentence, verdict_sentence
+from perfci.report.sentences import (
+    comparison_sentence,
+    counts_sentence,
+    overview_sentence,
+    ranked,
+    trend_sentence,
+    verdict_sentence,
+)
 from perfci.report.trend import trend_of
 
 
@@ -65,17 +72,23 @@ def test_a_hostile_name_moves_no_cursor() -> None:
     [
         ([], "Nothing was compared."),
         ([VerdictKind.UNCHANGED] * 2, "Nothing got worse: 2 unchanged."),
-        ([VerdictKind.IMPROVEMENT, VerdictKind.UNCHANGED], "Nothing got worse: 1 improvement, 1 unchanged; largest: "),
+        ([VerdictKind.IMPROVEMENT, VerdictKind.UNCHANGED], "Nothing got worse: 1 improvement, 1 unchanged. Largest: "),
         (
             [VerdictKind.INCONCLUSIVE, VerdictKind.UNCHANGED],
-            "No regression was found, but not everything ",
+            "No regression found, not everything decided: 1 inc",
         ),
         ([VerdictKind.REGRESSION] * 2, "2 regressions. Worst: train.time_step got 18.3 % slower"),
-        ([VerdictKind.REGRESSION], "1 regression: train.time_step got"),
+        ([VerdictKind.REGRESSION], "1 regression. train.time_step got"),
     ],
 )
 def test_a_comparison_is_answered_in_one_sentence(kinds: list[VerdictKind], opening: str) -> None:
-    assert comparison_sentence([a_verdict(kind) for kind in kinds]).startswith(opening)
+    assert str(comparison_sentence([a_verdict(kind) for kind in kinds])).startswith(opening)
+
+
+def test_a_suspicion_is_counted_apart_from_what_was_confirmed() -> None:
+    verdicts = [a_verdict(), a_verdict(stage=Stage.SCREENING), a_verdict(stage=Stage.SCREENING)]
+
+    assert counts_sentence(verdicts) == "1 regression, 2 suspected regressions"
 
 
 def test_the_severest_verdict_leads() -> None:
@@ -88,8 +101,8 @@ def test_an_overview_never_claims_calm_where_nothing_was_compared() -> None:
     calm = overview_sentence([], series=6, commits=40, compared=True)
     silent = overview_sentence([], series=6, commits=40, compared=False)
 
-    assert calm == "No open regression in 6 series over 40 commits."
-    assert silent == "6 series over 40 commits measured, none of it compared yet."
+    assert str(calm) == "No open regression in 6 series over 40 commits."
+    assert str(silent) == "Nothing was compared yet. Measured: 6 series over 40 commits."
 
 
 def test_an_overview_names_the_worst_regression() -> None:
@@ -97,16 +110,17 @@ def test_an_overview_names_the_worst_regression() -> None:
         [a_verdict(), a_verdict(ratio=1.4, interval=(1.3, 1.5))], series=6, commits=40, compared=True
     )
 
-    assert sentence == (
-        "2 open regressions; worst: train.time_step got 40.0 % slower [30.0, 50.0], 10 pairs; noise floor 1.2 %."
+    assert sentence.headline == "2 open regressions"
+    assert str(sentence) == (
+        "2 open regressions. Worst: train.time_step got 40.0 % slower [30.0, 50.0], 10 pairs; noise floor 1.2 %."
     )
 
 
 def test_a_trend_says_where_it_stands_and_what_moved_it() -> None:
     points = [*a_history(), a_failure(30)]
 
-    assert trend_sentence(trend_of(a_series(), points, [], [a_verdict()])) == (
-        "train.time_step stands at 14.67 ms; it got 18.3 % slower at 0012001200; 1 commit failed."
+    assert str(trend_sentence(trend_of(a_series(), points, [], [a_verdict()]))) == (
+        "train.time_step stands at 14.67 ms. It got 18.3 % slower at 0012001200; 1 commit failed."
     )
 
 
@@ -115,8 +129,8 @@ def test_a_trend_without_a_finding_says_so() -> None:
     step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.18, 0.0124, 0.0147)
     open_one = trend_of(a_series(), a_history(), [step])
 
-    assert trend_sentence(calm).endswith("; no change found over 30 commits.")
-    assert trend_sentence(open_one).endswith("; 1 candidate change not confirmed.")
-    assert trend_sentence(trend_of(a_series(), [a_failure(0)])) == (
-        "train.time_step has no measured value yet; 1 commit failed."
+    assert str(trend_sentence(calm)).endswith(". No change found over 30 commits.")
+    assert str(trend_sentence(open_one)).endswith(". 1 candidate change not confirmed.")
+    assert str(trend_sentence(trend_of(a_series(), [a_failure(0)]))) == (
+        "train.time_step has no measured value yet. 1 commit failed."
     )

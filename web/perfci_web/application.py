@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from flask import Flask, Response, render_template, request
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, NotFound
 
 from perfci.model import PerfciError
 from perfci.store import Store
@@ -14,7 +14,7 @@ from perfci_web import rendering
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
 from perfci_web.missing import Missing
-from perfci_web.routes import add_routes
+from perfci_web.routes import add_routes, nothing_here
 
 
 def create_app(
@@ -36,14 +36,20 @@ def create_app(
     guard(app, read_only=read_only, loopback_only=loopback_only)
     serve_assets(app)
     add_routes(app, store)
-    _explain_errors(app)
+    _explain_errors(app, store)
     return app
 
 
-def _explain_errors(app: Flask) -> None:
+def _explain_errors(app: Flask, store: Store) -> None:
     @app.errorhandler(Missing)
     def missing(error: Missing) -> tuple[str, int]:
         return render_template("missing.html", error=error), 404
+
+    @app.errorhandler(NotFound)
+    def unknown(error: NotFound) -> tuple[str, int] | Response:
+        if request.path.startswith("/static/"):
+            return Response(f"{error.description}\n", 404, content_type="text/plain; charset=utf-8")
+        return missing(nothing_here(store, request.path))
 
     @app.errorhandler(PerfciError)
     def unavailable(error: PerfciError) -> tuple[str, int]:
@@ -53,6 +59,6 @@ def _explain_errors(app: Flask) -> None:
     def refused(error: HTTPException) -> tuple[str, int] | Response | HTTPException:
         if error.code is None or error.code < 400:
             return error
-        if request.path.startswith("/static/") or error.code == 403:
+        if error.code == 403:
             return Response(f"{error.description}\n", error.code, content_type="text/plain; charset=utf-8")
         return render_template("error.html", title=error.name, text=error.description or ""), error.code

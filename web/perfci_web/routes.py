@@ -7,7 +7,7 @@ import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 from flask import Flask, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
@@ -75,7 +75,6 @@ def add_routes(app: Flask, store: Store) -> None:
     page("/<project:project>/compare/<name:base>...<name:head>.json", compare_json)
     page("/<project:project>/compare/<name:base>...<name:head>.md", compare_markdown)
     page("/<project:project>/commit/<name:sha>", commit_page)
-    app.add_url_rule("/<path:anything>", "nothing", partial(nothing, store))
 
 
 def projects_page(store: Store) -> str | Answer:
@@ -111,7 +110,13 @@ def benchmarks_page(store: Store, project: str) -> str:
         selection, rows = _selected(tx, project, **knobs)
         links = _links(project, reads.series_of_project(tx, project))
     return render_template(
-        "benchmarks.html", project=project, page=selection, rows=rows, sorts=benchmarks.SORTS, links=links
+        "benchmarks.html",
+        project=project,
+        page=selection,
+        rows=rows,
+        sorts=benchmarks.SORTS,
+        sparkline_commits=benchmarks.SPARKLINE_COMMITS,
+        links=links,
     )
 
 
@@ -214,23 +219,23 @@ def commit_page(store: Store, project: str, sha: str) -> str:
     return render_template("commit.html", page=page, links=_links(project, everything))
 
 
-def nothing(store: Store, anything: str) -> NoReturn:
-    """No page answers to this address; say what does."""
-    first = anything.partition("/")[0]
+def nothing_here(store: Store, path: str) -> Missing:
+    """No page answers to this path; say what does."""
+    first = path.split("/")[1]
+    text = f"There is no page at {path}."
     if first in RESERVED_PROJECTS:
-        raise Missing(f"There is no page at /{anything}.")
+        return Missing(text)
     try:
         project = name_of(first, RESERVED_PROJECTS)
+        with store.read() as tx:
+            _project(tx, project)
     except ValueError:
-        project = first
-    with store.read() as tx:
-        _project(tx, project)
+        return Missing(text)
+    except Missing as error:
+        return error
     links = _links(project)
-    raise Missing(
-        f"There is no page at /{anything}.",
-        [Offer("Overview", links.overview), Offer("Benchmarks", links.benchmarks())],
-        "This project has",
-    )
+    offers = [Offer("Overview", links.overview), Offer("Benchmarks", links.benchmarks())]
+    return Missing(text, offers, "This project has")
 
 
 def _links(project: str, records: Iterable[SeriesRecord] = ()) -> Links:

@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from waitress.server import create_server
+from waitress.wasyncore import close_all
 
 from perfci.model import PerfciError
 from perfci.store import Store
@@ -35,15 +36,15 @@ def serve(
     """
     app = create_app(store, read_only=read_only, loopback_only=is_loopback(host))
     with _listening(host, port) as listener:
-        server = create_server(
-            app, sockets=[listener], threads=THREADS, ident="perfci", clear_untrusted_proxy_headers=True
-        )
+        connections: dict[int, Any] = {}
+        server = create_server(app, map=connections, sockets=[listener], threads=THREADS, ident="perfci")
         try:
             with _ended_by_signals():
                 on_ready(_url(host, listener))
                 server.run()
         finally:
-            server.close()
+            server.task_dispatcher.shutdown()
+            close_all(connections)
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ class Links:
 
     def series(self, series: Series, twin: str = "", **knobs: object) -> str:
         place = f"{segment(series.benchmark.name)}/{segment(series.metric.name)}"
-        return f"{self.project}/s/{place}{_suffix(twin)}{_query({**self._told_apart(series), **knobs})}"
+        return f"{self.project}/s/{place}{_suffix(twin)}{_query(knobs, self._told_apart(series))}"
 
     def compare(self, base: str, head: str, twin: str = "") -> str:
         return f"{self.project}/compare/{segment(base)}...{segment(head)}{_suffix(twin)}"
@@ -50,18 +50,31 @@ class Links:
         return f"{self.project}/commit/{segment(sha)}"
 
     def _told_apart(self, series: Series) -> dict[str, str]:
-        named = {f"{PARAMETER}{name}": value for name, value in series.parameters}
-        namesakes = [qualifiers(one) for one in self._namesakes[_name(series)] | {series}]
-        own = qualifiers(series)
-        keys = dict.fromkeys(key for one in namesakes for key in one)
-        return named | {key: own.get(key, "") for key in keys if len({one.get(key, "") for one in namesakes}) > 1}
+        """Its parameters, and as few qualifiers as exclude every namesake."""
+        named, own = {f"{PARAMETER}{name}": value for name, value in series.parameters}, qualifiers(series)
+        others = [qualifiers(one) for one in self._namesakes[_name(series)] - {series}]
+        for key in dict.fromkeys(key for told in (own, *others) for key in told):
+            left = [one for one in others if one.get(key, "") == own.get(key, "")]
+            if len(left) < len(others):
+                named[key], others = own.get(key, ""), left
+        return named
 
 
 def qualifiers(series: Series) -> dict[str, str]:
     """What can tell two series of the same name apart, as it is written into an address."""
-    variant = {f"{VARIANT}{name}": value for name, value in series.variant.values}
-    told = {"version": series.benchmark.version, "machine": series.machine.label, "harness": series.harness}
-    return {**told, "unit": series.metric.unit, "direction": series.metric.direction, **variant}
+    machine = series.machine
+    return {
+        "machine": machine.label,
+        **{f"{VARIANT}{name}": value for name, value in series.variant.values},
+        "version": series.benchmark.version,
+        "cpu": machine.cpu,
+        "cores": str(machine.cores or ""),
+        "memory": str(machine.memory_gb or ""),
+        "accelerator": f"{machine.accelerators}x {machine.accelerator}" if machine.accelerator else "",
+        "harness": series.harness,
+        "unit": series.metric.unit,
+        "direction": series.metric.direction,
+    }
 
 
 def answers_to(series: Series, query: Mapping[str, str]) -> bool:
@@ -84,6 +97,7 @@ def _suffix(twin: str) -> str:
     return f".{twin}" if twin else ""
 
 
-def _query(knobs: Mapping[str, object]) -> str:
-    told = {key: str(value) for key, value in knobs.items() if value not in ("", None) or key.startswith(VARIANT)}
+def _query(knobs: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
+    """Knobs left as they are stay out of the address; a name says something even when it is empty."""
+    told = dict(names or {}) | {key: str(value) for key, value in knobs.items() if value not in ("", None)}
     return f"?{urlencode(told, safe='/:,')}" if told else ""

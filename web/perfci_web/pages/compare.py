@@ -9,9 +9,8 @@ from typing import Any
 
 from perfci.model import Commit, Run, Series, Verdict, VerdictKind
 from perfci.report.fields import commit_fields, series_fields, verdict_fields
-from perfci.report.sentences import Told, comparison_sentence, ranked
+from perfci.report.sentences import Count, Told, comparison_sentence, counts, ranked
 from perfci.report.trend import Dot
-from perfci.report.words import SEVEREST_FIRST
 from perfci.store.records import VerdictRecord
 from perfci.verdicts.levels import judged
 from perfci_web.pages.measured import dots_of_runs, environment_difference
@@ -19,7 +18,7 @@ from perfci_web.pages.measured import dots_of_runs, environment_difference
 LEAST_SPAN, MOST_SPAN = 1.1, 4.0
 """The ratio axis all interval bars of a page share shows at least ±10 %, and never more than four times."""
 
-MOST_COMMITS = 30
+MOST_COMMITS = 12
 MOST_PAIRS = 50
 
 
@@ -42,7 +41,7 @@ class Comparison:
     base: Commit
     head: Commit
     sentence: Told
-    counts: tuple[tuple[VerdictKind, int], ...]
+    counts: tuple[Count, ...]
     notable: tuple[Verdict, ...]
     unchanged: tuple[Verdict, ...]
     span: float
@@ -70,8 +69,8 @@ class Pair:
     verdicts: tuple[Verdict, ...]
 
     @property
-    def counts(self) -> tuple[tuple[VerdictKind, int], ...]:
-        return _counts(self.verdicts)
+    def counts(self) -> list[Count]:
+        return counts(self.verdicts)
 
 
 def compared_pairs(records: Iterable[VerdictRecord], commits: Sequence[Commit]) -> list[Pair]:
@@ -106,7 +105,7 @@ def comparison(
         base=base,
         head=head,
         sentence=_sentence(verdicts, base, head, others),
-        counts=_counts(verdicts),
+        counts=tuple(counts(verdicts)),
         notable=tuple(one for one in verdicts if one.kind is not VerdictKind.UNCHANGED),
         unchanged=tuple(one for one in verdicts if one.kind is VerdictKind.UNCHANGED),
         span=_span(verdicts),
@@ -125,7 +124,7 @@ def comparison_fields(page: Comparison) -> dict[str, Any]:
         "base": commit_fields(page.base),
         "head": commit_fields(page.head),
         "sentence": str(page.sentence),
-        "counts": {kind.value: count for kind, count in page.counts},
+        "counts": dict(Counter(verdict.kind.value for verdict in page.verdicts)),
         "verdicts": [verdict_fields(verdict) for verdict in page.verdicts],
         "witnesses": [_reading_fields(reading) for reading in page.witnesses],
         "not_compared": [_reading_fields(reading) for reading in page.not_compared],
@@ -139,11 +138,6 @@ def _sentence(verdicts: Sequence[Verdict], base: Commit, head: Commit, others: S
     if others:
         return Told(f"{base.short} and {head.short} were measured, but never against each other")
     return Told(f"Nothing was measured at both {base.short} and {head.short}")
-
-
-def _counts(verdicts: Iterable[Verdict]) -> tuple[tuple[VerdictKind, int], ...]:
-    counts = Counter(verdict.kind for verdict in verdicts)
-    return tuple((kind, counts[kind]) for kind in SEVEREST_FIRST if counts[kind])
 
 
 def _of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:

@@ -5,7 +5,9 @@ const figure = document.querySelector("figure[data-figure]");
 const canvas = figure.querySelector(".canvas");
 const readout = figure.querySelector(".readout");
 const words = readout.querySelector("p");
-const HINT = "Point at a commit, or focus the chart and walk with ← and →; Shift jumps between changes, Enter opens.";
+const touching = matchMedia("(pointer: coarse)");
+const HINT = touching.matches ? "Touch a commit to read it."
+  : "Point at a commit, or focus the chart and walk with ← and →; Shift jumps between changes, Enter opens.";
 
 new IntersectionObserver((entries, observer) => {
   if (!entries.some((entry) => entry.isIntersecting)) return;
@@ -188,19 +190,19 @@ class Chart {
     const axis = { gridcolor: tone.grid, linecolor: tone.rule, zeroline: false, tickfont: { color: tone.muted, size: 11 } };
     const hidden = { ...axis, visible: false, fixedrange: true, range: [-1, 1] };
     const last = this.points.at(-1).index;
-    const range = [-0.8, last + 0.8];
+    const range = [-0.8, last + 0.8], values = this.values();
     return {
       margin: { l: 8, r: 28, t: 26, b: 44 },
       font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: tone.muted },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       showlegend: false, hovermode: "closest", hoverdistance: 40,
-      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      dragmode: touching.matches ? false : "zoom",
       xaxis: { ...axis, range, showgrid: false, showline: true, ticks: "outside", ticklabeloverflow: "allow", tickcolor: tone.rule, anchor: "y2", ...this.ticks(range) },
-      yaxis: { ...axis, domain: [0.1, 0.86], automargin: true, range: this.values(), nticks: 6 },
+      yaxis: { ...axis, domain: [0.1, 0.86], automargin: true, range: values, nticks: 6 },
       yaxis2: { ...hidden, domain: [0, 0.08] },
       yaxis3: { ...hidden, domain: [0.88, 0.98], range: [-1, 1] },
       shapes: this.shapes(tone),
-      annotations: this.notes(tone),
+      annotations: this.notes(tone, values[0]),
     };
   }
 
@@ -225,10 +227,9 @@ class Chart {
     });
   }
 
-  notes(tone) {
+  notes(tone, low) {
     const { metric, unit, direction } = this.series.series;
     const better = direction === "lower" ? "lower is better ↓" : "higher is better ↑";
-    const low = this.place.layout?.yaxis?.range?.[0] ?? this.values()[0];
     const corner = { xref: "paper", yref: "paper", y: 1, yanchor: "bottom", yshift: 6, showarrow: false, font: { size: 11, color: tone.muted } };
     const values = this.series.levels.map((level) => ({
       x: Math.min(level.last, this.points.at(-1).index) - (level.last - level.first) / 2, y: this.scaled(level.value),
@@ -255,8 +256,9 @@ class Chart {
 
   relabel(change) {
     if (!Object.keys(change).some((key) => key.startsWith("xaxis.range") || key.startsWith("yaxis.range") || key.includes("autorange"))) return;
-    const { range } = this.place.layout.xaxis;
-    Plotly.relayout(this.place, { "xaxis.tickvals": this.ticks(range).tickvals, "xaxis.ticktext": this.ticks(range).ticktext, annotations: this.notes(colours()) });
+    const { xaxis, yaxis } = this.place.layout;
+    const { tickvals, ticktext } = this.ticks(xaxis.range);
+    Plotly.relayout(this.place, { "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext, annotations: this.notes(colours(), yaxis.range[0]) });
   }
 
   key(event) {
@@ -286,11 +288,11 @@ class Chart {
   select(position) {
     if (position === this.at) return;
     this.at = position;
-    this.draw_ring();
+    this.ring();
     this.tell(this.points[position], this.points.slice(0, position).reverse().find((point) => point.value !== null));
   }
 
-  draw_ring() {
+  ring() {
     const point = this.points[this.at];
     const [measured, failed] = point.value === null ? [[], [point]] : [[point], []];
     Plotly.restyle(this.place, {

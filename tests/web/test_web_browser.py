@@ -1,0 +1,282 @@
+"""The pages in a real browser, as a reader uses them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from web_builders import COMMITS, FAILED_AT, FASTER, HOSTILE_SUBJECT, STEP, a_commit
+
+pytestmark = pytest.mark.browser
+
+P = "/acme:tiny-lm"
+SERIES = f"{P}/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='bf16'"
+FAILING = f"{P}/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='fp32'"
+EVERY_PAGE = [
+    f"{P}/",
+    f"{P}/benchmarks",
+    SERIES,
+    FAILING,
+    f"{P}/s/train.Step.track_flops/flops",
+    f"{P}/compare",
+    f"{P}/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",
+    f"{P}/compare/{a_commit(2).sha}...{a_commit(FASTER).sha}",
+    f"{P}/commit/{a_commit(STEP + 1).sha}",
+]
+
+WATCH_POLICY = """
+addEventListener("securitypolicyviolation", (event) => {
+  (window.broken ??= []).push(`${event.violatedDirective} ${event.blockedURI}`);
+});
+"""
+
+
+@dataclass
+class Reader:
+    """A tab that remembers everything it should not have seen."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> Page:
+        self.page.goto(f"{self.url}{path}")
+        return self.page
+
+    def charted(self, path: str) -> Page:
+        """Open a series page and wait until the interactive chart has replaced the drawn one."""
+        self.open(path)
+        self.page.wait_for_selector("figure.interactive")
+        return self.page
+
+    def heard(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(message.text)
+
+    def asked(self, request: Request) -> None:
+        if not request.url.startswith((self.url, "data:")):
+            self.strangers.append(request.url)
+
+    def assert_content(self) -> None:
+        assert self.complaints == []
+        assert self.strangers == []
+        assert self.page.evaluate("window.broken ?? []") == []
+
+
+@pytest.fixture
+def look() -> dict[str, object]:
+    return {"viewport": {"width": 1200, "height": 900}}
+
+
+@pytest.fixture
+def reader(browser: Browser, url: str, look: dict[str, object]) -> Iterator[Reader]:
+    context = browser.new_context(**look)
+    context.add_init_script(WATCH_POLICY)
+    reader = Reader(context.new_page(), url)
+    reader.page.on("console", reader.heard)
+    reader.page.on("pageerror", lambda error: reader.complaints.append(str(error)))
+    reader.page.on("request", reader.asked)
+    yield reader
+    reader.assert_content()
+    context.close()
+
+
+@pytest.mark.parametrize("path", EVERY_PAGE)
+def test_every_page_loads_without_a_complaint(reader: Reader, path: str) -> None:
+    page = reader.charted(path) if "/s/" in path else reader.open(path)
+
+    expect(page.locator("h1")).to_be_visible()
+    reader.assert_content()
+
+
+@pytest.mark.parametrize("look", [{"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}])
+@pytest.mark.parametrize("path", EVERY_PAGE)
+def test_no_page_scrolls_sideways_on_a_phone(reader: Reader, path: str) -> None:
+    page = reader.charted(path) if "/s/" in path else reader.open(path)
+    for summary in page.locator("summary").all():
+        summary.click()
+
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+@pytest.mark.parametrize("look", [{"java_script_enabled": False}])
+def test_every_page_reads_without_javascript(browser: Browser, url: str, look: dict[str, object]) -> None:
+    page = browser.new_context(**look).new_page()
+
+    for path in EVERY_PAGE:
+        page.goto(f"{url}{path}")
+        expect(page.locator("h1")).not_to_be_empty()
+    page.goto(f"{url}{SERIES}")
+    expect(page.locator("svg.pc-trend").first).to_be_visible()
+    page.get_by_text("40 commits as a table").click()
+    expect(page.get_by_role("row")).to_have_count(COMMITS + 3)
+    page.context.close()
+
+
+def test_plotly_replaces_the_drawn_chart_in_its_own_place(reader: Reader) -> None:
+    page = reader.open(SERIES)
+    drawn = page.locator(".canvas .wide svg.pc-trend")
+    before = page.locator(".canvas").bounding_box()
+    page.wait_for_selector("figure.interactive .js-plotly-plot, figure.interactive .plot")
+
+    expect(page.locator(".plot .main-svg").first).to_be_visible()
+    assert drawn.evaluate("svg => getComputedStyle(svg).visibility") == "hidden"
+    assert page.locator(".canvas").bounding_box() == before
+
+
+def test_the_chart_draws_every_commit_and_the_failed_ones_below(reader: Reader) -> None:
+    page = reader.charted(FAILING)
+
+    assert page.locator(".plot .subplot.xy .scatterlayer .trace path.point").count() == COMMITS - 3
+    assert page.locator(".plot .subplot.xy2 .scatterlayer .trace path.point").count() == 3
+
+
+def test_nothing_offers_to_send_the_data_away(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+
+    assert page.locator(".modebar-btn").count() == 0
+    assert "plot.ly" not in page.content()
+    assert "Share" not in page.locator("figure.chart").inner_text()
+
+
+def test_pointing_at_a_commit_tells_its_subject(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+    x, y = place_of(page, STEP + 1)
+
+    page.mouse.move(x, y)
+
+    expect(page.locator(".readout p")).to_contain_text(HOSTILE_SUBJECT)
+    expect(page.locator(".readout p")).to_contain_text(re.compile(r"14\.\d\d ms \(5 processes, [+−]\d\.\d % against"))
+    assert page.locator(".readout script, .readout p b b").count() == 0
+
+
+def test_the_chart_is_walked_with_the_keyboard_alone(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+    told = page.locator(".readout p")
+    page.locator(".plot").focus()
+
+    page.keyboard.press("Home")
+    expect(told).to_contain_text(a_commit(0).sha[:7])
+    page.keyboard.press("ArrowRight")
+    expect(told).to_contain_text(a_commit(1).sha[:7])
+    page.keyboard.press("Shift+ArrowRight")
+    expect(told).to_contain_text(a_commit(STEP).sha[:7])
+    expect(told).to_contain_text(re.compile(r"\+1\d\.\d % against the commit before"))
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/commit/{a_commit(STEP).sha}")
+
+
+def test_the_keyboard_reaches_a_failed_commit_too(reader: Reader) -> None:
+    page = reader.charted(FAILING)
+    page.locator(".plot").focus()
+    page.keyboard.press("Home")
+    for _ in range(FAILED_AT):
+        page.keyboard.press("ArrowRight")
+
+    expect(page.locator(".readout p")).to_contain_text("oom (torch.OutOfMemoryError: CUDA out of memory")
+
+
+def test_a_zoom_names_the_commits_in_view_and_is_undone(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+    whole = page.evaluate("document.querySelector('.plot').layout.xaxis.range")
+    (x0, y0), (x1, y1) = place_of(page, 5), place_of(page, 15)
+
+    page.mouse.move(x0, y0 - 30)
+    page.mouse.down()
+    page.mouse.move(x1, y1 + 30, steps=5)
+    page.mouse.up()
+    page.wait_for_function("document.querySelector('.plot').layout.xaxis.range[1] < 20")
+
+    shown = page.evaluate("document.querySelector('.plot').layout.xaxis.tickvals")
+    assert shown
+    assert all(4 <= value <= 16 for value in shown)
+    page.get_by_role("button", name="Reset zoom").click()
+    page.wait_for_function(f"document.querySelector('.plot').layout.xaxis.range[1] === {json.dumps(whole[1])}")
+
+
+def test_the_axis_can_start_at_zero_and_says_where_it_starts(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+    expect(page.locator(".plot")).to_contain_text("y starts at 11.")
+    button = page.get_by_role("button", name="Start at zero")
+
+    button.click()
+
+    assert page.evaluate("document.querySelector('.plot').layout.yaxis.range[0]") == 0
+    expect(page.locator(".plot")).to_contain_text("y starts at 0")
+    expect(button).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_drawn_chart_stays_where_the_library_does_not_load(browser: Browser, url: str) -> None:
+    page = browser.new_page()
+    page.route("**/plotly-*", lambda route: route.abort())
+    page.goto(f"{url}{SERIES}")
+
+    expect(page.locator(".readout")).to_contain_text("could not be loaded; the picture above shows the same")
+    expect(page.locator("svg.pc-trend").first).to_be_visible()
+    page.context.close()
+
+
+def test_the_chart_library_is_loaded_only_where_a_chart_is(reader: Reader) -> None:
+    loaded: list[str] = []
+    reader.page.on("request", lambda request: loaded.append(urlsplit(request.url).path))
+
+    for path in (f"{P}/", f"{P}/benchmarks", f"{P}/commit/{a_commit(STEP).sha}"):
+        reader.open(path)
+        reader.page.wait_for_load_state("networkidle")
+
+    assert not [path for path in loaded if "plotly" in path]
+
+
+def test_light_and_dark_follow_the_reader(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    ticks = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"
+    light = page.evaluate(paper), page.evaluate(ticks)
+
+    page.get_by_role("button", name="Switch to dark colours").click()
+    page.wait_for_function(f"{ticks} !== {json.dumps(light[1])}")
+
+    assert page.evaluate(paper) != light[0]
+    page.goto(f"{reader.url}{P}/")
+    assert page.evaluate(paper) != light[0]
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+
+
+def test_a_reader_searches_and_opens_what_was_found(reader: Reader) -> None:
+    page = reader.open(f"{P}/benchmarks")
+
+    page.get_by_label("Search").fill("token")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="serve.Generate.time_token").click()
+
+    expect(page.locator("h1")).to_contain_text("serve.Generate.time_token stands at")
+
+
+def test_the_keyboard_sees_where_it_is(reader: Reader) -> None:
+    page = reader.open(f"{P}/")
+
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_in_viewport()
+    page.keyboard.press("Tab")
+
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def place_of(page: Page, index: int) -> tuple[float, float]:
+    """Where a commit's dot lies on the screen."""
+    found = page.evaluate(
+        """index => {
+          const plot = document.querySelector('.plot'), { xaxis, yaxis } = plot._fullLayout;
+          const box = plot.getBoundingClientRect(), dots = plot.data[3];
+          const y = dots.y[dots.x.indexOf(index)];
+          return [box.left + xaxis._offset + xaxis.l2p(index), box.top + yaxis._offset + yaxis.l2p(y)];
+        }""",
+        index,
+    )
+    return found[0], found[1]
