@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
@@ -28,8 +28,9 @@ HEADER = b"SQLite format 3\x00"
 class Store:
     """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query function takes."""
 
-    def __init__(self, url: str, engine: sa.Engine, *, read_only: bool = False) -> None:
+    def __init__(self, url: str, shown: str, engine: sa.Engine, *, read_only: bool = False) -> None:
         self.url = url
+        self._shown = shown
         self._engine = engine
         self._writing = engine.execution_options(perfci_begin="IMMEDIATE")
         self._read_only = read_only
@@ -39,9 +40,9 @@ class Store:
     def begin(self) -> Iterator[Session]:
         """One write transaction: committed at the end of the block, undone by any exception in it."""
         if self._read_only:
-            raise PerfciError(f"The database {self.url} is read-only: make it writable, or name another one with --db.")
+            raise PerfciError(f"The database {self._shown} {SENTENCES['SQLITE_READONLY']}")
         ids = self._ids.in_transaction()
-        with _sentences(self.url), Session(self._writing, expire_on_commit=False, info={"ids": ids}) as tx:
+        with sentences(self._shown), Session(self._writing, expire_on_commit=False, info={"ids": ids}) as tx:
             with tx.begin():
                 tx.connection()  # take the write lock now: a reader that turns writer later could not wait for it
                 yield tx
@@ -51,7 +52,7 @@ class Store:
     def read(self) -> Iterator[Session]:
         """One consistent view of the database, whatever others write meanwhile."""
         info = {"ids": self._ids.in_transaction()}
-        with _sentences(self.url), Session(self._engine, expire_on_commit=False, info=info) as tx, tx.begin():
+        with sentences(self._shown), Session(self._engine, expire_on_commit=False, info=info) as tx, tx.begin():
             yield tx
 
     def close(self) -> None:
@@ -61,21 +62,22 @@ class Store:
 def open_store(url: str, *, create: bool) -> Store:
     """Open a database of the current schema; ``create`` makes an absent or empty one."""
     address = address_of(url)
-    read_only = _prepare_file(url, address, create=create)
+    shown = shown_as(address)
+    read_only = prepare_file(address, create=create)
     engine = make_engine(address, read_only=read_only)
     try:
-        with _sentences(url):
-            found = schema_of(engine)
+        with sentences(shown):
+            found = schema_of(engine, shown)
             if found is None and create:
-                from perfci.store import schema  # Alembic takes a third of a second to import: only when it migrates
+                from perfci.store.schema import migrate  # Alembic takes long to import: only where it migrates
 
-                schema.migrate(engine)
-                found = SCHEMA
-        _require_current(url, found)
+                migrate(engine)
+                found = schema_of(engine, shown)
+        _require_current(shown, found)
     except BaseException:
         engine.dispose()
         raise
-    return Store(url, engine, read_only=read_only)
+    return Store(url, shown, engine, read_only=read_only)
 
 
 def address_of(url: str) -> sa.URL:
@@ -96,6 +98,11 @@ def path_of(address: sa.URL) -> Path | None:
     return Path(str(address.database)) if address.get_backend_name() == "sqlite" else None
 
 
+def shown_as(address: sa.URL) -> str:
+    """How messages name a database: its file, or its address without the password."""
+    return str(path_of(address) or address.render_as_string(hide_password=True))
+
+
 def make_engine(address: sa.URL, *, read_only: bool = False) -> sa.Engine:
     path = path_of(address)
     if path is None:
@@ -109,40 +116,31 @@ def make_engine(address: sa.URL, *, read_only: bool = False) -> sa.Engine:
     return engine
 
 
-def schema_of(engine: sa.Engine) -> str | None:
+def schema_of(engine: sa.Engine, shown: str) -> str | None:
     """The migration a database stands at; nothing for an empty one. Raises for a database of somebody else."""
     with engine.connect() as connection:
         tables = set(sa.inspect(connection).get_table_names())
         if not tables:
             return None
         if "alembic_version" not in tables or "projects" not in tables:
-            raise PerfciError(
-                f"The database {engine.url} holds other tables than perfci's: name another one with --db."
-            )
+            raise PerfciError(f"The database {shown} holds other tables than perfci's: name another one with --db.")
         return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
 
 
-def _require_current(url: str, found: str | None) -> None:
-    if found == SCHEMA:
-        return
-    if found is None:
-        raise PerfciError(f"The database {url} is empty: measure something first with `perfci run`.")
-    if found < SCHEMA:
+def require_not_newer(shown: str, found: str | None) -> None:
+    if found is not None and found > SCHEMA:
         raise PerfciError(
-            f"The database {url} has the older schema {found}, this perfci needs {SCHEMA}: run `perfci db upgrade`."
+            f"The database {shown} was made by a newer perfci (schema {found}, this one knows {SCHEMA}): update perfci."
         )
-    raise PerfciError(
-        f"The database {url} was made by a newer perfci (schema {found}, this one knows {SCHEMA}): update perfci."
-    )
 
 
-def _prepare_file(url: str, address: sa.URL, *, create: bool) -> bool:
+def prepare_file(address: sa.URL, *, create: bool) -> bool:
     """Look at the file before SQLite does, whose own messages are terse; answer whether it can only be read."""
     path = path_of(address)
     if path is None:
         return False
     if path.is_dir():
-        raise PerfciError(f"The database {url} is a folder; expected a file.")
+        raise PerfciError(f"The database {path} is a folder; expected a file.")
     if not path.exists():
         if not create:
             raise PerfciError(f"There is no database at {path}: measure something first with `perfci run`.")
@@ -151,8 +149,18 @@ def _prepare_file(url: str, address: sa.URL, *, create: bool) -> bool:
     _require_sqlite(path)
     read_only = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     if read_only and create:
-        raise PerfciError(f"The database {path} is read-only: make it writable, or name another one with --db.")
+        raise PerfciError(f"The database {path} {SENTENCES['SQLITE_READONLY']}")
     return read_only
+
+
+def _require_current(shown: str, found: str | None) -> None:
+    require_not_newer(shown, found)
+    if found is None:
+        raise PerfciError(f"The database {shown} is empty: measure something first with `perfci run`.")
+    if found < SCHEMA:
+        raise PerfciError(
+            f"The database {shown} has the older schema {found}, this perfci needs {SCHEMA}: run `perfci db upgrade`."
+        )
 
 
 def _make_folder(folder: Path) -> None:
@@ -198,23 +206,25 @@ def _begin(connection: sa.Connection) -> None:
 
 
 @contextlib.contextmanager
-def _sentences(url: str) -> Iterator[None]:
+def sentences(shown: str) -> Iterator[None]:
     """Turn what a database says when it cannot go on into a sentence; a mistake of ours stays a traceback."""
     try:
         yield
-    except DBAPIError as error:
+    except (DBAPIError, sqlite3.Error) as error:
         sentence = _sentence_for(error)
         if sentence is None:
             raise
-        raise PerfciError(f"The database {url} {sentence}") from error
+        raise PerfciError(f"The database {shown} {sentence}") from error
 
 
-def _sentence_for(error: DBAPIError) -> str | None:
-    code = str(getattr(error.orig, "sqlite_errorname", ""))
+def _sentence_for(error: DBAPIError | sqlite3.Error) -> str | None:
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    code = str(getattr(origin, "sqlite_errorname", ""))
     for prefix, sentence in SENTENCES.items():
         if code.startswith(prefix):
             return sentence
-    return "cannot be reached: is the server running?" if error.connection_invalidated else None
+    lost = isinstance(error, OperationalError) and not isinstance(origin, sqlite3.Error)
+    return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
 
 
 SENTENCES = {

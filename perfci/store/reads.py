@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -50,6 +50,8 @@ from perfci.store.tables import (
     VerdictRow,
 )
 from perfci.store.values import identity
+
+COMMITS_AT_ONCE = 32
 
 HISTORY_KINDS = ("history", "import")
 """Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
@@ -113,10 +115,21 @@ def history(tx: Session, series_id: int) -> list[Point]:
 
 def histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
     """The histories of several series in a handful of queries."""
-    found: dict[int, list[Point]] = {}
+    found: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for start in range(0, len(series_ids), CHUNK):
-        found |= _histories(tx, series_ids[start : start + CHUNK])
-    return found
+        for series_id, point in _points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
+            found[series_id][point.commit] = point
+    return {series_id: [points[commit] for commit in along_the_line(points)] for series_id, points in found.items()}
+
+
+def points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
+    """Every point of every history of a project, commit after commit in the order of their shas, few in memory."""
+    shas = sa.select(CommitRow.id).where(_project_of(CommitRow.project_id, project)).order_by(CommitRow.sha)
+    commit_ids = tx.scalars(shas).all()
+    series = _series(tx, _of_project(project))
+    for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
+        points = _points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
+        yield from sorted(((series[one], point) for one, point in points), key=lambda pair: pair[1].commit.sha)
 
 
 def session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
@@ -315,6 +328,18 @@ def load_run(tx: Session, run_id: int) -> Run:
     )
 
 
+def series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]]:
+    """Every series as (id, stored identity, project, what its columns say)."""
+    query = (
+        sa.select(SeriesRow.id, SeriesRow.identity, ProjectRow.slug)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .join(ProjectRow, BenchmarkRow.project_id == ProjectRow.id)
+    )
+    series = _series(tx)
+    for row_id, stored, slug in tx.execute(query):
+        yield row_id, stored, slug, series[row_id]
+
+
 def results_like(tx: Session, run: Run) -> Iterator[Result]:
     """All stored results of the same session, commit and environment as this run's."""
     of_run = (
@@ -356,7 +381,7 @@ def _haystack(series: Series) -> str:
 
 
 def _series_records(tx: Session, project: str, series: Mapping[int, Series]) -> list[SeriesRecord]:
-    ends = _ends_of_history(tx, project)
+    ends = _ends_of_history(tx, project, series)
     records = []
     for row_id, one in series.items():
         points, sha, failed = ends.get(row_id, (0, None, False))
@@ -364,7 +389,7 @@ def _series_records(tx: Session, project: str, series: Mapping[int, Series]) -> 
     return sorted(records, key=lambda record: (record.series.label, record.id))
 
 
-def _ends_of_history(tx: Session, project: str) -> dict[int, tuple[int, str, bool]]:
+def _ends_of_history(tx: Session, project: str, wanted: Collection[int]) -> dict[int, tuple[int, str, bool]]:
     """For each series with a history: its number of points, and the sha and failure of the newest."""
     by_id = _commits(tx, _project_of(CommitRow.project_id, project))
     line = {commit: place for place, commit in enumerate(along_the_line(by_id.values()))}
@@ -374,6 +399,8 @@ def _ends_of_history(tx: Session, project: str) -> dict[int, tuple[int, str, boo
     query = _in_history(sa.select(ResultRow.series_id, RunRow.commit_id, any_ok)).where(
         _project_of(SessionRow.project_id, project)
     )
+    if len(wanted) <= CHUNK:
+        query = query.where(ResultRow.series_id.in_(wanted))
     seen: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for series_id, commit_id, ok in tx.execute(query.group_by(ResultRow.series_id, RunRow.commit_id)):
         seen[series_id].append((place_of[commit_id], ok))
@@ -392,21 +419,17 @@ def _in_history(query: Any) -> Any:
     )
 
 
-def _histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
+def _points(tx: Session, chosen: Condition) -> Iterator[tuple[int, Point]]:
+    """The history points made of the chosen results, by the id of their series, in no order."""
     columns = (*table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
-    chosen = ResultRow.series_id.in_(series_ids)
     rows = tx.execute(_in_history(sa.select(*columns)).where(chosen).order_by(RunRow.started_at, ResultRow.id)).all()
-    processes = _processes(tx, chosen)
-    commit_ids = sa.select(RunRow.commit_id).join(ResultRow, ResultRow.run_id == RunRow.id).where(chosen)
-    by_id, environments = _commits(tx, CommitRow.id.in_(commit_ids)), _environments(tx)
+    processes, environments = _processes(tx, chosen), _environments(tx)
+    by_id = _commits(tx, CommitRow.id.in_(_in_history(sa.select(RunRow.commit_id)).where(chosen)))
     grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for row in rows:
         grouped[row.series_id, row.commit_id].append(row)
-    points: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for (series_id, commit_id), results in grouped.items():
-        commit = by_id[commit_id]
-        points[series_id][commit] = _point(commit, results, processes, environments)
-    return {one: [points[one][commit] for commit in along_the_line(points[one])] for one in series_ids}
+        yield series_id, _point(by_id[commit_id], results, processes, environments)
 
 
 def _point(
@@ -433,6 +456,7 @@ def _processes(tx: Session, of_results: Condition) -> dict[int, list[Process]]:
     query = (
         sa.select(*table(ProcessRow).c)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
         .where(of_results)
         .order_by(ProcessRow.result_id, ProcessRow.id)
     )

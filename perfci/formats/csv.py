@@ -1,0 +1,98 @@
+"""Write the histories of a project as CSV: a row for each commit of each series, or for each raw sample."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import groupby
+
+from sqlalchemy.orm import Session
+
+from perfci.model import Boundaries, Machine, Pairs, Point, Series, Status
+from perfci.store.reads import points_by_sha
+from perfci.verdicts.levels import point_level
+
+COLUMNS = (
+    *("project", "commit", "committed_at", "benchmark", "version", "parameters", "metric", "unit", "direction"),
+    *("machine", "variant", "status", "value", "ci_lo", "ci_hi", "processes", "samples"),
+)
+
+SAMPLE_COLUMNS = (*COLUMNS, "process", "role", "pair", "round", "order", "place", "sample")
+"""For raw samples: which process took it, and its place among the samples of that process."""
+
+Row = tuple[object, ...]
+
+
+def export(tx: Session, project: str, *, samples: bool) -> Iterator[str]:
+    """Lines of CSV sorted by commit, benchmark, version, parameters, metric, machine, variant: the same store gives
+    the same bytes. Parameters, machine and variant are JSON objects, so that no two of them read alike.
+    """
+    yield _line(SAMPLE_COLUMNS if samples else COLUMNS)
+    for _, of_commit in groupby(points_by_sha(tx, project), key=lambda pair: pair[1].commit.sha):
+        rows = sorted((_sort_key(series), _row(project, series, point), point) for series, point in of_commit)
+        for _, row, point in rows:
+            yield from (_line((*row, *sample)) for sample in _samples(point)) if samples else [_line(row)]
+
+
+def _sort_key(series: Series) -> tuple[str, ...]:
+    metric = series.metric
+    return (
+        *(series.benchmark.name, series.benchmark.version, _named(series.parameters), metric.name),
+        *(_machine(series.machine), _named(series.variant.values), metric.unit, metric.direction, series.harness),
+    )
+
+
+def _row(project: str, series: Series, point: Point) -> Row:
+    summary, commit = point.summary, point.commit
+    counted = point.boundaries is Boundaries.PROCESS and point.processes
+    return (
+        project,
+        commit.sha,
+        commit.committed_at and commit.committed_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        series.benchmark.name,
+        series.benchmark.version,
+        _named(series.parameters),
+        series.metric.name,
+        series.metric.unit,
+        series.metric.direction,
+        _machine(series.machine),
+        _named(series.variant.values),
+        point.status.value,
+        point_level(point),
+        summary and summary.ci_lo,
+        summary and summary.ci_hi,
+        sum(process.status is Status.OK for process in point.processes) if counted else None,
+        sum(len(process.samples) for process in point.processes) or None,
+    )
+
+
+def _samples(point: Point) -> Iterator[Row]:
+    for process in point.processes:
+        where = (process.index, process.role.value, process.pair, process.round, process.order)
+        for place, sample in enumerate(process.samples):
+            yield (*where, place, sample)
+
+
+@cache
+def _machine(machine: Machine) -> str:
+    fields = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
+    return _object([(name, value) for name, value in fields.items() if value])
+
+
+@cache
+def _named(pairs: Pairs) -> str:
+    return _object(pairs) if pairs else ""
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> str:
+    members = (f"{json.dumps(name)}:{json.dumps(value, ensure_ascii=False)}" for name, value in pairs)
+    return "{" + ",".join(members) + "}"
+
+
+def _line(row: Sequence[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(["" if value is None else value for value in row])
+    return text.getvalue()
