@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bench": {"model"},
     "starter": set(),
     "config": {"model"},
-    "formats": {"model", "store"},
+    "formats": {"model", "stats", "verdicts", "store"},
     "runner": {"model", "formats", "config"},
     "store": {"model"},
     "service": {"model", "stats", "verdicts", "report", "config", "formats", "runner", "store"},
