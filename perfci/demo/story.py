@@ -38,7 +38,7 @@ MEMORY = "memory.Training.track_peak_bytes"
 METRICS = {TRAINING: "time", GENERATION: "time", MEMORY: "peak_memory"}
 
 PLANTED: Mapping[str, tuple[tuple[str, Change, float], ...]] = {
-    "Do not record gradients while generating": ((GENERATION, "faster", -0.27),),
+    "Generate without gradients and without sorting": ((GENERATION, "faster", -0.4),),
     "Compute the loss in double precision": ((TRAINING, "slower", 0.35), (MEMORY, "more_memory", 0.32)),
     'Revert "Compute the loss in double precision"': ((TRAINING, "faster", -0.26), (MEMORY, "less_memory", -0.24)),
     "Report the accuracy of every training step": ((TRAINING, "slower", 0.32),),

@@ -109,7 +109,7 @@ def test_says_in_one_sentence_that_git_is_missing(tmp_path: Path, monkeypatch: p
 
 def test_plants_every_kind_of_change(planted: list[Planted]) -> None:
     assert [(p.subject, p.benchmark, p.kind) for p in planted] == [
-        ("Do not record gradients while generating", GENERATION, "improvement"),
+        ("Generate without gradients and without sorting", GENERATION, "improvement"),
         ("Compute the loss in double precision", TRAINING, "regression"),
         ("Compute the loss in double precision", MEMORY, "regression"),
         ('Revert "Compute the loss in double precision"', TRAINING, "improvement"),
