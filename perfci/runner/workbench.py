@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -51,7 +52,8 @@ class Workbench:
         """Check out and build every commit before anything is measured, so that no build disturbs a measurement."""
         for commit in commits:
             if commit.sha not in self._prepared:
-                self._prepared[commit.sha] = prepared = prepare(self.repository, commit, self.settings.environment)
+                prepared = self._with_suite(prepare(self.repository, commit, self.settings.environment))
+                self._prepared[commit.sha] = prepared
                 report(commit, prepared.failure)
 
     def discover(self, sha: str) -> Discovery:
@@ -104,13 +106,19 @@ class Workbench:
             )
         return self._parents[key]
 
+    def _with_suite(self, prepared: Prepared) -> Prepared:
+        """Freeze the commit's own suite, where that is what measures it; a commit without one cannot be measured."""
+        if self._suite_path is None or prepared.failure:
+            return prepared
+        try:
+            folder = find_suite(prepared.tree / self._suite_path)
+            self._suites[prepared.commit.sha] = freeze(folder, self.repository.private)
+        except PerfciError as error:
+            return replace(prepared, failure=str(error))
+        return prepared
+
     def _suite_of(self, prepared: Prepared) -> Suite:
-        if self._suite_path is None:
-            return self.suite
-        sha = prepared.commit.sha
-        if sha not in self._suites:
-            self._suites[sha] = freeze(prepared.tree / self._suite_path, self.repository.private)
-        return self._suites[sha]
+        return self._suites.get(prepared.commit.sha, self.suite)
 
     def _launch(self) -> str:
         """Fork where it is faithful; a process that will touch CUDA has to be started from nothing."""
@@ -126,6 +134,16 @@ class Workbench:
         roots = {name.split(".")[0].encode() for name in wanted}
         used = {root for source in sources for root in roots if root in _read(source)} if roots else set()
         return [name for name in wanted if name.split(".")[0].encode() in used]
+
+
+def _inside(repository: Repository, folder: Path) -> Path:
+    """Where a suite lies in every commit's tree."""
+    try:
+        return folder.resolve().relative_to(repository.root.resolve())
+    except ValueError:
+        raise PerfciError(
+            f"[suite] source = 'commit' needs a suite inside {repository.root}; {folder} is outside"
+        ) from None
 
 
 def _read(path: Path) -> bytes:

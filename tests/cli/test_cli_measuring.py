@@ -88,7 +88,7 @@ def test_a_head_that_fails_where_the_base_works_is_a_regression(
 
     captured = capsys.readouterr()
     assert code == 1
-    assert captured.out.splitlines()[3].startswith("1 failed: suite.track_bytes · peak failed at ")
+    assert captured.out.splitlines()[3].startswith("1 failed. suite.track_bytes · peak failed at ")
     assert (
         captured.err.count("failed: TypeError: returned NoneType; a number or a mapping with samples was expected") == 1
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from git_project import GitProject
 from runner.conftest import a_workbench, measured
 
-from perfci.config import EnvironmentTable, Settings
+from perfci.config import EnvironmentTable, Settings, SuiteTable
 from perfci.model import Status
 from perfci.runner.prepare import import_paths
 from perfci.runner.suite import Cell, cells_of
@@ -100,3 +100,20 @@ def test_imports_from_src_where_packages_live_there(tmp_path: Path) -> None:
 
     assert import_paths(tmp_path, ()) == (str(tmp_path / "src"),)
     assert import_paths(tmp_path, ("lib",)) == (str(tmp_path / "lib"),)
+
+
+def test_measures_with_the_commits_own_suite_where_that_is_configured(project: GitProject) -> None:
+    project.commit("No suite yet", thing="ANSWER = 1\n")
+    project.commit("A suite", benchmarks__suite="def track_answer(): return 10\n")
+    project.commit("A changed suite", benchmarks__suite="def track_answer(): return 20\n")
+    settings = Settings(suite=SuiteTable(source="commit"))
+
+    with a_workbench(project, settings) as workbench:
+        commits = workbench.repository.line("HEAD")
+        workbench.prepare(commits)
+        cells = cells_of(workbench.discover(commits[2].sha).benchmarks.values(), "", 10)
+        none, ten, twenty = (next(workbench.visit(c.sha, cells))[0] for c in commits)
+
+    assert none.status is Status.FAILED
+    assert none.reason.startswith("there is no suite folder ")
+    assert [o.metrics[0].samples for o in (ten, twenty)] == [(10.0,), (20.0,)]
