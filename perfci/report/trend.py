@@ -94,15 +94,20 @@ def trend_of(
 
 
 def tail(trend: Trend, count: int) -> Trend:
-    """Keep the last commits only, counted anew from zero."""
+    """Show the last commits only, counted anew from zero; a level keeps the value it has in the whole series."""
     cut = max(0, len(trend.dots) - count)
     dots = tuple(replace(dot, index=dot.index - cut) for dot in trend.dots[cut:])
+    levels = tuple(
+        replace(level, first=max(0, level.first - cut), last=level.last - cut)
+        for level in trend.levels
+        if level.last >= cut
+    )
     marks = tuple(
         replace(mark, index=mark.index - cut, last_good_index=max(0, mark.last_good_index - cut))
         for mark in trend.marks
         if mark.index >= cut
     )
-    return Trend(trend.series, dots, _levels(dots, marks), marks)
+    return Trend(trend.series, dots, levels, marks)
 
 
 def thinned(trend: Trend, most: int) -> Trend:

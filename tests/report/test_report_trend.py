@@ -69,11 +69,15 @@ def test_a_comparison_with_itself_or_with_later_commits_marks_nothing() -> None:
     assert trend_of(a_series(), a_history(), [], verdicts).marks == ()
 
 
-def test_the_tail_counts_anew() -> None:
-    last = tail(trend_of(a_series(), a_history(), [], [a_verdict()]), 15)
+def test_the_tail_counts_anew_and_keeps_its_levels() -> None:
+    whole = trend_of(a_series(), a_history(), [], [a_verdict()])
+
+    last = tail(whole, 15)
 
     assert [dot.index for dot in last.dots] == list(range(15))
     assert [(mark.index, mark.last_good_index) for mark in last.marks] == [(3, 2)]
+    assert [(level.first, level.last) for level in last.levels] == [(0, 2), (3, 14)]
+    assert [level.value for level in last.levels] == [level.value for level in whole.levels]
 
 
 @given(

@@ -87,6 +87,14 @@ def test_benchmarks_are_found_by_every_word(client: FlaskClient) -> None:
     assert len(re.findall('<th scope="row">', found)) == 1
 
 
+def test_the_list_and_the_series_page_name_the_same_level(client: FlaskClient) -> None:
+    rows = client.get(f"{P}/benchmarks.json").get_json()["series"]
+    told = client.get(f"{SERIES}.json{BF16}").get_json()
+
+    (row,) = [one for one in rows if one["metric"] == "cpu_time" and one["parameters"].get("dtype") == "'bf16'"]
+    assert row["level"] == told["levels"][-1]["value"]
+
+
 def test_a_search_without_result_says_what_to_do(client: FlaskClient) -> None:
     told = words(read(client, f"{P}/benchmarks?q=zebra"))
 
@@ -120,6 +128,14 @@ def test_a_candidate_is_not_shown_as_confirmed(client: FlaskClient) -> None:
 
     assert "1 candidate change not confirmed" in told
     assert "seen while screening, not yet confirmed on fresh pairs" in told
+
+
+def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> None:
+    html = read(client, f"{P}/s/train.Step.time_compiled/cpu_time")
+
+    assert "it is known from comparisons only" in words(html)
+    assert "was not measured on both sides: the benchmark is new at head" in words(html)
+    assert '<script type="module" src="/static/chart' not in html
 
 
 def test_an_address_of_several_cells_offers_them(client: FlaskClient) -> None:

@@ -105,10 +105,8 @@ def overview_page(store: Store, project: str) -> str:
 
 
 def benchmarks_page(store: Store, project: str) -> str:
-    knobs = _knobs()
     with store.read() as tx:
-        selection, rows = _selected(tx, project, **knobs)
-        links = _links(project, reads.series_of_project(tx, project))
+        everything, selection, rows = _selected(tx, project, **_knobs())
     return render_template(
         "benchmarks.html",
         project=project,
@@ -116,13 +114,13 @@ def benchmarks_page(store: Store, project: str) -> str:
         rows=rows,
         sorts=benchmarks.SORTS,
         sparkline_commits=benchmarks.SPARKLINE_COMMITS,
-        links=links,
+        links=_links(project, everything),
     )
 
 
 def benchmarks_json(store: Store, project: str) -> Response:
     with store.read() as tx:
-        selection, rows = _selected(tx, project, **_knobs())
+        _, selection, rows = _selected(tx, project, **_knobs())
     found = {"project": project, "page": selection.page, "pages": selection.pages, "total": selection.total}
     return jsonify(found | {"series": [benchmarks.row_fields(row) for row in rows]})
 
@@ -142,9 +140,8 @@ def series_page(store: Store, project: str, benchmark: str, metric: str) -> str:
     with store.read() as tx:
         trend, record, records = _series(tx, project, benchmark, metric)
         verdicts = reads.verdict_records(tx, project, series_id=record.id)
-        everything = reads.series_of_project(tx, project)
     page = series.series_page(project, trend, verdicts, records)
-    return render_template("series.html", page=page, links=_links(project, everything))
+    return render_template("series.html", page=page, links=_links(project, records))
 
 
 def series_json(store: Store, project: str, benchmark: str, metric: str) -> Response:
@@ -314,15 +311,17 @@ def _knobs() -> dict[str, Any]:
 
 def _selected(
     tx: Session, project: str, *, query: str, sort: str, page: int
-) -> tuple[benchmarks.Selection, list[benchmarks.Row]]:
-    known = _project(tx, project).series
+) -> tuple[list[SeriesRecord], benchmarks.Selection, list[benchmarks.Row]]:
+    """All series of a project, the page of them a request asks for, and its rows."""
+    _project(tx, project)
+    everything = reads.series_of_project(tx, project)
+    found = reads.series_of_project(tx, project, search=query) if query else everything
     verdicts = [record.verdict for record in reads.verdict_records(tx, project)]
     sizes = benchmarks.sizes_of_changes(reads.change_points(tx, project), verdicts)
-    found = reads.series_of_project(tx, project, search=query)
-    selection = benchmarks.selection(found, sizes, known=known, query=query, sort=sort, page=page)
+    selection = benchmarks.selection(found, sizes, known=len(everything), query=query, sort=sort, page=page)
     trends = _trends(tx, project, selection.records)
     rows = [benchmarks.row(one, tail(trends[one.id], benchmarks.SPARKLINE_COMMITS)) for one in selection.records]
-    return selection, rows
+    return everything, selection, rows
 
 
 def _comparison(store: Store, project: str, base: str, head: str) -> tuple[compare.Comparison, Links]:

@@ -274,7 +274,7 @@ class Chart {
       event.preventDefault();
       this.select(Math.max(0, Math.min(this.points.length - 1, steps[event.key])));
     } else if (event.key === "Enter" && this.at !== null) {
-      location.assign(address("commit", { SHA: this.points[this.at].commit }));
+      location.assign(commitPage(this.points[this.at]));
     } else if (event.key === "Escape") {
       this.place.blur();
     }
@@ -306,10 +306,10 @@ class Chart {
   tell(point, before) {
     const value = document.createElement("b");
     value.textContent = point.shown;
-    const parts = [value, document.createTextNode(` ${told(point, before)} · `), link("commit", { SHA: point.commit }, `${point.commit.slice(0, 7)} ${point.subject}`)];
+    const parts = [value, document.createTextNode(` ${told(point, before)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
     const by = [point.author, day(point.committed_at)].filter(Boolean).join(", ");
     if (by) parts.push(document.createTextNode(` · ${by}`));
-    if (before) parts.push(document.createTextNode(" · "), link("compare", { BASE: before.commit, HEAD: point.commit }, "compare with the commit before"));
+    if (before) parts.push(document.createTextNode(" · "), link(comparison(before, point), "compare with the commit before"));
     words.replaceChildren(...parts);
   }
 }
@@ -335,15 +335,20 @@ function told(point, before) {
   return facts.length ? `(${facts.join(", ")})` : "";
 }
 
-function link(kind, names, text) {
+function link(address, text) {
   const anchor = document.createElement("a");
-  anchor.href = address(kind, names);
+  anchor.href = address;
   anchor.textContent = text.trim();
   return anchor;
 }
 
-function address(kind, names) {
-  return Object.entries(names).reduce((text, [name, sha]) => text.replace(name, encodeURIComponent(sha)), figure.dataset[kind]);
+const commitPage = (point) => `${figure.dataset.project}/commit/${segment(point.commit)}`;
+const comparison = (base, head) => `${figure.dataset.project}/compare/${segment(base.commit)}...${segment(head.commit)}`;
+
+// The one spelling a name has in an address, as slugs.py writes it.
+function segment(name) {
+  const hex = (byte) => `~${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  return name.replace(/[^A-Za-z0-9._-]/gu, (one) => one === "/" ? ":" : [...new TextEncoder().encode(one)].map(hex).join(""));
 }
 
 function colours() {
