@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, cast
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
-from perfci.model import PerfciError, Run
+from perfci.model import Benchmark, PerfciError, Run
 
 Warn = Callable[[str], None]
 """Takes one sentence about something that was left out and why."""
 
 
 class Document(NamedTuple):
-    """A run as it was found: ``key`` is the same whenever it is sent, ``body_hash`` only while its content is."""
+    """A run as it was found: ``key`` is the same whenever it is sent, ``body_hash`` only while its content is.
+
+    ``described`` are benchmarks met for the first time with their source code and settings, where a format has them.
+    """
 
     run: Run
     key: str
     body_hash: str
+    described: Mapping[Benchmark, tuple[str, Mapping[str, Any]]] = MappingProxyType({})
 
 
 class Format(Protocol):

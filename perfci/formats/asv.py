@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path, PurePosixPath
@@ -122,6 +122,7 @@ class _ResultsOfMachine:
         self._benchmarks = self._optional(folder / BENCHMARKS) or self._optional(folder.parent / BENCHMARKS)
         self._machine_json = self._optional(folder / MACHINE)
         self._descriptions: dict[str, Description] = {}
+        self._told: set[str] = set()
         self._series: dict[tuple[Machine, Variant], dict[tuple[str, str, Pairs], Series]] = {}
 
     def document(self, file: PurePosixPath) -> Document:
@@ -148,7 +149,18 @@ class _ResultsOfMachine:
             ),
         )
         key = _hash(self._project, HARNESS, machine.name, run.commit.sha, _text(content.get("env_name")))
-        return Document(run, key, sha256(body).hexdigest())
+        return Document(run, key, sha256(body).hexdigest(), self._newly_described(measured))
+
+    def _newly_described(self, measured: Sequence[tuple[str, Row]]) -> dict[Benchmark, tuple[str, dict[str, Any]]]:
+        """Code and settings, which asv keeps only of a benchmark's newest version: told when that one is met first."""
+        new = {}
+        for name, row in measured:
+            entry = _mapping(self._benchmarks.get(name))
+            if name not in self._told and row.version and entry.get("version") == row.version:
+                settings = {key: value for key, value in entry.items() if key not in ("code", "name", "version")}
+                new[Benchmark(name, row.version)] = (_text(entry.get("code")), settings)
+                self._told.add(name)
+        return new
 
     def _optional(self, file: PurePosixPath) -> dict[str, Any]:
         """A file that describes results but is not needed to read them."""

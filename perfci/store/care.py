@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +69,8 @@ def backup(url: str, path: Path) -> None:
         raise PerfciError("Only a SQLite database is copied to a file: use pg_dump for PostgreSQL.")
     if path.exists():
         raise PerfciError(f"{path} exists already: name a file that does not.")
+    if not os.access(path.parent, os.W_OK):
+        raise PerfciError(f"Cannot write the copy {path}: its folder does not exist or is read-only.")
     open_store(url, create=False).close()
     with sentences(shown_as(address)):
         _copy(source, path)

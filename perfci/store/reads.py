@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from statistics import median
 from typing import Any
@@ -13,23 +13,32 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import (
-    Boundaries,
+    Benchmark,
     ChangePoint,
     Commit,
-    Environment,
-    Machine,
     PerfciError,
     Point,
-    Process,
     Result,
     Role,
     Run,
     Series,
     Status,
-    Variant,
 )
 from perfci.store import values
 from perfci.store.coordinates import CHUNK, table
+from perfci.store.loading import (
+    in_history,
+    load_commits,
+    load_environments,
+    load_machines,
+    load_points,
+    load_results,
+    load_series,
+    load_variants,
+    of_project,
+    project_of,
+    series_by_ids,
+)
 from perfci.store.order import along_the_line
 from perfci.store.records import MeasuredProcess, ProjectRecord, RunRecord, SeriesRecord, SessionRecord, VerdictRecord
 from perfci.store.tables import (
@@ -39,22 +48,17 @@ from perfci.store.tables import (
     ChangePointRow,
     CommitRow,
     EnvironmentRow,
-    MachineRow,
     ProcessRow,
     ProjectRow,
     ResultRow,
     RunRow,
     SeriesRow,
     SessionRow,
-    VariantRow,
     VerdictRow,
 )
 from perfci.store.values import identity
 
 COMMITS_AT_ONCE = 32
-
-HISTORY_KINDS = ("history", "import")
-"""Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
 
 
 def projects(tx: Session) -> list[ProjectRecord]:
@@ -86,7 +90,7 @@ def series_of_project(tx: Session, project: str, *, search: str = "") -> list[Se
     words = search.lower().split()
     found = {
         row_id: series
-        for row_id, series in _series(tx, _of_project(project)).items()
+        for row_id, series in load_series(tx, of_project(project)).items()
         if all(word in _haystack(series) for word in words)
     }
     return _series_records(tx, project, found)
@@ -99,13 +103,19 @@ def find_series(
     named = (BenchmarkRow.name == benchmark, SeriesRow.metric == metric)
     found = {
         row_id: series
-        for row_id, series in _series(tx, _of_project(project), *named).items()
+        for row_id, series in load_series(tx, of_project(project), *named).items()
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
     started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
     last = dict(tx.execute(started.where(ResultRow.series_id.in_(found)).group_by(ResultRow.series_id)).all())
     records = _series_records(tx, project, found)
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
+
+
+def benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str | None:
+    """The source code of one version of a benchmark, where whoever measured it sent it along."""
+    named = (BenchmarkRow.name == benchmark.name, BenchmarkRow.version == benchmark.version)
+    return tx.scalar(sa.select(BenchmarkRow.code).where(of_project(project), *named))
 
 
 def history(tx: Session, series_id: int) -> list[Point]:
@@ -117,18 +127,18 @@ def histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
     """The histories of several series in a handful of queries."""
     found: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for start in range(0, len(series_ids), CHUNK):
-        for series_id, point in _points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
+        for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
             found[series_id][point.commit] = point
     return {series_id: [points[commit] for commit in along_the_line(points)] for series_id, points in found.items()}
 
 
 def points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
     """Every point of every history of a project, commit after commit in the order of their shas, few in memory."""
-    shas = sa.select(CommitRow.id).where(_project_of(CommitRow.project_id, project)).order_by(CommitRow.sha)
+    shas = sa.select(CommitRow.id).where(project_of(CommitRow.project_id, project)).order_by(CommitRow.sha)
     commit_ids = tx.scalars(shas).all()
-    series = _series(tx, _of_project(project))
+    series = load_series(tx, of_project(project))
     for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
-        points = _points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
+        points = load_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
         yield from sorted(((series[one], point) for one, point in points), key=lambda pair: pair[1].commit.sha)
 
 
@@ -144,7 +154,7 @@ def session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
         .order_by(ProcessRow.id)
     )
     rows = tx.execute(query).all()
-    series = _series_by_ids(tx, {row.series_id for row in rows})
+    series = series_by_ids(tx, {row.series_id for row in rows})
     return [MeasuredProcess(row.id, row.sha, series[row.series_id], values.process_of(row)) for row in rows]
 
 
@@ -172,7 +182,7 @@ def verdict_records(
     if current_only:
         query = query.where(VerdictRow.superseded_by.is_(None))
     rows = tx.execute(query).all()
-    series = _series_by_ids(tx, {row.series_id for row in rows})
+    series = series_by_ids(tx, {row.series_id for row in rows})
     return [
         VerdictRecord(
             id=row.id,
@@ -191,13 +201,13 @@ def change_points(tx: Session, project: str, series_id: int | None = None) -> li
         sa.select(*table(ChangePointRow).c)
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(_of_project(project))
+        .where(of_project(project))
         .order_by(ChangePointRow.id)
     )
     if series_id is not None:
         query = query.where(ChangePointRow.series_id == series_id)
     rows = tx.execute(query).all()
-    series = _series_by_ids(tx, {row.series_id for row in rows})
+    series = series_by_ids(tx, {row.series_id for row in rows})
     return [
         ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after) for row in rows
     ]
@@ -205,17 +215,18 @@ def change_points(tx: Session, project: str, series_id: int | None = None) -> li
 
 def commits(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
     """The commits of a project, newest first along the line."""
-    newest_first = along_the_line(_commits(tx, _project_of(CommitRow.project_id, project)).values())[::-1]
+    newest_first = along_the_line(load_commits(tx, project_of(CommitRow.project_id, project)).values())[::-1]
     return newest_first[:limit]
 
 
 def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
     """The commit whose sha starts so; a clean one is preferred to a changed working tree on top of it."""
+    prefix = prefix.lower()
     if not prefix:
         return None
-    starting = CommitRow.sha.startswith(prefix.lower(), autoescape=True)
+    starting = CommitRow.sha.startswith(prefix, autoescape=True)
     found = sorted(
-        _commits(tx, _project_of(CommitRow.project_id, project), starting).values(), key=lambda one: one.dirty
+        load_commits(tx, project_of(CommitRow.project_id, project), starting).values(), key=lambda one: one.dirty
     )
     shas = sorted({commit.sha for commit in found})
     if len(shas) > 1 and prefix not in shas:
@@ -239,11 +250,11 @@ def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
-        .where(_project_of(CommitRow.project_id, project), CommitRow.sha == sha)
+        .where(project_of(CommitRow.project_id, project), CommitRow.sha == sha)
         .group_by(RunRow.id, SessionRow.uid)
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
-    machines, variants, environments = _machines(tx), _variants(tx), _environments(tx)
+    machines, variants, environments = load_machines(tx), load_variants(tx), load_environments(tx)
     return [
         RunRecord(
             id=row.id,
@@ -264,7 +275,7 @@ def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
 
 def sessions(tx: Session, project: str) -> list[SessionRecord]:
     """The sessions of a project, newest first."""
-    query = sa.select(*table(SessionRow).c).where(_project_of(SessionRow.project_id, project))
+    query = sa.select(*table(SessionRow).c).where(project_of(SessionRow.project_id, project))
     newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
     return [session_record(row, project) for row in tx.execute(newest_first)]
 
@@ -315,16 +326,16 @@ def load_run(tx: Session, run_id: int) -> Run:
     return Run(
         project=row.slug,
         session=row.uid,
-        commit=_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
-        machine=_machines(tx)[row.machine_id],
-        environment=_environments(tx)[row.environment_id],
-        variant=_variants(tx)[row.variant_id],
+        commit=load_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
+        machine=load_machines(tx)[row.machine_id],
+        environment=load_environments(tx)[row.environment_id],
+        variant=load_variants(tx)[row.variant_id],
         suite=row.suite,
         harness=row.harness,
         started_at=row.started_at,
         finished_at=row.finished_at,
         origin=values.pairs(row.origin),
-        results=tuple(_results(tx, ResultRow.run_id == run_id)),
+        results=tuple(load_results(tx, ResultRow.run_id == run_id)),
     )
 
 
@@ -335,7 +346,7 @@ def series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]]:
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .join(ProjectRow, BenchmarkRow.project_id == ProjectRow.id)
     )
-    series = _series(tx)
+    series = load_series(tx)
     for row_id, stored, slug in tx.execute(query):
         yield row_id, stored, slug, series[row_id]
 
@@ -355,24 +366,12 @@ def results_like(tx: Session, run: Run) -> Iterator[Result]:
         .join(EnvironmentRow, RunRow.environment_id == EnvironmentRow.id)
         .where(*of_run)
     )
-    return _results(tx, ResultRow.run_id.in_(run_ids))
-
-
-Condition = sa.ColumnElement[bool]
+    return load_results(tx, ResultRow.run_id.in_(run_ids))
 
 
 def _counts(tx: Session, by_project: sa.Select[Any]) -> dict[int, int]:
     key = by_project.selected_columns[0]
     return dict(tx.execute(by_project.add_columns(sa.func.count()).group_by(key)).all())
-
-
-def _of_project(project: str) -> Condition:
-    return _project_of(BenchmarkRow.project_id, project)
-
-
-def _project_of(column: Any, project: str) -> Condition:
-    found: Condition = column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
-    return found
 
 
 def _haystack(series: Series) -> str:
@@ -391,13 +390,13 @@ def _series_records(tx: Session, project: str, series: Mapping[int, Series]) -> 
 
 def _ends_of_history(tx: Session, project: str, wanted: Collection[int]) -> dict[int, tuple[int, str, bool]]:
     """For each series with a history: its number of points, and the sha and failure of the newest."""
-    by_id = _commits(tx, _project_of(CommitRow.project_id, project))
+    by_id = load_commits(tx, project_of(CommitRow.project_id, project))
     line = {commit: place for place, commit in enumerate(along_the_line(by_id.values()))}
     place_of = {row_id: line[commit] for row_id, commit in by_id.items()}
     sha_at = {place_of[row_id]: commit.sha for row_id, commit in by_id.items()}
     any_ok = sa.func.max(sa.case((ResultRow.status == Status.OK.value, 1), else_=0))
-    query = _in_history(sa.select(ResultRow.series_id, RunRow.commit_id, any_ok)).where(
-        _project_of(SessionRow.project_id, project)
+    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, any_ok)).where(
+        project_of(SessionRow.project_id, project)
     )
     if len(wanted) <= CHUNK:
         query = query.where(ResultRow.series_id.in_(wanted))
@@ -406,115 +405,3 @@ def _ends_of_history(tx: Session, project: str, wanted: Collection[int]) -> dict
         seen[series_id].append((place_of[commit_id], ok))
     ends = {series_id: (len(points), *max(points)) for series_id, points in seen.items()}
     return {series_id: (points, sha_at[place], not ok) for series_id, (points, place, ok) in ends.items()}
-
-
-def _in_history(query: Any) -> Any:
-    """Restrict a query over results to those that make up the history of a series."""
-    return (
-        query.select_from(ResultRow)
-        .join(RunRow, ResultRow.run_id == RunRow.id)
-        .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .join(CommitRow, RunRow.commit_id == CommitRow.id)
-        .where(SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False))
-    )
-
-
-def _points(tx: Session, chosen: Condition) -> Iterator[tuple[int, Point]]:
-    """The history points made of the chosen results, by the id of their series, in no order."""
-    columns = (*table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
-    rows = tx.execute(_in_history(sa.select(*columns)).where(chosen).order_by(RunRow.started_at, ResultRow.id)).all()
-    processes, environments = _processes(tx, chosen), _environments(tx)
-    by_id = _commits(tx, CommitRow.id.in_(_in_history(sa.select(RunRow.commit_id)).where(chosen)))
-    grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
-    for row in rows:
-        grouped[row.series_id, row.commit_id].append(row)
-    for (series_id, commit_id), results in grouped.items():
-        yield series_id, _point(by_id[commit_id], results, processes, environments)
-
-
-def _point(
-    commit: Commit,
-    results: Sequence[Any],
-    processes: Mapping[int, list[Process]],
-    environments: Mapping[int, Environment],
-) -> Point:
-    """Join what several runs say of one commit; of what cannot be joined the newest counts."""
-    newest = next((row for row in reversed(results) if row.status == Status.OK), results[-1])
-    kinds = {row.boundaries for row in results if row.status == Status.OK} or {newest.boundaries}
-    return Point(
-        commit=commit,
-        status=Status(newest.status),
-        processes=tuple(process for row in results for process in processes.get(row.id, ())),
-        summary=values.summary_of(newest),
-        boundaries=Boundaries(kinds.pop()) if len(kinds) == 1 else Boundaries.UNKNOWN,
-        environment=environments[newest.environment_id],
-        reason=newest.reason,
-    )
-
-
-def _processes(tx: Session, of_results: Condition) -> dict[int, list[Process]]:
-    query = (
-        sa.select(*table(ProcessRow).c)
-        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
-        .join(RunRow, ResultRow.run_id == RunRow.id)
-        .where(of_results)
-        .order_by(ProcessRow.result_id, ProcessRow.id)
-    )
-    found: dict[int, list[Process]] = defaultdict(list)
-    for row in tx.execute(query):
-        found[row.result_id].append(values.process_of(row))
-    return found
-
-
-def _results(tx: Session, chosen: Condition) -> Iterator[Result]:
-    processes = _processes(tx, chosen)
-    rows = tx.execute(sa.select(*table(ResultRow).c).where(chosen).order_by(ResultRow.id)).all()
-    series = _series_by_ids(tx, {row.series_id for row in rows})
-    for row in rows:
-        yield Result(
-            series=series[row.series_id],
-            status=Status(row.status),
-            processes=tuple(processes.get(row.id, ())),
-            summary=values.summary_of(row),
-            boundaries=Boundaries(row.boundaries),
-            number=row.number,
-            reason=row.reason,
-        )
-
-
-def _series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
-    found: dict[int, Series] = {}
-    ordered = sorted(ids)
-    for start in range(0, len(ordered), CHUNK):
-        found |= _series(tx, SeriesRow.id.in_(ordered[start : start + CHUNK]))
-    return found
-
-
-def _series(tx: Session, *chosen: Condition) -> dict[int, Series]:
-    query = (
-        sa.select(*table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
-        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(*chosen)
-    )
-    machines, variants = _machines(tx), _variants(tx)
-    return {
-        row.id: values.series_of(row, machines[row.machine_id], variants[row.variant_id]) for row in tx.execute(query)
-    }
-
-
-def _machines(tx: Session) -> dict[int, Machine]:
-    return {row.id: values.machine_of(row) for row in tx.execute(sa.select(*table(MachineRow).c))}
-
-
-def _variants(tx: Session) -> dict[int, Variant]:
-    rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
-    return {row_id: Variant(values.pairs(chosen)) for row_id, chosen in rows}
-
-
-def _environments(tx: Session) -> dict[int, Environment]:
-    rows = tx.execute(sa.select(EnvironmentRow.id, EnvironmentRow.observed))
-    return {row_id: Environment(values.pairs(observed)) for row_id, observed in rows}
-
-
-def _commits(tx: Session, *chosen: Condition) -> dict[int, Commit]:
-    return {row.id: values.commit_of(row) for row in tx.execute(sa.select(*table(CommitRow).c).where(*chosen))}

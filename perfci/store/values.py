@@ -66,6 +66,13 @@ def unpack(blob: bytes) -> tuple[float, ...]:
     return tuple(samples)
 
 
+def storable(text: str) -> str:
+    """What a dying program wrote may be no text at all: replace what no database takes, rather than lose the rest."""
+    if not text or (text.isascii() and "\x00" not in text):
+        return text
+    return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
+
+
 def or_absent(value: int | None) -> int:
     return ABSENT if value is None else value
 
@@ -89,9 +96,9 @@ def process_columns(process: Process) -> dict[str, Any]:
         "order": or_absent(process.order),
         "started_at": process.started_at,
         "duration_s": process.duration_s,
-        "reason": process.reason,
+        "reason": storable(process.reason),
         "exit_code": process.exit_code,
-        "stderr_tail": process.stderr_tail,
+        "stderr_tail": storable(process.stderr_tail),
         "flags": process.flags,
         "samples": pack(process.samples),
     }

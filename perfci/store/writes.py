@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from perfci.model import (
+    Benchmark,
     Boundaries,
     ChangePoint,
     Commit,
@@ -181,6 +182,17 @@ def ingest_runs(
     return total
 
 
+def describe_benchmarks(
+    tx: Session, project: str, described: Mapping[Benchmark, tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Keep source code and settings of benchmark versions that have none yet."""
+    project_id = coordinates.project_id(tx, project)
+    for benchmark, (code, meta) in described.items():
+        row_id = coordinates.benchmark_id(tx, project_id, benchmark)
+        undescribed = sa.and_(BenchmarkRow.id == row_id, BenchmarkRow.code.is_(None))
+        tx.execute(sa.update(table(BenchmarkRow)).where(undescribed).values(code=code, meta=dict(meta)))
+
+
 def add_verdicts(
     tx: Session, project: str, session_uid: str, verdicts: Sequence[Verdict], created_at: datetime
 ) -> list[int]:
@@ -233,12 +245,12 @@ def _result_for(tx: Session, run_id: int, series_id: int, process: Process) -> i
             "run_id": run_id,
             "series_id": series_id,
             "status": process.status.value,
-            "reason": process.reason,
+            "reason": values.storable(process.reason),
             "boundaries": Boundaries.PROCESS.value,
         }
         found = tx.execute(sa.insert(table(ResultRow)).returning(ResultRow.id), row).scalar_one()
     elif not ids(tx).known(("ok", found)):
-        latest = {"status": process.status.value, "reason": process.reason}
+        latest = {"status": process.status.value, "reason": values.storable(process.reason)}
         of_result = sa.and_(ResultRow.id == found, ResultRow.status != Status.OK.value)
         tx.execute(sa.update(table(ResultRow)).where(of_result).values(latest))
     if process.status is Status.OK:
@@ -373,7 +385,7 @@ def _result_columns(run_id: int, series_id: int, result: Result) -> dict[str, An
         "run_id": run_id,
         "series_id": series_id,
         "status": result.status.value,
-        "reason": result.reason,
+        "reason": values.storable(result.reason),
         "boundaries": result.boundaries.value,
         "number": result.number,
         "value": summary and summary.value,

@@ -1,0 +1,164 @@
+"""Rows to model values: the joins that every question over measurements shares."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import (
+    Boundaries,
+    Commit,
+    Environment,
+    Machine,
+    Point,
+    Process,
+    Result,
+    Series,
+    Status,
+    Variant,
+)
+from perfci.store import values
+from perfci.store.coordinates import CHUNK, table
+from perfci.store.tables import (
+    BenchmarkRow,
+    CommitRow,
+    EnvironmentRow,
+    MachineRow,
+    ProcessRow,
+    ProjectRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+    VariantRow,
+)
+
+HISTORY_KINDS = ("history", "import")
+"""Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
+
+Condition = sa.ColumnElement[bool]
+
+
+def of_project(project: str) -> Condition:
+    return project_of(BenchmarkRow.project_id, project)
+
+
+def project_of(column: Any, project: str) -> Condition:
+    found: Condition = column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
+    return found
+
+
+def in_history(query: Any) -> Any:
+    """Restrict a query over results to those that make up the history of a series."""
+    return (
+        query.select_from(ResultRow)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .where(SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False))
+    )
+
+
+def load_points(tx: Session, chosen: Condition) -> Iterator[tuple[int, Point]]:
+    """The history points made of the chosen results, by the id of their series, in no order."""
+    columns = (*table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
+    rows = tx.execute(in_history(sa.select(*columns)).where(chosen).order_by(RunRow.started_at, ResultRow.id)).all()
+    processes, environments = load_processes(tx, chosen), load_environments(tx)
+    by_id = load_commits(tx, CommitRow.id.in_(in_history(sa.select(RunRow.commit_id)).where(chosen)))
+    grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
+    for row in rows:
+        grouped[row.series_id, row.commit_id].append(row)
+    for (series_id, commit_id), results in grouped.items():
+        yield series_id, _point(by_id[commit_id], results, processes, environments)
+
+
+def _point(
+    commit: Commit,
+    results: Sequence[Any],
+    processes: Mapping[int, list[Process]],
+    environments: Mapping[int, Environment],
+) -> Point:
+    """Join what several runs say of one commit; of what cannot be joined the newest counts."""
+    newest = next((row for row in reversed(results) if row.status == Status.OK), results[-1])
+    kinds = {row.boundaries for row in results if row.status == Status.OK} or {newest.boundaries}
+    return Point(
+        commit=commit,
+        status=Status(newest.status),
+        processes=tuple(process for row in results for process in processes.get(row.id, ())),
+        summary=values.summary_of(newest),
+        boundaries=Boundaries(kinds.pop()) if len(kinds) == 1 else Boundaries.UNKNOWN,
+        environment=environments[newest.environment_id],
+        reason=newest.reason,
+    )
+
+
+def load_processes(tx: Session, of_results: Condition) -> dict[int, list[Process]]:
+    query = (
+        sa.select(*table(ProcessRow).c)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .where(of_results)
+        .order_by(ProcessRow.result_id, ProcessRow.id)
+    )
+    found: dict[int, list[Process]] = defaultdict(list)
+    for row in tx.execute(query):
+        found[row.result_id].append(values.process_of(row))
+    return found
+
+
+def load_results(tx: Session, chosen: Condition) -> Iterator[Result]:
+    processes = load_processes(tx, chosen)
+    rows = tx.execute(sa.select(*table(ResultRow).c).where(chosen).order_by(ResultRow.id)).all()
+    series = series_by_ids(tx, {row.series_id for row in rows})
+    for row in rows:
+        yield Result(
+            series=series[row.series_id],
+            status=Status(row.status),
+            processes=tuple(processes.get(row.id, ())),
+            summary=values.summary_of(row),
+            boundaries=Boundaries(row.boundaries),
+            number=row.number,
+            reason=row.reason,
+        )
+
+
+def series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
+    found: dict[int, Series] = {}
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), CHUNK):
+        found |= load_series(tx, SeriesRow.id.in_(ordered[start : start + CHUNK]))
+    return found
+
+
+def load_series(tx: Session, *chosen: Condition) -> dict[int, Series]:
+    query = (
+        sa.select(*table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(*chosen)
+    )
+    machines, variants = load_machines(tx), load_variants(tx)
+    return {
+        row.id: values.series_of(row, machines[row.machine_id], variants[row.variant_id]) for row in tx.execute(query)
+    }
+
+
+def load_machines(tx: Session) -> dict[int, Machine]:
+    return {row.id: values.machine_of(row) for row in tx.execute(sa.select(*table(MachineRow).c))}
+
+
+def load_variants(tx: Session) -> dict[int, Variant]:
+    rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
+    return {row_id: Variant(values.pairs(chosen)) for row_id, chosen in rows}
+
+
+def load_environments(tx: Session) -> dict[int, Environment]:
+    rows = tx.execute(sa.select(EnvironmentRow.id, EnvironmentRow.observed))
+    return {row_id: Environment(values.pairs(observed)) for row_id, observed in rows}
+
+
+def load_commits(tx: Session, *chosen: Condition) -> dict[int, Commit]:
+    return {row.id: values.commit_of(row) for row in tx.execute(sa.select(*table(CommitRow).c).where(*chosen))}

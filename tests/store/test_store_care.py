@@ -1,0 +1,92 @@
+"""A database can be checked for what must hold, and copied while in use."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from builders import NOON, PROJECT, a_failed_process, a_process, a_result, a_run, a_series, a_summary, a_verdict
+
+from perfci.model import PerfciError, Status
+from perfci.store import Store, backup, check, open_store, reads, writes
+
+
+def filled(store: Store) -> None:
+    with store.begin() as tx:
+        results = [
+            a_result(a_series("suite.a"), a_process(1.0), a_failed_process(index=1)),
+            a_result(a_series("suite.b"), a_failed_process(), status=Status.FAILED),
+            a_result(a_series("suite.c"), a_process(2.0), summary=a_summary(2.0)),
+        ]
+        writes.ingest_run(tx, a_run(*results), "key", "body")
+        writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+
+
+def test_finds_nothing_wrong_with_what_the_program_wrote(store: Store) -> None:
+    filled(store)
+
+    assert check(store.url) == []
+
+
+@pytest.mark.parametrize(
+    ("harm", "finds"),
+    [
+        ("UPDATE processes SET samples = x'00' WHERE id = 1", "Process 1 holds samples that are no finite numbers."),
+        ("UPDATE processes SET samples = x'000000000000f07f' WHERE id = 1", "Process 1 holds samples that are no"),
+        ("UPDATE processes SET samples = x'' WHERE id = 1", "Process 1 ended ok but has no samples."),
+        ("DELETE FROM processes WHERE id = 1", "Result 1 is ok but has neither a process that ended ok nor a summary."),
+        ("UPDATE results SET status = 'failed' WHERE id = 1", "Result 1 is not ok although one of its processes"),
+        ("UPDATE series SET unit = 'ms' WHERE id = 1", "Series 1 (suite.a · time) does not match its identity."),
+        ("UPDATE benchmarks SET version = '9' WHERE id = 1", "Series 1 (suite.a · time) does not match its identity."),
+        ("UPDATE verdicts SET superseded_by = NULL", "Series 4 has several current verdicts between 0000000"),
+        ("UPDATE verdicts SET superseded_by = 1", "Verdict 1 is superseded by an older one."),
+        ("DELETE FROM commits", "Row 1 of runs points to a row of commits that does not exist."),
+        (
+            "INSERT INTO projects VALUES (9, 'acme/other'); UPDATE sessions SET project_id = 9",
+            "Run 1 mixes a session, a commit or a series of different projects.",
+        ),
+    ],
+)
+def test_finds_what_does_not_hold(store: Store, database: Path, harm: str, finds: str) -> None:
+    filled(store)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.executescript(harm)
+
+    problems = check(store.url)
+
+    assert any(problem.startswith(finds) for problem in problems), problems
+
+
+def test_a_copy_is_whole_while_others_write(store: Store, tmp_path: Path) -> None:
+    filled(store)
+    copy = tmp_path / "copy.db"
+
+    with store.begin() as tx:
+        writes.start_session(tx, PROJECT, "not committed yet", "history", "", 1, 1, NOON)
+        backup(store.url, copy)
+
+    with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:
+        assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["session-1"]
+        assert check(copied.url) == []
+
+
+def test_a_copy_never_replaces_a_file(store: Store, tmp_path: Path) -> None:
+    precious = tmp_path / "precious.db"
+    precious.write_text("mine")
+
+    with pytest.raises(PerfciError, match="exists already"):
+        backup(store.url, precious)
+
+    assert precious.read_text() == "mine"
+
+
+def test_a_copy_to_nowhere_is_one_sentence(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(PerfciError, match="Cannot write the copy"):
+        backup(store.url, tmp_path / "no folder" / "copy.db")
+
+
+def test_a_server_is_not_copied_to_a_file(tmp_path: Path) -> None:
+    with pytest.raises(PerfciError, match="use pg_dump"):
+        backup("postgresql+psycopg://host/perfci", tmp_path / "copy.db")

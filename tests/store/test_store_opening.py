@@ -1,0 +1,330 @@
+"""A database opens ready to use, or says in one sentence why it does not."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from multiprocessing.queues import Queue
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from builders import NOON, PROJECT, a_process, a_run, a_series
+
+from perfci.model import PerfciError
+from perfci.store import Store, engine, open_store, reads, schema, upgrade, writes
+from perfci.store.tables import Table
+
+
+def url_of(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def set_schema(path: Path, version: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", [version])
+
+
+def refusal(url: str, *, create: bool = False) -> str:
+    with pytest.raises(PerfciError) as error:
+        open_store(url, create=create)
+    return str(error.value)
+
+
+def test_makes_an_absent_database_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "perfci.db"
+
+    with closing(open_store(url_of(path), create=True)) as store, store.read() as tx:
+        assert reads.projects(tx) == []
+
+    assert path.is_file()
+
+
+def test_makes_an_empty_file_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    path.touch()
+
+    open_store(url_of(path), create=True).close()
+
+    open_store(url_of(path), create=False).close()
+
+
+def test_keeps_what_is_there_when_created_again(database: Path) -> None:
+    with closing(open_store(url_of(database), create=True)) as store, store.begin() as tx:
+        writes.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+
+    with closing(open_store(url_of(database), create=True)) as store, store.read() as tx:
+        assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["one"]
+
+
+def test_several_programs_can_make_the_same_database_at_once(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "perfci.db")
+    code = f"from perfci.store import open_store; open_store({url!r}, create=True).close()"
+
+    makers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+
+    assert [maker.wait() for maker in makers] == [0, 0, 0]
+    open_store(url, create=False).close()
+
+
+def test_opens_a_current_database_without_loading_the_migrations(database: Path) -> None:
+    code = (
+        "import sys; from perfci.store import open_store;"
+        f"open_store({url_of(database)!r}, create=False).close(); sys.exit('alembic' in sys.modules)"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_connection_waits_for_writers_and_checks_references(store: Store) -> None:
+    with store.read() as tx:
+        pragmas = [tx.connection().exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS]
+
+    assert pragmas == ["wal", 1, 1, 30_000]
+
+
+PRAGMAS = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+
+
+def test_migrations_make_exactly_the_tables_of_the_program(store: Store) -> None:
+    with store.read() as tx:
+        context = MigrationContext.configure(tx.connection(), opts={"compare_type": True})
+        difference = compare_metadata(context, Table.metadata)
+
+    assert difference == []
+
+
+def test_the_schema_the_program_names_is_the_newest_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
+
+    assert ScriptDirectory.from_config(config).get_current_head() == engine.SCHEMA
+
+
+def test_refuses_a_missing_database(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "perfci.db"
+
+    assert refusal(url_of(path)) == f"There is no database at {path}: measure something first with `perfci run`."
+    assert not path.parent.exists()
+
+
+def test_refuses_an_empty_file_to_read_from(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    path.touch()
+
+    assert "is empty: measure something first" in refusal(url_of(path))
+
+
+def test_refuses_an_older_schema_with_the_command_that_upgrades_it(database: Path) -> None:
+    set_schema(database, "0000")
+
+    sentence = refusal(url_of(database), create=True)
+
+    assert sentence == (
+        f"The database {database} has the older schema 0000, this perfci needs 0001: run `perfci db upgrade`."
+    )
+
+
+def test_refuses_a_newer_schema(database: Path) -> None:
+    set_schema(database, "9999")
+
+    assert f"{database} was made by a newer perfci (schema 9999" in refusal(url_of(database), create=True)
+    with pytest.raises(PerfciError, match="made by a newer perfci"):
+        upgrade(url_of(database))
+
+
+def test_upgrades_an_older_database_and_keeps_its_rows(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(open_store(url_of(database), create=False)) as store, store.begin() as tx:
+        writes.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+    a_program_with_one_more_migration(tmp_path, monkeypatch)
+    assert "run `perfci db upgrade`" in refusal(url_of(database))
+
+    upgrade(url_of(database))
+
+    with closing(open_store(url_of(database), create=False)) as store, store.read() as tx:
+        assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["one"]
+        assert tx.connection().exec_driver_sql("SELECT count(*) FROM later").scalar() == 0
+
+
+def test_a_migration_that_fails_changes_nothing(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_program_with_one_more_migration(tmp_path, monkeypatch, then="raise RuntimeError('half way')")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        upgrade(url_of(database))
+
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'later'").fetchall() == []
+
+
+def a_program_with_one_more_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str = "pass") -> None:
+    folder = tmp_path / "migrations"
+    (folder / "versions").mkdir(parents=True)
+    for file in (*schema.MIGRATIONS.glob("*.py"), *schema.MIGRATIONS.glob("versions/*.py")):
+        (folder / file.relative_to(schema.MIGRATIONS)).write_text(file.read_text())
+    (folder / "versions" / "0002_later.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision = '0002'\ndown_revision = '0001'\n"
+        f"def upgrade():\n    op.create_table('later', sa.Column('id', sa.Integer))\n    {then}\n"
+    )
+    monkeypatch.setattr(schema, "MIGRATIONS", folder)
+    monkeypatch.setattr(engine, "SCHEMA", "0002")
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("mysql://host/db", "neither SQLite nor PostgreSQL"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("perfci.db", "Not a database URL: 'perfci.db'"),
+    ],
+)
+def test_refuses_an_address_it_cannot_use(url: str, says: str) -> None:
+    assert says in refusal(url, create=True)
+
+
+def test_refuses_a_folder(tmp_path: Path) -> None:
+    assert "is a folder; expected a file" in refusal(url_of(tmp_path), create=True)
+
+
+def test_refuses_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("a list of things to do")
+
+    assert f"{path} is not a database" in refusal(url_of(path), create=True)
+    assert path.read_text() == "a list of things to do"
+
+
+def test_refuses_somebody_elses_database(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE songs (title TEXT)")
+
+    assert "holds other tables than perfci's" in refusal(url_of(path), create=True)
+
+
+def test_refuses_a_truncated_database(database: Path) -> None:
+    database.write_bytes(database.read_bytes()[:5000])
+
+    assert f"The database {database} is damaged" in refusal(url_of(database))
+
+
+def test_a_locked_database_is_said_to_be_locked(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.05)
+
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with (
+            closing(open_store(url_of(database), create=False)) as store,
+            pytest.raises(PerfciError, match="is locked by another perfci process"),
+            store.begin(),
+        ):
+            pass
+
+
+def test_a_reader_is_not_held_up_by_a_writer(store: Store) -> None:
+    with store.begin() as writing:
+        writes.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
+        with store.read() as tx:
+            assert reads.sessions(tx, PROJECT) == []
+
+
+def test_a_second_writer_waits_for_the_first(store: Store) -> None:
+    def write(uid: str) -> None:
+        with store.begin() as tx:
+            writes.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
+
+    writers = [threading.Thread(target=write, args=[str(number)]) for number in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    with store.read() as tx:
+        assert len(reads.sessions(tx, PROJECT)) == 8
+
+
+def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> None:
+    def measure(and_then: Callable[[], None] = lambda: None) -> None:
+        with store.begin() as tx:
+            run_id = writes.add_run(tx, a_run())
+            writes.add_processes(tx, run_id, [(a_series(), a_process())])
+            and_then()
+
+    def fail() -> None:
+        raise RuntimeError
+
+    with store.begin() as tx:
+        writes.start_session(tx, PROJECT, "session-1", "history", "", 1, 1, NOON)
+    with pytest.raises(RuntimeError):
+        measure(fail)
+    with store.read() as tx:
+        assert reads.series_of_project(tx, PROJECT) == []
+
+    measure()
+
+    with store.read() as tx:
+        assert len(reads.session_processes(tx, "session-1")) == 1
+
+
+def test_reads_a_read_only_database_and_refuses_to_write(database: Path) -> None:
+    with closing(open_store(url_of(database), create=False)) as store, store.begin() as tx:
+        writes.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+    let_nobody_write(database)
+
+    answers = ask_without_rights(url_of(database))
+    database.parent.chmod(0o755)
+
+    sentence = f"The database {database} is read-only: make it writable, or name another one with --db."
+    assert answers == ["one", sentence, sentence]
+
+
+def let_nobody_write(database: Path) -> None:
+    """Take away every right to write, and let every user get through to the file."""
+    database.chmod(0o444)
+    database.parent.chmod(0o555)
+    for folder in database.parents[1:]:
+        if folder.stat().st_uid == os.geteuid() and folder not in (Path("/"), Path("/tmp")):
+            folder.chmod(folder.stat().st_mode | 0o055)
+
+
+def ask_without_rights(url: str) -> list[str]:
+    """Read and try to write in a process that is not root, for whom no file is read-only."""
+    context = multiprocessing.get_context("fork")
+    answers: Queue[str] = context.Queue()
+    child = context.Process(target=answer_without_rights, args=(url, answers))
+    child.start()
+    given = [answers.get(timeout=60) for _ in range(3)]
+    child.join()
+    return given
+
+
+def answer_without_rights(url: str, answers: Queue[str]) -> None:
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    store = open_store(url, create=False)
+    with store.read() as tx:
+        answers.put(reads.sessions(tx, PROJECT)[0].uid)
+    for attempt in (lambda: store.begin().__enter__(), lambda: open_store(url, create=True)):
+        try:
+            attempt()
+        except PerfciError as error:
+            answers.put(str(error))
+
+
+NOBODY = 65534

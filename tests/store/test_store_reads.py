@@ -1,0 +1,364 @@
+"""Each question gets its answer, from stored runs made for it."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from random import Random
+
+import pytest
+import sqlalchemy as sa
+from builders import (
+    NOON,
+    PROJECT,
+    a_change_point,
+    a_commit,
+    a_failed_process,
+    a_machine,
+    a_pair,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+    a_variant,
+    a_verdict,
+    an_environment,
+    an_imported_commit,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.model import Benchmark, Boundaries, Commit, PerfciError, Point, Result, Series, Status
+from perfci.store import Store, reads, writes
+from perfci.store.order import along_the_line
+
+
+def ingested(store: Store, *results: Result, kind: str = "import", session: str = "imported", **run: object) -> None:
+    """Store a run of these results, each call under a key of its own."""
+    with store.begin() as tx:
+        whole = a_run(*results, session=session, **run)  # type: ignore[arg-type]
+        writes.ingest_run(tx, whole, f"{session} {kind} {run}", "body", kind=kind)
+
+
+def history_of(store: Store, series: Series) -> list[Point]:
+    with store.read() as tx:
+        found = {record.series: record.id for record in reads.series_of_project(tx, PROJECT)}
+        return reads.history(tx, found[series])
+
+
+def levels(points: list[Point]) -> list[list[float]]:
+    return [[sample for process in point.processes for sample in process.samples] for point in points]
+
+
+def test_a_history_follows_the_line_and_not_the_dates(store: Store) -> None:
+    dates = {1: 5, 2: 1, 3: 9}
+    for number in (3, 1, 2):
+        commit = a_commit(number, committed_at=NOON + timedelta(hours=dates[number]))
+        ingested(store, a_result(a_series(), a_process(float(number))), commit=commit)
+
+    assert levels(history_of(store, a_series())) == [[1.0], [2.0], [3.0]]
+
+
+def test_a_history_without_positions_follows_the_dates(store: Store) -> None:
+    for number in (3, 1, 2):
+        ingested(store, a_result(a_series(), a_process(float(number))), commit=an_imported_commit(number))
+
+    assert levels(history_of(store, a_series())) == [[1.0], [2.0], [3.0]]
+
+
+def test_a_commit_without_a_position_goes_where_its_date_falls() -> None:
+    line = [a_commit(number) for number in (1, 2, 3)]
+    between = an_imported_commit(9, committed_at=NOON + timedelta(hours=2, minutes=30))
+    undated = Commit(a_sha(0))
+
+    assert along_the_line([between, line[2], undated, line[0], line[1]]) == [undated, *line[:2], between, line[2]]
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 5)), st.one_of(st.none(), st.integers(0, 5)))), st.randoms()
+)
+def test_the_line_does_not_depend_on_the_order_of_arrival(
+    known: list[tuple[int | None, int | None]], random: Random
+) -> None:
+    commits = [
+        Commit(a_sha(number), position=position, committed_at=None if hour is None else NOON + timedelta(hours=hour))
+        for number, (position, hour) in enumerate(known)
+    ]
+    shuffled = random.sample(commits, len(commits))
+
+    line = along_the_line(shuffled)
+
+    assert line == along_the_line(commits)
+    positions = [commit.position for commit in line if commit.position is not None]
+    assert positions == sorted(positions)
+
+
+def test_several_runs_of_a_commit_are_one_point_with_all_processes(store: Store) -> None:
+    ingested(store, a_result(a_series(), a_process(1.0), a_process(2.0, index=1)), session="first")
+    later = an_environment(torch="2.14.0")
+    ingested(
+        store,
+        a_result(a_series(), a_process(3.0)),
+        session="second",
+        environment=later,
+        started_at=NOON + timedelta(days=1),
+    )
+
+    [point] = history_of(store, a_series())
+
+    assert [process.samples for process in point.processes] == [(1.0,), (2.0,), (3.0,)]
+    assert point.environment == later
+    assert point.boundaries is Boundaries.PROCESS
+
+
+def test_a_point_that_mixes_pooled_samples_with_processes_knows_no_boundaries(store: Store) -> None:
+    ingested(store, a_result(a_series(), a_process(1.0)), session="first")
+    ingested(store, a_result(a_series(), a_process(2.0), boundaries=Boundaries.POOLED), session="second")
+
+    assert history_of(store, a_series())[0].boundaries is Boundaries.UNKNOWN
+
+
+def test_a_failed_commit_is_a_point_with_its_reason(store: Store) -> None:
+    ingested(store, a_result(a_series(), a_process(1.0)), commit=a_commit(1))
+    broken = a_result(a_series(), a_failed_process(), status=Status.FAILED, reason="ValueError: no such layer")
+    ingested(store, broken, commit=a_commit(2))
+
+    point = history_of(store, a_series())[1]
+
+    assert (point.status, point.reason) == (Status.FAILED, "ValueError: no such layer")
+    assert point.processes[0].stderr_tail.startswith("Traceback")
+
+
+def test_one_run_that_worked_outweighs_another_that_failed(store: Store) -> None:
+    summary = a_summary(2.0)
+    ingested(store, a_result(a_series(), a_process(2.0), summary=summary), session="first")
+    ingested(store, a_result(a_series(), a_failed_process(), status=Status.FAILED), session="second")
+
+    [point] = history_of(store, a_series())
+
+    assert (point.status, point.summary, len(point.processes)) == (Status.OK, summary, 2)
+
+
+@pytest.mark.parametrize("kind", ["compare", "aa", "retest"])
+def test_what_a_pull_request_or_an_aa_run_measured_stays_out_of_history(store: Store, kind: str) -> None:
+    ingested(store, a_result(), kind=kind)
+
+    assert history_of(store, a_series()) == []
+
+
+def test_a_changed_working_tree_stays_out_of_history(store: Store) -> None:
+    ingested(store, a_result(), commit=a_commit(1, dirty=True))
+
+    assert history_of(store, a_series()) == []
+
+
+def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
+    names = [f"suite.time_{number}" for number in range(10)]
+    for number in range(1, 20):
+        ingested(
+            store, *(a_result(a_series(name), a_process(float(number))) for name in names), commit=a_commit(number)
+        )
+
+    with store.read() as tx:
+        ids = [record.id for record in reads.series_of_project(tx, PROJECT)]
+        statements: list[str] = []
+        sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
+        one = reads.history(tx, ids[0])
+        for_one = len(statements)
+        many = reads.histories(tx, ids)
+
+    assert many[ids[0]] == one
+    assert {len(points) for points in many.values()} == {19}
+    assert len(statements) - for_one == for_one <= 4
+
+
+def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
+    names = ["suite.time_a", "suite.time_b"]
+    for number in range(1, reads.COMMITS_AT_ONCE + 3):
+        ingested(
+            store, *(a_result(a_series(name), a_process(float(number))) for name in names), commit=a_commit(number)
+        )
+
+    with store.read() as tx:
+        found = list(reads.points_by_sha(tx, PROJECT))
+
+    assert [point.commit.sha for _, point in found] == sorted(point.commit.sha for _, point in found)
+    for name in names:
+        assert [point for series, point in found if series == a_series(name)] == history_of(store, a_series(name))
+
+
+def test_projects_count_what_they_hold(store: Store) -> None:
+    ingested(store, a_result(), a_result(a_series(metric="memory")), finished_at=NOON + timedelta(hours=3))
+    with store.begin() as tx:
+        writes.upsert_commits(tx, "acme/empty", [a_commit(1)])
+
+    with store.read() as tx:
+        empty, full = reads.projects(tx)
+
+    assert (empty.slug, empty.commits, empty.series, empty.last_measured_at) == ("acme/empty", 1, 0, None)
+    assert (full.commits, full.series, full.runs, full.processes) == (1, 2, 1, 2)
+    assert full.last_measured_at == NOON + timedelta(hours=3)
+
+
+def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
+    good, bad, compared = a_series("suite.time_a"), a_series("suite.time_b"), a_series("suite.time_c")
+    for number in (1, 2, 3):
+        ingested(store, a_result(good), a_result(bad), commit=a_commit(number))
+    ingested(store, a_result(bad, a_failed_process(), status=Status.FAILED), commit=a_commit(4))
+    ingested(store, a_result(compared), kind="compare", session="pull request")
+
+    with store.read() as tx:
+        found = reads.series_of_project(tx, PROJECT)
+
+    assert [(one.series, one.points, one.last_commit_sha, one.failed_last) for one in found] == [
+        (good, 3, a_sha(3), False),
+        (bad, 4, a_sha(4), True),
+        (compared, 0, None, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("search", "finds"),
+    [("", 3), ("TRAIN", 2), ("train bf16", 1), ("memory", 1), ("nothing", 0), ("3.12 epyc", 1)],
+)
+def test_series_are_searched_by_words(store: Store, search: str, finds: int) -> None:
+    ingested(
+        store,
+        a_result(a_series("training.time_step", parameters={"dtype": "'bf16'"})),
+        a_result(a_series("training.time_step", variant=a_variant(python="3.12"))),
+        a_result(a_series("serving.peak", metric="memory")),
+    )
+
+    with store.read() as tx:
+        assert len(reads.series_of_project(tx, PROJECT, search=search)) == finds
+        assert reads.series_of_project(tx, "acme/other", search=search) == []
+
+
+def test_the_version_measured_last_leads(store: Store) -> None:
+    for version, day in (("new", 2), ("old", 1)):
+        started = NOON + timedelta(days=day)
+        ingested(store, a_result(a_series(version=version)), started_at=started, session=version)
+
+    with store.read() as tx:
+        found = reads.find_series(tx, PROJECT, "training.Step.time_step", "time")
+
+    assert [one.series.benchmark.version for one in found] == ["new", "old"]
+
+
+def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> None:
+    wanted = a_series(parameters={"n": "1", "m": "2"})
+    ingested(store, a_result(wanted), a_result(a_series(parameters={"n": "2", "m": "2"})))
+
+    with store.read() as tx:
+        name = wanted.benchmark.name
+        assert [one.series for one in reads.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})] == [wanted]
+        assert len(reads.find_series(tx, PROJECT, name, "time")) == 2
+        assert reads.find_series(tx, PROJECT, name, "memory") == []
+
+
+def test_code_is_kept_for_each_version(store: Store) -> None:
+    ingested(store, a_result(a_series(version="1")), a_result(a_series(version="2")))
+    first, second = (Benchmark("training.Step.time_step", version) for version in "12")
+
+    for code in ("def time_step(): ...", "written again"):
+        with store.begin() as tx:
+            writes.describe_benchmarks(tx, PROJECT, {second: (code, {"timeout": 60})})
+
+    with store.read() as tx:
+        assert reads.benchmark_code(tx, PROJECT, first) is None
+        assert reads.benchmark_code(tx, PROJECT, second) == "def time_step(): ..."
+
+
+def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> None:
+    ingested(store, a_result(a_series(), *a_pair(0, 1.0, 2.0)), commit=a_commit(3), session="mine")
+    ingested(store, a_result(), session="other")
+
+    with store.read() as tx:
+        found = reads.session_processes(tx, "mine")
+
+    assert [(one.sha, one.series, one.process) for one in found] == [
+        (a_sha(3), a_series(), process) for process in a_pair(0, 1.0, 2.0)
+    ]
+
+
+def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
+    memory = a_series(metric="memory")
+    questions = [a_verdict(), a_verdict(memory), a_verdict(head=a_sha(3)), a_verdict(base=a_sha(2), head=a_sha(3))]
+    ingested(store, a_result())
+    with store.begin() as tx:
+        ids = writes.add_verdicts(tx, PROJECT, "imported", questions, NOON)
+
+    with store.read() as tx:
+        by_head = reads.verdict_records(tx, PROJECT, head=a_sha(3))
+        by_series = reads.verdict_records(tx, PROJECT, series_id=2)
+        newest = reads.verdict_records(tx, PROJECT, limit=1)
+    assert [one.id for one in by_head] == [ids[3], ids[2]]
+    assert [one.verdict for one in by_series] == [questions[1]]
+    assert [(one.id, one.session_uid, one.created_at) for one in newest] == [(ids[3], "imported", NOON)]
+
+
+def test_change_points_belong_to_their_project(store: Store) -> None:
+    with store.begin() as tx:
+        writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+
+    with store.read() as tx:
+        assert reads.change_points(tx, PROJECT) == [a_change_point()]
+        assert reads.change_points(tx, "acme/other") == []
+
+
+def test_commits_come_newest_first(store: Store) -> None:
+    with store.begin() as tx:
+        writes.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
+
+    with store.read() as tx:
+        assert [commit.position for commit in reads.commits(tx, PROJECT, limit=2)] == [3, 2]
+
+
+def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
+    with store.begin() as tx:
+        writes.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
+
+    with store.read() as tx:
+        assert reads.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
+        assert reads.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
+        assert reads.find_commit(tx, PROJECT, "%") is None
+        assert reads.find_commit(tx, PROJECT, "") is None
+        with pytest.raises(PerfciError, match="The prefix 0000 fits 2 commits"):
+            reads.find_commit(tx, PROJECT, "0000")
+
+
+def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
+    ingested(
+        store,
+        a_result(a_series("suite.a")),
+        a_result(a_series("suite.b"), a_failed_process(), status=Status.OOM),
+        a_result(a_series("suite.c"), a_failed_process(Status.SKIPPED), status=Status.SKIPPED),
+        variant=a_variant(python="3.12"),
+    )
+    ingested(store, session="later", started_at=NOON + timedelta(hours=1), machine=a_machine("Intel"))
+
+    with store.read() as tx:
+        newer, older = reads.runs_of_commit(tx, PROJECT, a_sha(1))
+
+    assert (newer.session_uid, newer.machine, newer.results) == ("later", a_machine("Intel"), 0)
+    assert (older.results, older.failed, older.variant) == (3, 1, a_variant(python="3.12"))
+
+
+def test_aa_ratios_are_one_for_each_complete_pair(store: Store) -> None:
+    pairs = [*a_pair(0, 1.0, 1.1), *a_pair(1, 2.0, 1.9)]
+    lonely = a_process(5.0, pair=2, index=9)
+    by_median = a_pair(3, 1.0, 0.0)[0], a_process(1.0, 3.0, 2.0, pair=3, index=3, role=a_pair(3, 1.0, 1.0)[1].role)
+    ingested(store, a_result(a_series(), *pairs, lonely, *by_median), kind="aa", session="aa")
+    ingested(store, a_result(a_series(), *a_pair(0, 1.0, 9.0)), kind="compare", session="pull request")
+
+    with store.read() as tx:
+        assert reads.aa_log_ratios(tx, 1) == pytest.approx([math.log(1.1), math.log(0.95), math.log(2.0)])
+        assert reads.aa_log_ratios(tx, 2) == []
+
+
+def test_an_unknown_run_is_an_error(store: Store) -> None:
+    with store.read() as tx, pytest.raises(PerfciError, match="There is no run 5"):
+        reads.load_run(tx, 5)
