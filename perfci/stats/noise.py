@@ -30,13 +30,14 @@ def floor(aa_log_ratios: Sequence[float]) -> float | None:
 
 
 def pooled_sd(groups: Sequence[Floats]) -> float | None:
-    """A robust standard deviation inside groups that each have their own centre; None without two values in one."""
-    residuals = [
-        (group - np.median(group)) * math.sqrt(len(group) / (len(group) - 1)) for group in groups if len(group) > 1
-    ]
-    if not residuals:
-        return None
-    return MAD_TO_SIGMA * float(np.median(np.abs(np.concatenate(residuals))))
+    """A robust standard deviation inside groups that each have their own level; None without two values in one.
+
+    From differences within the groups, as in Rousseeuw & Croux (1993): they need no centre, which a handful of values
+    would place too close to themselves.
+    """
+    upper = [np.abs(np.subtract.outer(group, group))[np.triu_indices(len(group), 1)] for group in groups]
+    differences = np.concatenate(upper) if upper else np.empty(0)
+    return MAD_TO_SIGMA * float(np.median(differences)) / math.sqrt(2) if differences.size else None
 
 
 def fit_prior(variances: Sequence[float], df: float) -> Prior | None:

@@ -26,18 +26,12 @@ def smallest_visible(error: float, df: float, bar: float, null: float) -> float:
     return max(bar + luck, null + float(stdtrit(df, 0.975)) * error + luck)
 
 
-def pairs_to_decide(found: Shift, bar: float, null: float) -> int | None:
-    """How many further pairs would probably settle it if the estimate stays where it is; None where none would."""
-    if found.df <= 0 or not math.isfinite(found.error):
+def pairs_to_decide(found: Shift, room: float) -> int | None:
+    """How many further pairs would probably narrow half the interval down to ``room``; None where none would."""
+    if found.df <= 0 or not math.isfinite(found.error) or room <= 0:
         return None
-    room = _room(abs(found.centre), bar, null)
     sd, df_per_pair = found.error * math.sqrt(found.pairs), max(found.df / found.pairs, 0.5)
     for pairs in range(found.pairs + 1, MAX_PAIRS_TO_DECIDE + 1):
         if float(stdtrit(df_per_pair * pairs, 0.975)) * sd / math.sqrt(pairs) < room:
             return pairs - found.pairs
     return None
-
-
-def _room(distance: float, bar: float, null: float) -> float:
-    """How wide half the interval may be: to stay above ``null`` when beyond the bar, else below the bar."""
-    return distance - null if distance >= bar else bar - distance

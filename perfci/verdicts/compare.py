@@ -7,7 +7,7 @@ red; deciding buys pairs step by step until one or the other is settled (DESIGN 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,7 +52,7 @@ def screen(
 ) -> Verdict:
     """A sensitive first look: flagged when the estimate passes the bar and the interval excludes no change."""
     case = Case(series, base_sha, head_sha, Stage.SCREENING, rule or Rule(), aa, prior_sd)
-    return case.refused(base, head, boundaries) or case.judged(base, head, screening_kind)
+    return case.refused(base, head, boundaries) or case.judged(base, head, case.limits.screening())
 
 
 def convict(
@@ -74,7 +74,7 @@ def convict(
     Benjamini & Hochberg, the strictest, which needs no other p-value. ``control`` does the whole procedure on a group.
     """
     case = Case(series, base_sha, head_sha, Stage.CONVICTION, rule or Rule(), aa, prior_sd)
-    found = case.refused(base, head, boundaries) or case.judged(base, head, conviction_kind)
+    found = case.refused(base, head, boundaries) or case.judged(base, head, case.limits)
     return _held_back(found, fdr.FDR / comparisons) if comparisons > 1 else found
 
 
@@ -101,8 +101,8 @@ def decide(
     if refused is not None:
         return refused, 0
     sides = Sides.of(series, base, head)
-    more, tail = plan(sides, case.rule, case.bar, case.prior)
-    return case.judged(base, head, conviction_kind, tail), more
+    more, tail = plan(sides, case.rule, case.limits, case.prior)
+    return case.judged(base, head, case.limits, tail), more
 
 
 def control(verdicts: Sequence[Verdict], rate: float = fdr.FDR) -> list[Verdict]:
@@ -119,28 +119,55 @@ def control(verdicts: Sequence[Verdict], rate: float = fdr.FDR) -> list[Verdict]
 MOVES = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 
 
-def screening_kind(found: Shift, bar: float, rule: Rule, tail: float = ALPHA) -> VerdictKind:
-    """Beyond the bar by estimate, on that side of no change by interval."""
-    return _kind(found, bar, 0.0, tail)
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The log shifts a verdict hangs on: a move's estimate must pass ``bar`` and its interval exclude ``null``.
 
+    *Unchanged* needs the interval within ``same``, the bar as the user set it: where equals are known to wander the
+    bar of a move rises, but what it lets through is not thereby proven equal.
+    """
 
-def conviction_kind(found: Shift, bar: float, rule: Rule, tail: float = ALPHA) -> VerdictKind:
-    """Beyond the bar by estimate, beyond half of it (strict: all of it) by interval: rule M of the study, 6.1."""
-    return _kind(found, bar, null_of(bar, rule), tail)
+    bar: float
+    null: float
+    same: float
 
+    @classmethod
+    def of(cls, rule: Rule, aa: Sequence[float] = ()) -> Limits:
+        bar = max(rule.bar, noise.floor(aa) or 0.0)
+        return cls(math.log1p(bar), math.log1p(bar if rule.strict else bar / 2), math.log1p(rule.bar))
 
-def null_of(bar: float, rule: Rule) -> float:
-    """The log shift a conviction must exclude."""
-    return bar if rule.strict else math.log1p(math.expm1(bar) / 2)
+    def screening(self) -> Limits:
+        """Beyond the bar by estimate and on that side of no change by interval is enough to nominate."""
+        return replace(self, null=0.0)
 
+    def kind(self, found: Shift, tail: float = ALPHA) -> VerdictKind:
+        """What an interval that leaves ``tail`` out on either side says (rule M of the study, 6.1)."""
+        low, high = found.bounds(tail)
+        if found.centre >= self.bar and low > self.null:
+            return VerdictKind.REGRESSION
+        if found.centre <= -self.bar and high < -self.null:
+            return VerdictKind.IMPROVEMENT
+        return VerdictKind.UNCHANGED if -self.same < low and high < self.same else VerdictKind.INCONCLUSIVE
 
-def _kind(found: Shift, bar: float, null: float, tail: float) -> VerdictKind:
-    low, high = found.bounds(tail)
-    if found.centre >= bar and low > null:
-        return VerdictKind.REGRESSION
-    if found.centre <= -bar and high < -null:
-        return VerdictKind.IMPROVEMENT
-    return VerdictKind.UNCHANGED if -bar < low and high < bar else VerdictKind.INCONCLUSIVE
+    def at_the_bar(self, found: Shift, tail: float = ALPHA) -> bool:
+        """Whether the change is known to lie between half the bar and half as much again.
+
+        Who knows that knows it as well as the bar is chosen: the indifference zone of Bechhofer (1954). Telling 4.8
+        from 5.2 % would take any number of pairs.
+        """
+        low, high = sorted(math.copysign(1, found.centre) * bound for bound in found.bounds(tail))
+        return self.bar / 2 < low and high < 1.5 * self.bar
+
+    def more_pairs(self, found: Shift) -> int | None:
+        """How many more would settle it: as a move where the estimate passes the bar, else as unchanged."""
+        if self.at_the_bar(found):
+            return None
+        distance = abs(found.centre)
+        return pairs_to_decide(found, distance - self.null if distance >= self.bar else self.same - distance)
+
+    def p_value(self, found: Shift) -> float:
+        """Two-sided p-value of the shift being no larger than ``null`` either way."""
+        return min(1.0, 2 * min(found.p_above(self.null), found.p_below(-self.null)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,35 +201,28 @@ class Sides:
         return replace(self, base=self.base[:pairs], head=self.head[:pairs])
 
 
-def plan(sides: Sides, rule: Rule, bar: float, prior: Prior | None = None) -> tuple[int, float]:
+def plan(sides: Sides, rule: Rule, limits: Limits, prior: Prior | None = None) -> tuple[int, float]:
     """How many pairs to buy next and the tail probability of this look's interval.
 
     The looks before this one are replayed from the pairs they saw, so nothing has to be remembered.
     """
     looks = sorted({min(look, rule.max_pairs) for look in (*rule.looks, rule.max_pairs)})
     seen = [look for look in looks if look <= sides.pairs] or looks[:1]
-    tail = look_levels(spending_plan([_known(sides.first(look), bar) for look in seen], seen, looks[-1]))[-1]
-    settled = sides.pairs >= looks[-1] or (sides.pairs >= looks[0] and settles(sides.shift(prior), bar, rule, tail))
+    known = [_known(sides.first(look).shift(), limits) for look in seen]
+    tail = look_levels(spending_plan(known, seen, looks[-1]))[-1]
+    looked = sides.pairs >= looks[0] and _settles(sides.shift(prior), limits, tail)
+    settled = looked or sides.pairs >= looks[-1]
     return (0 if settled else next_look(looks, sides.pairs) - sides.pairs), tail
 
 
-def settles(found: Shift, bar: float, rule: Rule, tail: float) -> bool:
-    """Whether more pairs are not worth buying: a verdict is reached, or the change plainly sits at the bar itself.
-
-    Who knows a change to be between half the bar and half as much again knows it as well as the bar is chosen
-    (the indifference zone of Bechhofer 1954); telling 4.8 from 5.2 % would take any number of pairs.
-    """
-    low, high = sorted(abs(bound) for bound in found.bounds(tail))
-    half = null_of(bar, Rule())
-    at_the_bar = half < low and high < 2 * bar - half
-    same_side = math.prod(math.copysign(1.0, bound) for bound in found.bounds(tail)) > 0
-    return (at_the_bar and same_side) or conviction_kind(found, bar, rule, tail) is not VerdictKind.INCONCLUSIVE
+def _settles(found: Shift, limits: Limits, tail: float) -> bool:
+    """Whether more pairs are not worth buying: a verdict is reached, or the change plainly sits at the bar itself."""
+    return limits.at_the_bar(found, tail) or limits.kind(found, tail) is not VerdictKind.INCONCLUSIVE
 
 
-def _known(sides: Sides, bar: float) -> float:
+def _known(found: Shift, limits: Limits) -> float:
     """The share of the information with which a change half a bar away from a decision is decided."""
-    found = sides.shift()
-    return (bar / 2 / DECIDING_SIGMAS / found.error) ** 2 if found.df > 0 else 0.0
+    return (limits.same / 2 / DECIDING_SIGMAS / found.error) ** 2 if found.df > 0 else 0.0
 
 
 DECIDING_SIGMAS = 3.6
@@ -222,9 +242,8 @@ class Case:
     prior_sd: float | None
 
     @property
-    def bar(self) -> float:
-        """The bar as a log shift, raised to what equal commits are known to show."""
-        return math.log1p(max(self.rule.bar, noise.floor(self.aa) or 0.0))
+    def limits(self) -> Limits:
+        return Limits.of(self.rule, self.aa)
 
     @property
     def prior(self) -> Prior | None:
@@ -316,36 +335,32 @@ class Case:
             **known,
         )
 
-    def judged(
-        self,
-        base: Sequence[Process],
-        head: Sequence[Process],
-        kind_of: Callable[[Shift, float, Rule, float], VerdictKind],
-        tail: float = ALPHA,
-    ) -> Verdict:
+    def judged(self, base: Sequence[Process], head: Sequence[Process], limits: Limits, tail: float = ALPHA) -> Verdict:
         """The verdict the statistics give."""
         sides = Sides.of(self.series, base, head)
-        found, bar = sides.shift(self.prior), self.bar
-        kind, null = kind_of(found, bar, self.rule, tail), null_of(bar, self.rule)
-        low, high = (
-            sorted(math.exp(sides.sign * bound) for bound in found.bounds(tail)) if found.df > 0 else (None, None)
-        )
-        levels = [float(np.exp(sides.sign * np.median(side))) for side in (sides.base, sides.head)]
-        more = pairs_to_decide(found, bar, null) if kind is VerdictKind.INCONCLUSIVE else None
+        found = sides.shift(self.prior)
+        kind = limits.kind(found, tail)
         verdict = self.answer(
             kind,
             "",
             ratio=math.exp(sides.sign * found.centre),
-            interval=Interval(low, high) if low is not None and high is not None else None,
-            base_level=levels[0],
-            head_level=levels[1],
+            interval=_interval(found, sides.sign, tail),
+            base_level=math.exp(sides.sign * median(sides.base)),
+            head_level=math.exp(sides.sign * median(sides.head)),
             noise_floor=noise.floor(self.aa) if self.aa else _ratio(found.half_width()),
-            mde=_ratio(smallest_visible(found.error, found.df, bar, null)),
+            mde=_ratio(smallest_visible(found.error, found.df, limits.bar, self.limits.null)),
             pairs=sides.pairs,
-            pairs_to_decide=more,
-            p_value=min(1.0, 2 * min(found.p_above(null), found.p_below(-null))),
+            pairs_to_decide=self.limits.more_pairs(found) if kind is VerdictKind.INCONCLUSIVE else None,
+            p_value=self.limits.p_value(found),
         )
-        return replace(verdict, reason=sentence(verdict, self.rule, math.expm1(bar)))
+        return replace(verdict, reason=sentence(verdict, self.rule, math.expm1(limits.bar)))
+
+
+def _interval(found: Shift, sign: float, tail: float) -> Interval | None:
+    if found.df <= 0:
+        return None
+    low, high = sorted(math.exp(sign * bound) for bound in found.bounds(tail))
+    return Interval(low, high)
 
 
 def paired_up(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[Process], list[Process], bool]:
@@ -376,17 +391,19 @@ def sentence(verdict: Verdict, rule: Rule, bar: float) -> str:
 
 def _why(verdict: Verdict, rule: Rule, bar: float) -> str:
     if verdict.kind is VerdictKind.UNCHANGED:
-        return f"inside the bar of {bar:.1%} either way"
+        return f"inside the bar of {rule.bar:.1%} either way"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
-        more = (
-            f"about {verdict.pairs_to_decide} more pairs would decide"
-            if verdict.pairs_to_decide
-            else "too close to the bar for more pairs to settle"
-        )
-        return f"neither beyond nor inside the bar of {bar:.1%}, {more}"
+        inside = "it" if math.isclose(bar, rule.bar) else f"{rule.bar:.1%}"
+        return f"neither beyond the bar of {bar:.1%} nor inside {inside}, {_how_many_more(verdict)}"
     if verdict.stage is Stage.SCREENING:
         return f"beyond the bar of {bar:.1%}, to be confirmed on fresh pairs"
     return f"beyond the bar of {bar:.1%}, and {'all of it' if rule.strict else 'half of it'} is excluded"
+
+
+def _how_many_more(verdict: Verdict) -> str:
+    if verdict.pairs_to_decide is None:
+        return "too close to the bar for more pairs to settle"
+    return f"about {verdict.pairs_to_decide} more pairs would decide"
 
 
 def _held_back(verdict: Verdict, threshold: float) -> Verdict:

@@ -14,7 +14,7 @@ from perfci.stats import fdr, noise
 from perfci.stats.interval import Prior, Shift
 from perfci.stats.location import warmup_length
 from perfci.stats.segmentation import detect_many
-from perfci.verdicts.compare import Rule, Sides, conviction_kind, null_of, plan, screening_kind
+from perfci.verdicts.compare import Limits, Rule, Sides, plan
 
 Document = dict[str, Any]
 
@@ -69,9 +69,6 @@ class Reading:
         self.aa = [float(ratio) for ratio in case.get("aa") or ()]
         self.sides = _sides(case["base"], case["head"])
 
-    def bar(self, rule: Rule) -> float:
-        return math.log1p(max(rule.bar, noise.floor(self.aa) or 0.0))
-
 
 def _reading(case: Mapping[str, Any]) -> Document | Reading:
     try:
@@ -94,25 +91,24 @@ def _sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> 
 
 
 def _answer(one: Reading, rule: Rule, prior: Prior | None) -> Document:
-    found, bar = one.sides.shift(prior), one.bar(rule)
-    kind = conviction_kind(found, bar, rule)
-    null = null_of(bar, rule)
+    found, limits = one.sides.shift(prior), Limits.of(rule, one.aa)
+    kind = limits.kind(found)
     return {
         "id": one.id,
-        "regression": screening_kind(found, bar, rule) is VerdictKind.REGRESSION,
+        "regression": limits.screening().kind(found) is VerdictKind.REGRESSION,
         "confident": kind is VerdictKind.REGRESSION,
         "verdict": kind.value,
         **_shown(found),
-        "p_value": min(1.0, 2 * min(found.p_above(null), found.p_below(-null))),
+        "p_value": limits.p_value(found),
         "pairs": one.sides.pairs,
     }
 
 
 def _decided(one: Reading, rule: Rule) -> Document:
-    bar = one.bar(rule)
-    more, tail = plan(one.sides, rule, bar)
+    limits = Limits.of(rule, one.aa)
+    more, tail = plan(one.sides, rule, limits)
     found = one.sides.shift()
-    decision = "more" if more else conviction_kind(found, bar, rule, tail).value
+    decision = "more" if more else limits.kind(found, tail).value
     return {"id": one.id, "decision": decision, **({"more_pairs": more} if more else {}), **_shown(found, tail)}
 
 

@@ -20,7 +20,7 @@ from perfci.stats import noise, power
 from perfci.stats.interval import Prior
 from perfci.stats.location import Floats
 from perfci.stats.rounds import Calm, Ladder, Move, calmed, ladder, moves, rivals
-from perfci.verdicts.compare import Rule, null_of, screen, usable
+from perfci.verdicts.compare import Limits, Rule, screen, usable
 from perfci.verdicts.levels import process_level
 
 Measured = Mapping[Series, Mapping[str, Sequence[Process]]]
@@ -69,12 +69,11 @@ def smallest_visible(
     measured: Measured, line: Line, *, rule: Rule | None = None, pairs: int = FRESH_PAIRS
 ) -> dict[Series, float]:
     """The smallest change (0.08 = 8 %) that so many fresh pairs would convict, per series."""
-    rule = rule or Rule()
-    bar = math.log1p(rule.bar)
+    limits = Limits.of(rule or Rule())
     visible = {}
     for series, prior in pair_spreads(measured, line).items():
         error = prior.sd / math.sqrt(pairs)
-        visible[series] = math.expm1(power.smallest_visible(error, prior.df, bar, null_of(bar, rule)))
+        visible[series] = math.expm1(power.smallest_visible(error, prior.df, limits.bar, limits.null))
     return visible
 
 

@@ -52,17 +52,20 @@ def test_what_is_just_visible_is_convicted_four_times_in_five() -> None:
     assert np.mean(convicted) == pytest.approx(0.8, abs=0.03)
 
 
-def test_pairs_to_decide_shrink_with_the_room_and_end_at_the_bar() -> None:
-    bar, null = math.log1p(0.05), math.log1p(0.025)
-    clear, close = Shift(0.10, 0.05, 8, 5), Shift(0.06, 0.05, 8, 5)
+def test_pairs_to_decide_grow_as_the_room_shrinks() -> None:
+    found = Shift(0.1, 0.05, 8, 5)
 
-    needed = pairs_to_decide(clear, bar, null), pairs_to_decide(close, bar, null)
+    wide, narrow = pairs_to_decide(found, 0.08), pairs_to_decide(found, 0.04)
 
-    assert needed[0] is not None
-    assert needed[1] is not None
-    assert needed[0] < needed[1]
-    assert pairs_to_decide(Shift(bar - 1e-4, 0.05, 8, 5), bar, null) is None
-    assert pairs_to_decide(Shift(0.1, math.inf, 0, 1), bar, null) is None
+    assert wide is not None
+    assert narrow is not None
+    assert 0 < wide < narrow
+
+
+def test_no_number_of_pairs_helps_without_room_or_noise_known() -> None:
+    assert pairs_to_decide(Shift(0.1, 0.05, 8, 5), 0.0) is None
+    assert pairs_to_decide(Shift(0.1, 0.05, 8, 5), 1e-4) is None
+    assert pairs_to_decide(Shift(0.1, math.inf, 0, 1), 0.05) is None
 
 
 def test_benjamini_and_hochberg_s_own_example() -> None:

@@ -13,7 +13,11 @@ def rounds_of(levels: list[float], rounds: int, seed: int = 1) -> tuple[np.ndarr
     rng = np.random.default_rng(seed)
     cells = np.concatenate([rng.permutation(2 * len(levels)) for _ in range(rounds)])
     slow = np.repeat(rng.random(len(cells) // 20 + 1) < 0.4, 20)[: len(cells)]
-    values = np.array(levels)[cells % len(levels)] + rng.normal(0, 0.01, len(cells)) + slow * rng.uniform(0.1, 0.5, len(cells))
+    values = (
+        np.array(levels)[cells % len(levels)]
+        + rng.normal(0, 0.01, len(cells))
+        + slow * rng.uniform(0.1, 0.5, len(cells))
+    )
     return values, cells, cells // len(levels)
 
 

@@ -1,0 +1,166 @@
+"""The statistics as filters."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from perfci.model import PerfciError
+from perfci.verdicts.filters import detect, judge
+
+Case = dict[str, Any]
+
+
+def a_case(effect: float = 1.0, *, sd: float = 0.01, seed: int = 0, processes: int = 8, **more: Any) -> Case:
+    rng = np.random.default_rng(seed)
+    base, head = np.exp(rng.normal(0, sd, (2, processes, 1)) + rng.normal(0, 0.01, (2, processes, 10)))
+    return {"id": seed, "base": base.tolist(), "head": (effect * head).tolist(), **more}
+
+
+def answer(case: Case, **document: Any) -> Case:
+    (result,) = judge({"op": "compare", "min_effect": 0.05, "cases": [case], **document})["results"]
+    return dict(result)
+
+
+def test_compare_answers_screening_conviction_and_the_full_word() -> None:
+    result = answer(a_case(1.1))
+
+    assert (result["regression"], result["confident"], result["verdict"]) == (True, True, "regression")
+    assert result["ci"][0] < result["ratio"] < result["ci"][1]
+
+
+def test_results_keep_order_and_ids_whatever_they_are() -> None:
+    cases = [dict(a_case(seed=k), id=name) for k, name in enumerate(("b", 7, None, "a"))]
+
+    assert [result["id"] for result in judge({"op": "compare", "cases": cases})["results"]] == ["b", 7, None, "a"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"base": [[1.0]], "head": [[float("nan")]]},
+        {"base": [[1.0]], "head": [[0.0]]},
+        {"base": [[1.0]], "head": [[-1.0]]},
+        {"base": [[1.0]], "head": []},
+        {"base": [[1.0]], "head": [[]]},
+        {"base": [[1.0]]},
+        {"base": [1.0], "head": [1.0]},
+        {"base": [["fast"]], "head": [[1.0]]},
+        {"base": [[1.0]], "head": [[float("inf")]]},
+    ],
+)
+@pytest.mark.parametrize("op", ["compare", "decide"])
+def test_a_bad_case_gets_an_error_of_its_own(bad: Case, op: str) -> None:
+    first, second = judge({"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]})["results"]
+
+    assert set(first) == {"id", "error"}
+    assert first["id"] == "bad"
+    assert "error" not in second
+
+
+def test_unknown_fields_are_ignored_and_cases_stand_alone() -> None:
+    case = a_case(1.06, sd=0.02, seed=3)
+    alone = answer(dict(case, colour="blue"))
+
+    among = judge({"op": "compare", "cases": [a_case(seed=k, sd=0.1) for k in range(10, 30)] + [case]})["results"][-1]
+
+    assert among == alone
+
+
+def test_a_group_shares_its_false_discoveries() -> None:
+    weak = a_case(1.08, sd=0.035, seed=5)
+    crowd = [a_case(sd=0.035, seed=k) for k in range(100, 200)]
+
+    alone = answer(weak)
+    among = judge({"op": "compare", "cases": [dict(c, group="suite") for c in [weak, *crowd]]})["results"]
+
+    assert alone["confident"]
+    assert not among[0]["confident"]
+    assert among[0]["regression"] == alone["regression"]
+
+
+def test_a_group_shares_what_it_knows_of_the_spread() -> None:
+    quiet = [dict(a_case(sd=0.01, seed=k, processes=3), group="suite") for k in range(30)]
+
+    alone, together = (
+        answer(a_case(sd=0.01, seed=0, processes=3)),
+        judge({"op": "compare", "cases": quiet})["results"][0],
+    )
+
+    width = [one["ci"][1] - one["ci"][0] for one in (alone, together)]
+    assert width[1] != width[0]
+
+
+def test_a_history_of_equals_raises_the_bar() -> None:
+    assert answer(a_case(1.08))["regression"]
+    assert not answer(a_case(1.08, aa=[0.1, -0.1, 0.12]))["regression"]
+
+
+def test_one_process_a_side_has_no_interval() -> None:
+    result = answer(a_case(2.0, processes=1))
+
+    assert (result["ci"], result["regression"], result["verdict"]) == (None, False, "inconclusive")
+
+
+def test_decide_stops_or_asks_for_more() -> None:
+    quiet = {"op": "decide", "min_effect": 0.05, "max_pairs": 20, "cases": [a_case(1.2, sd=0.002, processes=5)]}
+    noisy = {"op": "decide", "min_effect": 0.05, "max_pairs": 20, "cases": [a_case(sd=0.1, seed=1, processes=5)]}
+
+    (stop,), (more,) = judge(quiet)["results"], judge(noisy)["results"]
+
+    assert stop["decision"] == "regression"
+    assert "more_pairs" not in stop
+    assert more["decision"] == "more"
+    assert more["more_pairs"] >= 1
+
+
+def test_decide_never_asks_past_the_cap() -> None:
+    document = {"op": "decide", "max_pairs": 5, "cases": [a_case(sd=0.2, seed=1, processes=5)]}
+
+    assert judge(document)["results"][0]["decision"] == "inconclusive"
+
+
+def test_detect_answers_change_points_and_errors_in_order() -> None:
+    step = [1.0] * 20 + [1.2] * 20
+    document = {
+        "op": "detect",
+        "min_effect": 0.05,
+        "series": [
+            {"id": "step", "values": step, "unit": "s"},
+            {"id": "zero", "values": [0.0, 1.0]},
+            {"id": "nan", "values": [float("nan")] * 9},
+            {"id": "empty", "values": []},
+            {"id": "none"},
+            {"id": "flat", "values": [1.0] * 30},
+        ],
+    }
+
+    results = detect(document)["results"]
+
+    assert [result["id"] for result in results] == ["step", "zero", "nan", "empty", "none", "flat"]
+    assert [("error" in result) for result in results] == [False, True, True, True, True, False]
+    assert results[0]["change_points"] == [{"index": 20, "rel": pytest.approx(0.2)}]
+    assert results[5]["change_points"] == []
+
+
+def test_where_every_change_counts_zeros_are_numbers_too() -> None:
+    (result,) = detect({"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]})["results"]
+
+    assert [point["index"] for point in result["change_points"]] == [20]
+
+
+def test_answers_are_plain_json() -> None:
+    document = {"op": "compare", "cases": [a_case(1.1), a_case(processes=1), {"id": 1}]}
+
+    assert json.loads(json.dumps(judge(document), allow_nan=False))
+    assert json.loads(json.dumps(detect({"series": [{"id": 1, "values": [1.0] * 9}]}), allow_nan=False))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"op": "guess", "cases": []}, {"op": "compare"}, {"cases": [3]}, {"cases": [], "min_effect": "5 %"}],
+)
+def test_a_document_of_another_kind_is_refused_in_one_sentence(document: Case) -> None:
+    with pytest.raises(PerfciError, match="expected"):
+        judge(document)

@@ -1,0 +1,52 @@
+"""Change points on the history of a series."""
+
+import numpy as np
+
+from perfci.model import Point, Status
+from perfci.verdicts.compare import Rule
+from perfci.verdicts.history import change_points
+from tests.builders import a_commit, a_failed_process, a_process, a_series, a_sha, a_summary
+
+SERIES = a_series()
+
+
+def line(*levels: float, each: int = 15) -> list[Point]:
+    rng = np.random.default_rng(1)
+    values = np.repeat(levels, each) * np.exp(rng.normal(0, 0.005, each * len(levels)))
+    return [Point(a_commit(k), Status.OK, (a_process(float(v)),)) for k, v in enumerate(values)]
+
+
+def test_names_the_commit_and_the_last_good_one() -> None:
+    (found,) = change_points(SERIES, line(1.0, 1.2))
+
+    assert (found.series, found.commit, found.last_good) == (SERIES, a_sha(15), a_sha(14))
+    assert abs(found.rel - 0.2) < 0.01
+    assert abs(found.before - 1.0) < 0.01
+    assert abs(found.after - 1.2) < 0.01
+
+
+def test_a_commit_that_failed_widens_the_range() -> None:
+    points = line(1.0, 1.2)
+    points[15] = Point(a_commit(15), Status.FAILED, (a_failed_process(),))
+
+    (found,) = change_points(SERIES, points)
+
+    assert (found.commit, found.last_good) == (a_sha(16), a_sha(14))
+
+
+def test_summaries_of_foreign_tools_are_segmented_too() -> None:
+    points = [Point(a_commit(k), Status.OK, (), a_summary(1.0 + 0.3 * (k >= 10))) for k in range(20)]
+
+    assert [found.commit for found in change_points(SERIES, points)] == [a_sha(10)]
+
+
+def test_the_bar_is_the_rule_s() -> None:
+    points = line(1.0, 1.08)
+
+    assert len(change_points(SERIES, points)) == 1
+    assert change_points(SERIES, points, rule=Rule(bar=0.15)) == []
+
+
+def test_fewer_than_eight_points_get_no_verdict() -> None:
+    assert change_points(SERIES, line(1.0, 2.0, each=3)) == []
+    assert change_points(SERIES, []) == []

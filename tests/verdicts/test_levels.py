@@ -1,0 +1,52 @@
+"""The number a process, a commit or a benchmark is judged by."""
+
+from perfci.model import Clock, Point, Status
+from perfci.verdicts.levels import cpu_bound, judged, point_level, process_level, settled_levels
+from tests.builders import a_commit, a_failed_process, a_process, a_series, a_summary
+
+SWOLLEN = (1.0, 1.0, 1.0, 1.9, 1.9, 1.9)
+
+
+def test_cpu_time_is_judged_by_its_lower_quartile_and_other_clocks_by_their_median() -> None:
+    assert process_level(a_process(*SWOLLEN, clock=Clock.CPU)) == 1.0
+    assert [process_level(a_process(*SWOLLEN, clock=clock)) for clock in Clock if clock is not Clock.CPU] == [1.45] * 4
+
+
+def test_a_point_is_the_median_of_its_processes_that_ended_well() -> None:
+    processes = (a_process(1.0), a_process(3.0), a_process(2.0), a_failed_process())
+
+    assert point_level(Point(a_commit(), Status.OK, processes)) == 2.0
+
+
+def test_a_point_without_processes_is_its_summary_or_nothing() -> None:
+    assert point_level(Point(a_commit(), Status.OK, (), a_summary(4.0))) == 4.0
+    assert point_level(Point(a_commit(), Status.FAILED, (a_failed_process(),))) is None
+
+
+def test_wall_time_is_only_a_witness_where_cpu_time_was_read() -> None:
+    wall, cpu = a_series(metric="time"), a_series(metric="cpu_time")
+    other = a_series("other", metric="time")
+    larger = a_series(metric="time", parameters={"n": "8"})
+
+    assert judged([wall, cpu, other, larger]) == [cpu, other, larger]
+
+
+def test_a_benchmark_that_sleeps_is_not_judged_by_cpu_time() -> None:
+    waits = cpu_bound([a_process(0.01, 0.02)], [a_process(1.0, 1.0)])
+    computes = cpu_bound([a_process(0.9, 0.1)], [a_process(1.0, 1.0)])
+
+    assert (waits, computes) == (False, True)
+
+
+def test_without_a_wall_clock_cpu_time_is_believed() -> None:
+    assert cpu_bound([a_process(0.1)], [])
+    assert cpu_bound([a_process(0.1)], [a_failed_process()])
+
+
+def test_both_sides_lose_the_same_warm_up() -> None:
+    warm = (3.0, 2.0, 1.5, *[1.0] * 9)
+
+    base, head = settled_levels([a_process(*warm)] * 3, [a_process(*(1.1 * s for s in warm))] * 3)
+
+    assert base == [1.0] * 3
+    assert head == [1.1] * 3
