@@ -159,7 +159,7 @@ class EnvironmentParent:
             yield _lost(cell, f"the process that supervised this cell ended (status {message.get('status')})")
 
     def _start(self, theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
-        script = Path(__file__).with_name("harness.py")
+        script = Path(__file__).with_name("harness")
         env = {**os.environ, **dict.fromkeys(THREAD_POOLS, str(threads)), **self.variables, "PYTHONUNBUFFERED": "1"}
         command = [self._python, str(script), str(theirs.fileno())]
         try:

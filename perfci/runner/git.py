@@ -13,6 +13,7 @@ from pathlib import Path
 from git import Git, GitCommandError, GitCommandNotFound
 
 from perfci.model import Commit, PerfciError
+from perfci.runner.lock import folder_lock
 
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 FIELDS = "%H%x00%P%x00%aI%x00%cI%x00%an%x00%s"
@@ -94,7 +95,8 @@ class Repository:
     def working_tree(self) -> Commit:
         """HEAD, or, where files differ from it, a commit of them made in perfci's own clone and marked dirty."""
         head = self.commit(self.resolve("HEAD"))
-        tree = self._tree_of_files(head.sha)
+        with folder_lock(self.private):
+            tree = self._tree_of_files(head.sha)
         if tree == self._git("rev-parse", head.sha + "^{tree}"):
             return head
         when = (head.committed_at or datetime.now(UTC)).isoformat()

@@ -36,6 +36,17 @@ def machine_lock(
         os.close(handle)
 
 
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Keep two runs in one repository from making the same clone, tree or build at once."""
+    handle = _open(folder / "lock")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _open(path: Path) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)

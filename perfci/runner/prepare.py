@@ -16,6 +16,7 @@ from pathlib import Path
 from perfci.config import EnvironmentTable
 from perfci.model import Commit, PerfciError
 from perfci.runner.git import Repository
+from perfci.runner.lock import folder_lock
 
 LOG_TAIL = 4000  # characters of a build's log kept with its result
 BUILD_TIMEOUT_S = 3600.0
@@ -44,12 +45,13 @@ class BuildFailed(Exception):
 
 def prepare(repository: Repository, commit: Commit, table: EnvironmentTable) -> Prepared:
     """Check a commit out, find or make its environment and build it; each step is reused where nothing changed."""
-    tree = repository.checkout(commit.sha)
-    try:
-        python = environment_for(repository, tree, table)
-        built = build(repository, commit, tree, python, table)
-    except BuildFailed as failed:
-        return Prepared(commit, tree, sys.executable, (), (), failure=str(failed), log=failed.log)
+    with folder_lock(repository.private):
+        tree = repository.checkout(commit.sha)
+        try:
+            python = environment_for(repository, tree, table)
+            built = build(repository, commit, tree, python, table)
+        except BuildFailed as failed:
+            return Prepared(commit, tree, sys.executable, (), (), failure=str(failed), log=failed.log)
     paths = (str(built),) if built else import_paths(tree, table.paths)
     return Prepared(commit, tree, python, paths, top_level_modules(paths))
 

@@ -1,0 +1,23 @@
+"""The way in: ``python harness FD`` is an environment parent, ``python harness cell ARGUMENTS`` a spawned cell."""
+
+import importlib
+import json
+import os
+import socket
+import sys
+import types
+
+
+def main() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.getcwd()) != here]
+    package = types.ModuleType("perfci_harness")
+    package.__path__ = [here]
+    sys.modules["perfci_harness"] = package
+    if sys.argv[1] == "cell":
+        importlib.import_module("perfci_harness.spawned").run(json.loads(sys.argv[2]))
+    else:
+        importlib.import_module("perfci_harness.environment").serve(socket.socket(fileno=int(sys.argv[1])))
+
+
+main()

@@ -1,0 +1,137 @@
+"""What happens inside one cell: set up, run, tear down, and read the metrics."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import pickle
+import sys
+import time
+import timeit
+from typing import Any
+
+from .messages import Json, Report, write_report
+from .suite import describe, uses_default_timer
+
+CLOCKS = ("wall", "cpu", "device", "exact", "value")
+
+
+def run_cell(benchmark: Any, cell: Json, report: Report) -> None:
+    """Set up, run and tear down one cell, and report its samples."""
+    resident = reset_peak_memory()
+    begin = time.perf_counter()
+    if cell["param_idx"] is not None:
+        benchmark.set_param_idx(cell["param_idx"])
+    benchmark.set_cache(read_cache(cell))
+    write_report(report, measured_cell(benchmark, resident) | {"work_s": time.perf_counter() - begin})
+
+
+def read_cache(cell: Json) -> Any:
+    if not cell["cache_dir"]:
+        return None
+    with open("cache.pickle", "rb") as file:
+        return pickle.load(file)  # written by this very suite a moment ago
+
+
+def measured_cell(benchmark: Any, resident: int | None) -> Json:
+    from asv_runner.benchmarks.mark import SkipNotImplemented
+
+    stopwatch = TwoClocks() if uses_default_timer(benchmark) else None
+    if benchmark.do_setup():
+        return {"status": "skipped", "reason": "setup raised NotImplementedError, or its parameters are skipped"}
+    try:
+        if stopwatch is not None:
+            benchmark.timer = stopwatch
+        value = benchmark.do_run()
+        metrics = read_metrics(benchmark, value, stopwatch, resident)
+    except (SkipNotImplemented, NotApplicable) as skip:
+        return {"status": "skipped", "reason": str(skip) or "not implemented here"}
+    finally:
+        benchmark.do_teardown()
+    return {"status": "ok", "metrics": metrics}
+
+
+class NotApplicable(Exception):
+    """The machine or the benchmark cannot give this reading; the message says why."""
+
+
+class TwoClocks:
+    """asv's wall timer that notes the CPU clock of the process at the same moments."""
+
+    def __init__(self) -> None:
+        self.cpu: list[float] = []
+
+    def __call__(self) -> float:
+        self.cpu.append(time.process_time())
+        return timeit.default_timer()
+
+    def samples(self, count: int, number: int, spans_per_sample: int) -> list[float]:
+        """CPU seconds per call of the last ``count`` samples (warm-up readings come before them)."""
+        spans = [stop - start for start, stop in zip(self.cpu[::2], self.cpu[1::2], strict=True)]
+        used = spans[len(spans) - count * spans_per_sample :]
+        return [sum(used[i : i + spans_per_sample]) / number for i in range(0, len(used), spans_per_sample)]
+
+
+def read_metrics(benchmark: Any, value: Any, stopwatch: TwoClocks | None, resident: int | None) -> list[Json]:
+    """Turn what asv's ``do_run`` returned into metrics with samples."""
+    about = describe(benchmark)
+    if benchmark.type == "peakmemory":
+        value = peak_memory_since(resident)
+    samples, number = numeric_samples(value)
+    metric = {"name": about["metric"], "unit": about["unit"], "direction": about["direction"], "number": number}
+    metrics = [metric | {"clock": clock_of(benchmark, about["clock"]), "samples": samples}]
+    if stopwatch is not None and not cuda_was_used():
+        # With setup hooks asv reads the clock around every call of a sample, else around the sample.
+        spans_per_sample = number if benchmark._setups else 1
+        cpu = stopwatch.samples(len(samples), number, spans_per_sample)
+        metrics.append({**metric, "name": "cpu_time", "clock": "cpu", "samples": cpu})
+    return metrics
+
+
+def clock_of(benchmark: Any, declared: str | None) -> str:
+    if declared is not None and declared not in CLOCKS:
+        raise ValueError(f"clock = {declared!r} is unknown; known are {', '.join(CLOCKS)}")
+    return declared or ("wall" if benchmark.type == "time" else "value")
+
+
+def cuda_was_used() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
+
+
+def numeric_samples(value: Any) -> tuple[list[float], int]:
+    """Accept a number or asv's ``{"samples": [...], "number": n}``; refuse the rest in one sentence."""
+    number = 1
+    if isinstance(value, dict) and "samples" in value:
+        number = int(value.get("number") or 1)
+        value = value["samples"]
+    elif isinstance(value, dict | str) or value is None:
+        raise TypeError(f"returned {type(value).__name__}; a number or a mapping with samples was expected")
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    samples = [float(v.item() if hasattr(v, "item") and not isinstance(v, numbers.Number) else v) for v in values]
+    if samples and all(math.isnan(sample) for sample in samples):
+        raise NotApplicable("returned NaN, which means not applicable here")
+    if not samples or not all(math.isfinite(sample) for sample in samples):
+        raise ValueError(f"returned {value!r}; finite numbers were expected")
+    return samples, number
+
+
+def reset_peak_memory() -> int | None:
+    """Forget the peak inherited through the fork, and return the resident bytes the peak is counted from."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        return None
+    return memory_status("VmRSS")
+
+
+def peak_memory_since(resident: int | None) -> int:
+    if resident is None:
+        raise NotApplicable("this kernel does not let a process reset its peak memory (/proc/self/clear_refs)")
+    return max(0, memory_status("VmHWM") - resident)
+
+
+def memory_status(field: str) -> int:
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field + ":"))

@@ -1,0 +1,79 @@
+"""Lines on the socket, reports of a cell, and the words and output that go into them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Json = dict[str, Any]
+Report = io.BufferedRandom
+Work = Callable[[Report], None]
+
+STDERR_TAIL = 4000  # characters of output kept with a process
+
+
+def send(control: socket.socket, message: Json) -> None:
+    control.sendall(json.dumps(message).encode() + b"\n")
+
+
+def write_report(report: Report, message: Json) -> None:
+    report.seek(0)
+    report.truncate()
+    report.write(json.dumps(message).encode())
+    report.flush()
+
+
+def read_report(raw: bytes) -> Json | None:
+    try:
+        message = json.loads(raw)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def not_run(status: str, reason: str) -> Json:
+    return {"status": status, "reason": reason, "metrics": [], "flags": [], "stderr_tail": "", "exit_code": None,
+            "started_at": time.time(), "duration_s": 0.0, "work_s": 0.0}  # fmt: skip
+
+
+@contextlib.contextmanager
+def redirected(path: str) -> Iterator[None]:
+    """Send what an import prints into a file."""
+    with open(path, "wb") as file:
+        for fd in (1, 2):
+            os.dup2(file.fileno(), fd)
+    yield
+    flush_output()
+
+
+def flush_output() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+
+
+def tail(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - STDERR_TAIL))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def error_of(module: str, error: BaseException) -> Json:
+    return {"module": module, "error": last_line(error)}
+
+
+def last_line(error: BaseException) -> str:
+    lines = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

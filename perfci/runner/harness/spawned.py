@@ -1,0 +1,22 @@
+"""A cell that shares no memory with its parent: started from nothing, where a fork would not be faithful."""
+
+from __future__ import annotations
+
+import os
+
+from .cell import run_cell
+from .messages import Json, Report
+from .suite import load_suite
+from .supervision import report_or_fail
+
+
+def run(arguments: Json) -> None:
+    """Import the suite and run one cell; the commit parent supervises this process as it does a forked one."""
+
+    def work(report: Report) -> None:
+        benchmarks, _ = load_suite(arguments["request"])
+        run_cell(benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], report)
+
+    with os.fdopen(arguments["report"], "w+b") as report:
+        report_or_fail(work, report)
+        os._exit(0)

@@ -1,0 +1,80 @@
+"""The commit parent: one commit's code and the suite, imported once for the cells of one visit."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+from typing import Any
+
+from .messages import Json, not_run, redirected, send
+from .processes import adopt_orphans, die_with_parent
+from .suite import describe, load_suite
+from .supervision import supervise
+
+
+def visit(request: Json, control: socket.socket, parent: int) -> None:
+    """Import one commit's code and the suite, then run the asked cells one after another."""
+    adopt_orphans()
+    die_with_parent(parent)
+    output = os.path.join(request["scratch"], "import.log")
+    with redirected(output):
+        benchmarks, errors = load_suite(request)
+        wrong = foreign_code(request)
+    send(control, {"event": "suite", "benchmarks": [describe(b) for b in benchmarks.values()], "errors": errors})
+    launch, why_spawn = choose_launch(request)
+    gc.freeze()
+    for cell in request["cells"]:
+        if wrong:
+            outcome = not_run("failed", wrong)
+        elif cell["benchmark"] not in benchmarks:
+            outcome = not_run("failed", missing_reason(cell["benchmark"], errors))
+        else:
+            outcome = supervise(benchmarks[cell["benchmark"]], cell, request, launch)
+        if why_spawn:
+            outcome["flags"].append("spawned: " + why_spawn)
+        send(control, {"event": "cell", **cell, **outcome})
+
+
+def foreign_code(request: Json) -> str:
+    """Say which loaded module of the project did not come from the commit that is being measured."""
+    own = [os.path.realpath(path) + os.sep for path in [*request["own"], request["suite"]]]
+    for name in request["modules"]:
+        module = sys.modules.get(name)
+        origin = module_origin(module) if module is not None else ""
+        if origin and not any(origin.startswith(root) for root in own):
+            return f"the code measured is not this commit's: module {name} was imported from {origin}"
+    return ""
+
+
+def module_origin(module: Any) -> str:
+    path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
+    return os.path.realpath(path) if path else ""
+
+
+def missing_reason(benchmark: str, errors: list[Json]) -> str:
+    """Blame the module that failed to import, where the missing benchmark's name says it came from there."""
+    for error in errors:
+        inner = error["module"].partition(".")[2]
+        if not inner or benchmark.startswith(inner + "."):
+            return f"module {error['module']} of the suite does not import: {error['error']}"
+    return "the benchmark does not exist at this commit"
+
+
+def choose_launch(request: Json) -> tuple[str, str]:
+    if request["launch"] == "spawn":
+        return "spawn", ""
+    why = why_not_fork()
+    return ("spawn", why) if why else ("fork", "")
+
+
+def why_not_fork() -> str:
+    """Say why a fork from here would not be a faithful fresh process, or nothing."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"{threads} threads are running after the imports"
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "CUDA was initialised by the imports"
+    return ""
