@@ -6,7 +6,10 @@ Run as ``make bench``. Both tools run in one go on one machine, so the ratios ho
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -93,8 +96,8 @@ def under_perfci(project: GitProject) -> Timed:
     wall_s = timed(command, project)
     answer = json.loads(told.read_text())
     exported = run([sys.executable, "-m", "perfci.cli", "export", "--format", "csv"], project)
-    lines = [line.rsplit(",", 2) for line in exported.splitlines()[1:] if ",cpu_time," not in line]
-    samples = sum(int(line[2]) for line in lines)
+    rows = [row for row in csv.DictReader(io.StringIO(exported)) if row["metric"] != "cpu_time"]
+    samples = sum(int(row["samples"] or 0) for row in rows)
     return Timed(wall_s, answer["work_s"], answer["processes"], samples)
 
 
@@ -111,7 +114,7 @@ def under_asv(project: GitProject) -> Timed:
     rows = document["results"].values()
     cells = [cell for row in rows for cell in row[values]]
     taken = [cell for row in rows if len(row) > samples and row[samples] for cell in row[samples] if cell]
-    without = len(cells) - len(taken)
+    without = sum(cell is not None and not math.isnan(cell) for cell in cells) - len(taken)
     return Timed(wall_s, 0.0, len(cells), sum(map(len, taken)) + without)
 
 
