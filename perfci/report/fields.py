@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from perfci.model import Commit, Series, Verdict
+from perfci.report.axes import trend_scale, value_range
 from perfci.report.sentences import trend_sentence, verdict_sentence
 from perfci.report.trend import Dot, Mark, Trend
-from perfci.report.units import Scale, scale_of
+from perfci.report.units import Scale
 
 Json = dict[str, Any]
 
@@ -52,12 +53,13 @@ def verdict_fields(verdict: Verdict) -> Json:
 
 
 def trend_fields(trend: Trend) -> Json:
-    """A series with its dots, levels and changes; values are raw, ``scale`` says how the page shows them."""
-    scale = scale_of((dot.level for dot in trend.dots if dot.level is not None), trend.series.metric.unit)
+    """A series with its dots, levels and changes; values are raw, ``scale`` and ``axis`` say how a page shows them."""
+    scale = trend_scale(trend)
     return {
         "series": series_fields(trend.series),
         "sentence": str(trend_sentence(trend)),
         "scale": {"factor": scale.factor, "symbol": scale.symbol},
+        "axis": value_range(trend) if trend.measured else None,
         "commits": trend.commits,
         "points": [_dot_fields(dot, scale) for dot in trend.dots],
         "levels": [

@@ -215,11 +215,12 @@ def _count(kind: VerdictKind, suspected: bool, count: int) -> Count:
 
 
 def _history(trend: Trend) -> list[str]:
+    """What is recorded; whether anybody looked for more is not known here, so nothing is ruled out."""
     moves = [mark for mark in trend.marks if mark.state == "convicted"]
     candidates = [mark for mark in trend.marks if mark.state == "candidate"]
     parts = [f"It {moved(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"] if moves else []
     parts += [f"{counting(len(candidates), 'candidate change')} not confirmed"] if candidates else []
-    return parts or [f"No change found over {counting(trend.commits, 'commit')}"]
+    return parts or [f"No change is recorded over {counting(trend.commits, 'commit')}"]
 
 
 def _size(verdict: Verdict) -> float:

@@ -129,7 +129,7 @@ def test_a_trend_without_a_finding_says_so() -> None:
     step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.18, 0.0124, 0.0147)
     open_one = trend_of(a_series(), a_history(), [step])
 
-    assert str(trend_sentence(calm)).endswith(". No change found over 30 commits.")
+    assert str(trend_sentence(calm)).endswith(". No change is recorded over 30 commits.")
     assert str(trend_sentence(open_one)).endswith(". 1 candidate change not confirmed.")
     assert str(trend_sentence(trend_of(a_series(), [a_failure(0)]))) == (
         "train.time_step has no measured value yet. 1 commit failed."

@@ -132,6 +132,15 @@ def test_plotly_replaces_the_drawn_chart_in_its_own_place(reader: Reader) -> Non
     assert page.locator(".canvas").bounding_box() == before
 
 
+def test_both_charts_agree_where_the_axis_starts(reader: Reader) -> None:
+    page = reader.charted(FAILING)
+
+    drawn = re.search(r"y starts at [\d.]+ ms", page.locator(".wide svg.pc-trend").text_content() or "")
+
+    assert drawn
+    expect(page.locator(".plot")).to_contain_text(drawn[0])
+
+
 def test_the_chart_draws_every_commit_and_the_failed_ones_below(reader: Reader) -> None:
     page = reader.charted(FAILING)
 

@@ -206,16 +206,10 @@ class Chart {
     };
   }
 
-  // The same range as in the drawn picture: all dots and spreads, and never less than 6 % of the level.
+  // From the server, so that both pictures say the same about where the axis starts.
   values() {
-    const all = this.points.filter((point) => point.value !== null);
-    let low = Math.min(...all.map((point) => Math.min(point.value, point.q25 ?? point.value)));
-    let high = Math.max(...all.map((point) => Math.max(point.value, point.q75 ?? point.value)));
-    if (low >= 0 && (this.zero || low < 0.4 * high)) return [0, this.scaled(high * 1.08 || 1)];
-    const least = 0.06 * Math.max(Math.abs(low), Math.abs(high)) || 1;
-    const padding = Math.max((high - low) * 0.1, (least - (high - low)) / 2);
-    low = low >= 0 ? Math.max(0, low - padding) : low - padding;
-    return [this.scaled(this.zero ? Math.min(0, low) : low), this.scaled(high + padding)];
+    const [low, high] = this.series.axis;
+    return [this.scaled(this.zero ? Math.min(0, low) : low), this.scaled(high)];
   }
 
   shapes(tone) {
@@ -368,8 +362,10 @@ function signed(change) {
   return `${/[1-9]/.test(text) ? (change < 0 ? "−" : "+") : ""}${text} %`;
 }
 
+const four = new Intl.NumberFormat("en", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
+
 function rounded(value) {
-  return String(Number(value.toPrecision(4))).replace("-", "−");
+  return value === 0 ? "0" : four.format(value).replace("-", "−");
 }
 
 function day(moment) {
