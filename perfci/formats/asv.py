@@ -187,8 +187,9 @@ class _ResultsOfMachine:
     def _environment(self, content: Mapping[str, Any]) -> Environment:
         """What nobody chose: also keys that somebody wrote into machine.json by hand, such as a driver version."""
         chosen = {*HARDWARE, "python", *_mapping(content.get("requirements"))}
-        files = {"env_name": content.get("env_name"), "interpreter": content.get("python")}
-        facts = {**self._machine_json, **content["params"], **files}
+        facts = {**self._machine_json, **content["params"], "env_name": content.get("env_name")}
+        if "/" in _text(content.get("python")):
+            facts["interpreter"] = content["python"]
         return Environment(tuple((name, _text(facts[name])) for name in sorted(facts) if name not in chosen))
 
     def _results(

@@ -84,6 +84,9 @@ class Archive:
                 for member in archive
                 if member.isreg() and not member.issparse() and member.name.endswith(".json")
             }
+            file.seek(archive.offset)
+            if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # what every archive ends with
+                raise PerfciError(f"{path} is truncated or damaged: it has no end.")
 
     def names(self) -> list[PurePosixPath]:
         return sorted(self._members)
@@ -98,7 +101,7 @@ class Archive:
         self._file.seek(start)
         body = self._file.read(size)
         if len(body) < size:
-            raise PerfciError(f"The archive {self._path} is truncated.")
+            raise PerfciError(f"{self._path} is truncated or damaged: {name} is cut off.")
         return body
 
 

@@ -1,0 +1,447 @@
+"""asv results of either version are read as asv itself reads them, and nothing in them collapses or gets lost."""
+
+from __future__ import annotations
+
+import json
+import math
+import tarfile
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asv.results import Results
+from asv_builders import STARTED, AsvFolder, a_row, as_asv_reads, assert_equal_to_asv, result_files
+from builders import a_sha
+
+from perfci.formats import detect_format, read_runs
+from perfci.formats.asv import memory_gb, variant_of
+from perfci.model import Boundaries, Clock, Machine, PerfciError, Result, Run, Status, Summary
+from perfci.service.ingest import ingest_path
+from perfci.store import Store, open_store, reads
+
+PROJECT = "acme/model"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> AsvFolder:
+    return AsvFolder(tmp_path / "results", BENCHMARKS)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)) as store:
+        yield store
+
+
+BENCHMARKS = {
+    "suite.time_it": {"type": "time", "unit": "seconds", "version": "v1", "code": "def time_it(): ..."},
+    "suite.time_grid": {"type": "time", "unit": "seconds", "param_names": ["n", "dtype"]},
+    "suite.track_speed": {"type": "track", "unit": "tokens/s", "direction": "higher"},
+    "suite.track_upstream": {"type": "track", "unit": "tokens/s", "higher_is_better": True},
+    "suite.track_loss": {"type": "track", "unit": "nats"},
+    "suite.peakmem_it": {"type": "peakmemory", "unit": "bytes"},
+    "suite.mem_it": {"type": "memory", "unit": "bytes"},
+    "suite.gpu_it": {"type": "gpu", "unit": "milliseconds"},
+}
+
+
+def only_run(folder: AsvFolder, warnings: list[str] | None = None) -> Run:
+    [run] = read_runs(folder.path, "asv", PROJECT, [].append if warnings is None else warnings.append)
+    return run
+
+
+def results_by_name(run: Run) -> dict[str, Result]:
+    return {result.series.cell: result for result in run.results}
+
+
+def test_reads_a_sampled_benchmark_with_everything_asv_knows(folder: AsvFolder) -> None:
+    stats = {"ci_99_a": [0.9], "ci_99_b": [1.3], "q_25": [1.0], "q_75": [1.2], "number": [4], "repeat": [3]}
+    folder.result({"suite.time_it": a_row([1.1], samples=[[1.0, 1.1, 1.2]], **stats)})
+
+    run = only_run(folder)
+
+    [result] = run.results
+    assert result.summary == Summary(1.1, ci_lo=0.9, ci_hi=1.3, q25=1.0, q75=1.2, n=3)
+    assert (result.boundaries, result.number, result.series.metric.name) == (Boundaries.POOLED, 4, "time")
+    [process] = result.processes
+    assert (process.samples, process.clock) == ((1.0, 1.1, 1.2), Clock.WALL)
+    assert process.started_at == datetime.fromtimestamp(STARTED / 1000, UTC)
+    assert run.commit.sha == a_sha(1)
+    assert run.commit.committed_at == datetime.fromtimestamp(1_690_003_600, UTC)
+
+
+def test_a_value_without_samples_is_a_summary(folder: AsvFolder) -> None:
+    folder.result({"suite.track_loss": a_row([3])})
+
+    [result] = only_run(folder).results
+
+    assert (result.status, result.summary, result.processes) == (Status.OK, Summary(3.0), ())
+
+
+def test_null_is_a_failure_and_nan_a_skip(folder: AsvFolder) -> None:
+    grid = [["1", "2", "3"], ["'a'"]]
+    folder.result({"suite.time_grid": a_row([1.5, None, math.nan], grid), "suite.time_it": a_row(None)})
+
+    results = results_by_name(only_run(folder))
+
+    assert {name: result.status for name, result in results.items()} == {
+        "suite.time_grid(1, 'a')": Status.OK,
+        "suite.time_grid(2, 'a')": Status.FAILED,
+        "suite.time_grid(3, 'a')": Status.SKIPPED,
+        "suite.time_it": Status.FAILED,
+    }
+    assert all(result.reason for result in results.values() if result.status is not Status.OK)
+
+
+def test_infinity_is_absent_where_it_is_a_bound_and_a_failure_where_it_is_the_value(folder: AsvFolder) -> None:
+    one = a_row([2.0], ci_99_a=[-math.inf], ci_99_b=[math.inf])
+    folder.result({"suite.time_it": one, "suite.track_loss": a_row([math.inf])})
+
+    results = results_by_name(only_run(folder))
+
+    assert results["suite.time_it"].summary == Summary(2.0)
+    assert results["suite.track_loss"].status is Status.FAILED
+    assert "infinity" in results["suite.track_loss"].reason
+
+
+def test_a_failed_benchmark_fails_in_every_cell(folder: AsvFolder) -> None:
+    folder.result({"suite.time_grid": a_row(None, [["1", "2"], ["'a'", "'b'"]])})
+
+    assert [result.status for result in only_run(folder).results] == [Status.FAILED] * 4
+
+
+def test_cells_are_named_by_the_parameters_of_their_own_file(folder: AsvFolder) -> None:
+    folder.result({"suite.time_grid": a_row([1.0, 2.0, 3.0, 4.0], [["1", "2"], ["'a'", "'b'"]])}, 1)
+    folder.result({"suite.time_grid": a_row([5.0, 6.0], [["2"], ["'b'", "'a'"]])}, 2)
+
+    values = [
+        {result.series.parameters: result.summary.value for result in run.results if result.summary}
+        for run in read_runs(folder.path, "asv", PROJECT)
+    ]
+
+    assert values[0][("n", "2"), ("dtype", "'a'")] == 3.0
+    assert values[1] == {(("n", "2"), ("dtype", "'b'")): 5.0, (("n", "2"), ("dtype", "'a'")): 6.0}
+
+
+def test_parameters_without_known_names_are_numbered(folder: AsvFolder) -> None:
+    folder.result({"suite.time_grid": a_row([1.0], [["1"]]), "old.time_gone": a_row([1.0], [["x"], ["y"]])})
+
+    parameters = [result.series.parameters for result in only_run(folder).results]
+
+    assert parameters == [(("param1", "1"),), (("param1", "x"), ("param2", "y"))]
+
+
+def test_of_cells_with_equal_text_the_last_counts_as_for_asv(folder: AsvFolder) -> None:
+    warnings: list[str] = []
+    file = folder.result({"suite.time_it": a_row([1.0, 2.0], [["<f>", "<f>"]])})
+
+    [result] = only_run(folder, warnings).results
+
+    assert result.summary == Summary(2.0)
+    assert as_asv_reads(file)["suite.time_it", ("<f>",)]["value"] == 2.0
+    assert "equal as text" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "unit", "direction"),
+    [
+        ("suite.time_it", "time", "seconds", "lower"),
+        ("suite.track_speed", "value", "tokens/s", "higher"),
+        ("suite.track_upstream", "value", "tokens/s", "higher"),
+        ("suite.track_loss", "value", "nats", "lower"),
+        ("suite.peakmem_it", "peak_memory", "bytes", "lower"),
+        ("suite.mem_it", "memory", "bytes", "lower"),
+        ("suite.gpu_it", "gpu", "milliseconds", "lower"),
+        ("gone.Suite.time_x", "time", "seconds", "lower"),
+        ("gone.Suite.TimeX", "time", "seconds", "lower"),
+        ("gone.Suite.peakmem_x", "peak_memory", "bytes", "lower"),
+        ("gone.Suite.mem_x", "memory", "bytes", "lower"),
+        ("gone.Suite.track_x", "value", "unit", "lower"),
+    ],
+)
+def test_metric_and_direction(folder: AsvFolder, name: str, metric: str, unit: str, direction: str) -> None:
+    folder.result({name: a_row([1.0])})
+
+    found = only_run(folder).results[0].series.metric
+
+    assert (found.name, found.unit, found.direction) == (metric, unit, direction)
+
+
+def test_versions_of_a_benchmark_stay_apart(folder: AsvFolder, store: Store) -> None:
+    for number, version in enumerate(("v1", "v2", None), start=1):
+        folder.result({"suite.time_it": a_row([1.0], version=version)}, number)
+
+    ingest_path(store, folder.path, "asv", PROJECT)
+
+    with store.read() as tx:
+        found = reads.series_of_project(tx, PROJECT)
+    assert sorted(one.series.benchmark.version for one in found) == ["", "v1", "v2"]
+
+
+def an_environment_file(env_name: str, python: str = "3.11", **changes: Any) -> dict[str, Any]:
+    return {"env_name": env_name, "python": python, "requirements": {}, "env_vars": {}, **changes}
+
+
+DIFFERENT_ENVIRONMENTS = [
+    an_environment_file("conda-py3.11"),
+    an_environment_file("conda-py3.12", "3.12"),
+    an_environment_file("virtualenv-py3.11"),
+    an_environment_file("py3.11"),
+    an_environment_file("conda-py3.11-numpy", requirements={"numpy": ""}),
+    an_environment_file("conda-py3.11-numpy1.26", requirements={"numpy": "1.26"}),
+    an_environment_file("conda-py3.11-numpy1.26-scipy", requirements={"numpy": "1.26", "scipy": None}),
+    an_environment_file("conda-py3.11-SPEED1", env_vars={"SPEED": "1"}),
+    an_environment_file("conda-py3.11-SPEED2", env_vars={"SPEED": "2"}),
+    an_environment_file("conda-py3.11-SPEED3"),
+    an_environment_file("nightly on the big machine"),
+    an_environment_file("existing-py_opt_a_bin_python", "/opt/a/bin/python"),
+    an_environment_file("existing-py_opt_b_bin_python", "/opt/b/bin/python"),
+]
+
+
+def test_no_two_environments_become_one() -> None:
+    variants = [variant_of(content) for content in DIFFERENT_ENVIRONMENTS]
+
+    assert len(set(variants)) == len(DIFFERENT_ENVIRONMENTS)
+
+
+def test_an_environment_that_its_parts_explain_needs_no_name() -> None:
+    assert variant_of(DIFFERENT_ENVIRONMENTS[6]).values == (
+        ("environment_type", "conda"),
+        ("python", "3.11"),
+        ("numpy", "1.26"),
+        ("scipy", ""),
+    )
+    assert variant_of(DIFFERENT_ENVIRONMENTS[9]).values[-1] == ("env_name", "conda-py3.11-SPEED3")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/usr/bin/python3.11", "/home/ci/actions/Python/3.11.7/x64/bin/python", "/opt/conda/envs/py3.11/bin/python"],
+)
+def test_the_path_of_an_interpreter_is_its_version(path: str) -> None:
+    content = an_environment_file("existing-py" + path.replace("/", "_"), path)
+
+    assert variant_of(content).values == (("environment_type", "existing"), ("python", "3.11"))
+
+
+def test_an_older_file_without_an_environment_name_still_has_its_parts() -> None:
+    found = variant_of({"python": "2.7", "requirements": {"numpy": "1.8"}})
+
+    assert found.values == (("python", "2.7"), ("numpy", "1.8"))
+
+
+def test_what_nobody_chose_is_the_environment(tmp_path: Path) -> None:
+    folder = AsvFolder(tmp_path / "results", arch="x86_64", gpu="H200", cpu="EPYC", num_cpu="8", ram="16424144896")
+    folder.result({"suite.time_it": a_row([1.0])}, params={"machine": "runner", "python": "3.11", "driver": "570"})
+
+    run = only_run(folder)
+
+    assert run.machine == Machine(cpu="EPYC", cores=8, memory_gb=15, name="runner")
+    assert dict(run.environment.values) == {
+        "arch": "x86_64",
+        "driver": "570",
+        "env_name": "conda-py3.11-numpy",
+        "gpu": "H200",
+    }
+
+
+def test_a_machine_may_hide_its_hardware(folder: AsvFolder) -> None:
+    folder.result({"suite.time_it": a_row([1.0])})
+
+    assert only_run(folder).machine == Machine(name="runner")
+
+
+@pytest.mark.parametrize(
+    ("ram", "gb"),
+    [("16424144896", 15), (16424144896, 15), ("16039204", 15), ("16 GB", 16), ("", None), (None, None), ("lots", None)],
+)
+def test_memory_is_read_in_any_of_its_spellings(ram: object, gb: int | None) -> None:
+    assert memory_gb(ram) == gb
+
+
+def a_version_1_file(number: int = 1) -> dict[str, Any]:
+    stats = {"ci_99": [0.9, math.inf], "q_25": 1.0, "q_75": 1.2, "number": 4, "repeat": 3, "min": 0.9, "n": 3}
+    return {
+        "commit_hash": a_sha(number),
+        "date": 1_500_000_000_000,
+        "params": {"machine": "runner", "python": "2.7", "numpy": "1.8"},
+        "python": "2.7",
+        "requirements": {"numpy": "1.8"},
+        "results": {
+            "suite.time_scalar": 0.25,
+            "suite.time_failed": None,
+            "suite.time_skipped": math.nan,
+            "suite.time_sampled": {"result": [1.1], "samples": [[1.0, 1.1, 1.2]], "stats": [stats], "params": []},
+            "suite.time_bare_stats": {"result": 1.1, "samples": None, "stats": stats},
+            "suite.time_grid": {
+                "result": [1.0, None, math.nan, 4.0],
+                "params": [["1", "2"], ["'a'", "'b'"]],
+                "stats": [None, None, None, stats],
+                "samples": [None, None, None, [4.0, 4.5]],
+            },
+        },
+        "started_at": {"suite.time_sampled": STARTED},
+        "duration": {"suite.time_sampled": 3.5, "<build>": 4.0},
+        "benchmark_version": {"suite.time_sampled": "v7"},
+        "profiles": {},
+        "version": 1,
+    }
+
+
+def test_version_1_is_read_as_asv_updates_it(folder: AsvFolder, tmp_path: Path) -> None:
+    folder.write("runner/old.json", a_version_1_file())
+    updated = tmp_path / "updated" / "runner" / "old.json"
+    updated.parent.mkdir(parents=True)
+    updated.write_text(json.dumps({**Results.update_to_2(a_version_1_file()), "version": 2}))
+
+    run = only_run(folder)
+
+    assert assert_equal_to_asv(run, updated) == 5
+    assert results_by_name(run)["suite.time_sampled"].processes[0].started_at is not None
+
+
+def test_one_file_is_read_with_what_lies_beside_it(folder: AsvFolder) -> None:
+    folder.result({"suite.track_speed": a_row([1.0])}, 1)
+    file = folder.result({"suite.track_speed": a_row([2.0])}, 2)
+
+    assert detect_format(file) == "asv"
+    [run] = read_runs(file, "asv", PROJECT)
+    assert run.commit.sha == a_sha(2)
+    assert run.results[0].series.metric.direction == "higher"
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
+def test_an_archive_is_read_as_the_folder_it_holds(folder: AsvFolder, tmp_path: Path, mode: Any) -> None:
+    for number in (1, 2):
+        folder.result({"suite.track_speed": a_row([float(number)])}, number)
+    archive = tmp_path / "some file"
+    with tarfile.open(archive, mode) as tar:
+        tar.add(folder.path, "some/results")
+
+    assert detect_format(archive) == "asv"
+    assert list(read_runs(archive, "asv", PROJECT)) == list(read_runs(folder.path, "asv", PROJECT))
+
+
+def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, store: Store) -> None:
+    for number, version in enumerate(("v0", "v1"), start=1):
+        folder.result({"suite.time_it": a_row([1.0], version=version)}, number)
+
+    ingest_path(store, folder.path, "asv", PROJECT)
+
+    with store.read() as tx:
+        benchmarks = [record.series.benchmark for record in reads.find_series(tx, PROJECT, "suite.time_it", "time")]
+        code = {one.version: reads.benchmark_code(tx, PROJECT, one) for one in benchmarks}
+    assert code == {"v0": None, "v1": "def time_it(): ..."}
+
+
+def test_an_import_is_counted_and_the_second_changes_nothing(folder: AsvFolder, store: Store) -> None:
+    folder.result({"suite.time_it": a_row([1.1], samples=[[1.0, 1.2]]), "suite.time_grid": a_row(None, [["1"]])}, 1)
+    folder.result({"suite.time_it": a_row([1.1])}, 2)
+
+    first = ingest_path(store, folder.path, "auto", PROJECT)
+    before = everything_in(store)
+    second = ingest_path(store, folder.path, "auto", PROJECT)
+
+    assert (first.runs_new, first.runs_known, first.values, first.samples) == (2, 0, 2, 2)
+    assert (second.runs_new, second.runs_known, second.values, second.samples) == (0, 2, 0, 0)
+    assert everything_in(store) == before
+
+
+def everything_in(store: Store) -> str:
+    """All rows of all tables as text."""
+    with store.read() as tx:
+        connection = tx.connection().connection.driver_connection
+        assert connection is not None
+        return "\n".join(connection.iterdump())
+
+
+def test_a_file_that_asv_has_added_to_adds_only_what_is_new(folder: AsvFolder, store: Store) -> None:
+    rows = {"suite.time_it": a_row([1.1], samples=[[1.0, 1.2]]), "suite.mem_it": a_row([100])}
+    folder.result({"suite.time_it": rows["suite.time_it"]})
+    ingest_path(store, folder.path, "asv", PROJECT)
+    folder.result(rows)
+
+    report = ingest_path(store, folder.path, "asv", PROJECT)
+
+    assert (report.runs_new, report.values, report.samples) == (1, 1, 0)
+    with store.read() as tx:
+        [record] = reads.find_series(tx, PROJECT, "suite.time_it", "time")
+        [point] = reads.history(tx, record.id)
+    assert [process.samples for process in point.processes] == [(1.0, 1.2)]
+
+
+def test_asvs_own_reader_agrees_cell_by_cell(folder: AsvFolder) -> None:
+    stats = {"ci_99_a": [0.9, None], "ci_99_b": [math.inf, None], "q_25": [1.0, None], "number": [4, None]}
+    sampled = a_row([1.1, None], [["1", "2"], ["'a'"]], samples=[[1.0, 1.1, 1.2], None], **stats)
+    rows = {"suite.time_grid": sampled, "suite.time_it": a_row(None), "suite.track_loss": a_row([math.nan])}
+    file = folder.result(rows)
+
+    assert assert_equal_to_asv(only_run(folder), file) == 1
+
+
+REAL = Path(__file__).parents[3] / "shared" / "data" / "asv-django" / "results.tar.xz"
+
+needs_real_data = pytest.mark.skipif(not REAL.exists(), reason="the asv results of Django are not at hand")
+
+
+@pytest.fixture(scope="module")
+def django(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("django")
+    with tarfile.open(REAL) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "results"
+
+
+@needs_real_data
+def test_a_sample_of_real_results_equals_what_asv_reads(django: Path, store: Store, tmp_path: Path) -> None:
+    some = tmp_path / "results"
+    for file in [*result_files(django)[::40], *django.glob("*/machine.json"), django / "benchmarks.json"]:
+        copy = some / file.relative_to(django)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+
+    report = ingest_path(store, some, "auto", PROJECT)
+
+    assert report.warnings == ()
+    assert assert_stored_equal_to_asv(store, some) == report.values > 2_000
+
+
+@needs_real_data
+@pytest.mark.slow
+def test_all_real_results_equal_what_asv_reads(django: Path, store: Store) -> None:
+    report = ingest_path(store, REAL, "auto", PROJECT)
+    again = ingest_path(store, REAL, "auto", PROJECT)
+
+    assert (report.runs_new, report.values, report.samples, report.warnings) == (2755, 125_579, 1_203_199, ())
+    assert (again.runs_new, again.runs_known, again.values, again.samples) == (0, 2755, 0, 0)
+    assert assert_stored_equal_to_asv(store, django) == 125_579
+    assert no_environment_or_version_collapsed(store, django)
+
+
+def assert_stored_equal_to_asv(store: Store, root: Path) -> int:
+    """Every stored run against asv's reading of the file it came from."""
+    with store.read() as tx:
+        runs = [reads.load_run(tx, number) for number in range(1, len(result_files(root)) + 1)]
+    return sum(assert_equal_to_asv(run, root / dict(run.origin)["file"]) for run in runs)
+
+
+def no_environment_or_version_collapsed(store: Store, root: Path) -> bool:
+    loaded = [Results.load(str(file)) for file in result_files(root)]
+    theirs = {
+        (one.params["machine"], one.env_name, name, one.benchmark_version[name])
+        for one in loaded
+        for name in one.get_all_result_keys()
+    }
+    with store.read() as tx:
+        return len(reads.series_of_project(tx, PROJECT)) == len(theirs)
+
+
+def test_a_folder_without_results_is_one_sentence(tmp_path: Path) -> None:
+    AsvFolder(tmp_path / "results")
+
+    with pytest.raises(PerfciError, match="holds no asv result file: expected results/<machine>"):
+        list(read_runs(tmp_path / "results", "asv", PROJECT))
