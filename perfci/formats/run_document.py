@@ -74,6 +74,7 @@ def _exact(numbers: Any) -> Any:
 
 Text = Annotated[str, AfterValidator(_plain), Field(max_length=MAX_TEXT)]
 Name = Annotated[str, AfterValidator(_plain), Field(min_length=1, max_length=2_000)]
+Moment = Annotated[AwareDatetime, Field(ge=datetime(1900, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC))]
 Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
 Place = Annotated[int, Field(ge=0, le=INT32)]
 Count = Annotated[int, Field(ge=1, le=INT64)]
@@ -93,7 +94,7 @@ class CommitPart(Part):
     parents: list[Sha] = []
     branch: Text = ""
     tags: list[Name] = []
-    committed_at: AwareDatetime | None = None
+    committed_at: Moment | None = None
     subject: Text = ""
     author: Text = ""
     position: Place | None = None
@@ -130,7 +131,7 @@ class ProcessPart(Part):
     pair: Place | None = None
     round: Place | None = None
     order: Place | None = None
-    started_at: AwareDatetime | None = None
+    started_at: Moment | None = None
     duration_s: Number | None = None
     clock: Clock = Clock.VALUE
     samples: Samples = []
@@ -181,8 +182,8 @@ class RunDocument(Part):
     variant: NamedText = {}
     suite: Text = ""
     harness: Text = ""
-    started_at: AwareDatetime
-    finished_at: AwareDatetime | None = None
+    started_at: Moment
+    finished_at: Moment | None = None
     origin: NamedText = {}
     results: list[ResultPart] = []
 

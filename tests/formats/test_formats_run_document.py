@@ -148,6 +148,7 @@ def faulty(place: str, value: object) -> bytes:
         ("commit.sha", "../../x", "commit.sha: String should match pattern"),
         ("started_at", "yesterday", "started_at: Input should be a valid datetime"),
         ("started_at", "2026-03-01T12:00:00", "started_at: Input should have timezone info"),
+        ("started_at", "0001-01-01T00:00:00+23:00", "started_at: Input should be greater than or equal to 1900"),
         ("started_at", 1_700_000_000, "started_at: Input should be a valid datetime"),
         (f"{FIRST}.samples.2", "fast", "results[0].processes[0].samples[2]: Input should be a valid number"),
         (f"{FIRST}.samples.2", True, "results[0].processes[0].samples[2]: Input should be a valid number"),

@@ -1,0 +1,143 @@
+"""Any odd value at any place of a file: reading it ends well or in one sentence, and what is read can be stored."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asv_builders import AsvFolder, a_result_file
+from builders import a_process, a_result, a_run, a_series, a_summary
+
+from perfci.formats import read_documents, run_document
+from perfci.model import PerfciError
+from perfci.store import Store, open_store
+from perfci.store.writes import describe_benchmarks, ingest_runs
+
+PROJECT = "acme/model"
+
+ODD: list[Any] = [
+    *(None, True, 0, -1, 2, 2**63, 10**310, 1e300, float("nan"), float("inf")),
+    *("", "x", "3", "\x00", "\ud800", "../..", "0001-01-01T00:00:00+23:00"),
+    *([], [None], ["x"], [1], [["x"]], {}, {"x": 1}, {"": []}),
+]
+
+ASV = {
+    "runner/one.json": a_result_file(
+        {
+            "suite.time_it": [[1.1, 2.0], [["1", "2"]], "v1", 1_700_000_000_000, [0.9], [4, 4], [[1.0, 1.2], None]],
+            "suite.time_failed": [None, []],
+        },
+        result_columns=["result", "params", "version", "started_at", "stats_ci_99_a", "stats_number", "samples"],
+    ),
+    "benchmarks.json": {
+        "suite.time_it": {"type": "time", "unit": "s", "param_names": ["n"], "version": "v1", "direction": "lower"}
+    },
+    "runner/machine.json": {"machine": "runner", "version": 1, "cpu": "EPYC", "num_cpu": "2", "ram": "16424144896"},
+}
+
+ASV_1 = {
+    "commit_hash": "c" * 40,
+    "date": 1_500_000_000_000,
+    "params": {"machine": "runner"},
+    "python": "2.7",
+    "requirements": {"numpy": "1.8"},
+    "results": {
+        "suite.time_scalar": 0.25,
+        "suite.time_it": {"result": [1.1], "samples": [[1.0]], "stats": [{"ci_99": [0.9, 1.3]}], "params": []},
+    },
+    "started_at": {"suite.time_it": 1_500_000_000_000},
+    "benchmark_version": {"suite.time_it": "v7"},
+    "version": 1,
+}
+
+RUN = a_run(
+    a_result(a_series(parameters={"n": "1"}), a_process(1.0, 2.0, flags=("throttled",))),
+    a_result(a_series("suite.b"), summary=a_summary(1.0, ci_lo=0.5, ci_hi=2.0, n=3)),
+    origin=(("run_id", "1"),),
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    url = f"sqlite:///{tmp_path_factory.mktemp('sweep')}/perfci.db"
+    with closing(open_store(url, create=True)) as store:
+        yield store
+
+
+@pytest.mark.parametrize("file", list(ASV))
+def test_asv_files(tmp_path: Path, store: Store, file: str) -> None:
+    folder = AsvFolder(tmp_path / "results")
+    for name, content in ASV.items():
+        folder.write(name, content)
+
+    stored = 0
+    for changed in with_every_entry_odd(ASV[file]):
+        folder.write(file, changed)
+        stored += read_and_store(store, folder.path, "asv")
+
+    assert stored > 100
+
+
+def test_asv_files_of_version_1(tmp_path: Path, store: Store) -> None:
+    folder = AsvFolder(tmp_path / "results")
+
+    stored = 0
+    for changed in with_every_entry_odd(ASV_1):
+        folder.write("runner/one.json", changed)
+        stored += read_and_store(store, folder.path, "asv")
+
+    assert stored > 100
+
+
+def test_run_documents(tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "run.json"
+
+    stored = 0
+    for changed in with_every_entry_odd(json.loads(run_document.write(RUN))):
+        path.write_text(json.dumps(changed))
+        stored += read_and_store(store, path, "perfci")
+
+    assert stored > 100
+
+
+def with_every_entry_odd(content: Any) -> Iterator[Any]:
+    """The same content again and again, each time with one entry replaced by one odd value."""
+    content = copy.deepcopy(content)
+    for container, key in list(entries(content)):
+        kept = container[key]
+        for odd in ODD:
+            container[key] = odd
+            yield content
+        container[key] = kept
+
+
+def entries(content: Any) -> Iterator[tuple[Any, Any]]:
+    """Every entry of a JSON value as (its container, its key)."""
+    keys = list(content) if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
+    for key in keys:
+        yield content, key
+        yield from entries(content[key])
+
+
+def read_and_store(store: Store, path: Path, format_name: str) -> bool:
+    """Read and store, then give the transaction up, so that the next file meets an empty database."""
+    try:
+        documents = list(read_documents(path, format_name, PROJECT, lambda _: None))
+    except PerfciError:
+        return False
+    with contextlib.suppress(GivenUpError), store.begin() as tx:
+        ingest_runs(tx, [(one.run, one.key, one.body_hash) for one in documents])
+        for one in documents:
+            describe_benchmarks(tx, PROJECT, one.described)
+        raise GivenUpError
+    return True
+
+
+class GivenUpError(Exception):
+    """Undoes a transaction."""
