@@ -86,7 +86,8 @@ def git(folder: Path, *command: str) -> str:
     ).stdout.strip()
 
 
-HARDWARE = {"machine": "runner", "os": "Linux", "arch": "x86_64", "cpu": "EPYC", "num_cpu": "8", "ram": "16424144896"}
+# Nothing like the machine of this test: asv stores only what differs from it.
+HARDWARE = {"machine": "runner", "os": "Linux", "arch": "dec_vax", "cpu": "KA780", "num_cpu": "3", "ram": "16424144896"}
 
 
 def measure(folder: Path) -> None:
@@ -148,8 +149,8 @@ def test_an_existing_environment_is_known_by_its_version_where_its_path_tells_it
 
 
 def test_the_machine_is_described(runs: list[Run]) -> None:
-    assert runs[0].machine == Machine(cpu="EPYC", cores=8, memory_gb=15, name="runner")
-    assert dict(runs[0].environment.values)["arch"] == "x86_64"
+    assert runs[0].machine == Machine(cpu="KA780", cores=3, memory_gb=15, name="runner")
+    assert dict(runs[0].environment.values)["arch"] == "dec_vax"
 
 
 @pytest.fixture
