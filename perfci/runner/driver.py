@@ -155,6 +155,7 @@ class EnvironmentParent:
         left = list(cells)
         while (message := self._next())["event"] == "cell":
             yield _outcome(left.pop(0), message)
+            self._socket.sendall(b"\n")  # whoever asked has dealt with it: the next process may start
         for cell in left:
             yield _lost(cell, f"the process that supervised this cell ended (status {message.get('status')})")
 

@@ -35,6 +35,8 @@ def visit(request: Json, control: socket.socket, parent: int) -> None:
         if why_spawn:
             outcome["flags"].append("spawned: " + why_spawn)
         send(control, {"event": "cell", **cell, **outcome})
+        if not control.recv(1):  # the other side answers when the process is stored: one at a time, none lost
+            return
 
 
 def foreign_code(request: Json) -> str:
