@@ -11,8 +11,8 @@ from .sizes import DEVICE, SIZES, TIMER, settle
 
 
 class Generate:
-    params = ([SIZES.name],)
-    param_names = ("model",)
+    params = (SIZES.prompts, SIZES.requests, [SIZES.name])
+    param_names = ("prompt", "requests", "model")
     number = 1
     repeat = SIZES.repeat
     rounds = 2
@@ -21,39 +21,43 @@ class Generate:
     timer = staticmethod(TIMER)
     model: GPT | None = None
 
-    def setup(self, model: str) -> None:
+    def setup(self, prompt: int, requests: int, model: str) -> None:
         if self.model is None:  # asv calls setup before every sample; a model is built and warmed up once
             settle()
             self.model = GPT(SIZES).to(DEVICE).eval()
-            self.prompt = torch.randint(SIZES.vocab, (SIZES.prompts, SIZES.prompt), device=DEVICE)
+            self.prompts = torch.randint(SIZES.vocab, (requests, prompt), device=DEVICE)
             for _ in range(SIZES.warmups):
-                self.time_generate(model)
+                self.time_generate(prompt, requests, model)
 
     @torch.no_grad()
-    def time_ttft(self, model: str) -> None:
+    def time_ttft(self, prompt: int, requests: int, model: str) -> None:
         """From the prompt to the first token (TTFT)."""
-        prefill(self.model, self.prompt, Cache(SIZES, DEVICE))
+        prefill(self.model, self.prompts, self.cache())
 
     @torch.no_grad()
-    def track_tpot(self, model: str) -> dict[str, object]:
+    def track_tpot(self, prompt: int, requests: int, model: str) -> dict[str, object]:
         """Per token after the first (TPOT): what is left of the whole latency, over the tokens that are left."""
         clock = wall_clock if DEVICE == "cuda" else cpu_clock
         further = SIZES.new_tokens - 1
         samples = []
         for _ in range(SIZES.repeat):
-            cache = Cache(SIZES, DEVICE)
-            token = prefill(self.model, self.prompt, cache)
+            cache = self.cache()
+            token = prefill(self.model, self.prompts, cache)
             start = clock()
             decode(self.model, token, cache, further)
             samples.append((clock() - start) / further)
         return {"samples": samples, "number": further}
 
     @torch.no_grad()
-    def time_generate(self, model: str) -> None:
+    def time_generate(self, prompt: int, requests: int, model: str) -> None:
         """From the prompt to the last token (end to end)."""
-        cache = Cache(SIZES, DEVICE)
-        token = prefill(self.model, self.prompt, cache)
+        cache = self.cache()
+        token = prefill(self.model, self.prompts, cache)
         decode(self.model, token, cache, SIZES.new_tokens - 1)
+
+    def cache(self) -> Cache:
+        requests, prompt = self.prompts.shape
+        return Cache(SIZES, DEVICE, batch=requests, length=prompt + SIZES.new_tokens)
 
     time_ttft.metric = "ttft"
     time_generate.metric = "e2el"

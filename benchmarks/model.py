@@ -5,15 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from .sizes import Sizes
 
 
 class GPT(nn.Module):
-    def __init__(self, sizes: Sizes) -> None:
+    """``checkpointing`` throws activations away and computes them again in the backward pass."""
+
+    def __init__(self, sizes: Sizes, *, checkpointing: bool = False) -> None:
         super().__init__()
+        self.checkpointing = checkpointing
         self.tokens = nn.Embedding(sizes.vocab, sizes.width)
-        self.positions = nn.Embedding(max(sizes.length, sizes.prompt + sizes.new_tokens), sizes.width)
+        self.positions = nn.Embedding(max(sizes.length, max(sizes.prompts) + sizes.new_tokens), sizes.width)
         self.blocks = nn.ModuleList(Block(sizes.width, sizes.heads) for _ in range(sizes.layers))
         self.norm = nn.LayerNorm(sizes.width)
         self.head = nn.Linear(sizes.width, sizes.vocab, bias=False)
@@ -30,7 +34,11 @@ class GPT(nn.Module):
         positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
         x = self.tokens(tokens) + self.positions(positions)
         for index, block in enumerate(self.blocks):
-            x = block(x, cache.layers[index] if cache else None, start)
+            layer = cache.layers[index] if cache else None
+            if self.checkpointing and torch.is_grad_enabled():
+                x = checkpoint(block, x, layer, start, use_reentrant=False)
+            else:
+                x = block(x, layer, start)
         if cache:
             cache.length += tokens.shape[1]
         return self.norm(x)
@@ -71,8 +79,8 @@ class Attention(nn.Module):
 class Cache:
     """Room for the keys and values of every layer, taken at once: it never grows while tokens come."""
 
-    def __init__(self, sizes: Sizes, device: str) -> None:
-        shape = (2, sizes.prompts, sizes.heads, sizes.prompt + sizes.new_tokens, sizes.width // sizes.heads)
+    def __init__(self, sizes: Sizes, device: str, *, batch: int, length: int) -> None:
+        shape = (2, batch, sizes.heads, length, sizes.width // sizes.heads)
         self.layers = [torch.zeros(shape, device=device) for _ in range(sizes.layers)]
         self.length = 0
 

@@ -24,13 +24,14 @@ class Sizes:
     width: int
     heads: int
     layers: int
-    batch: int
-    length: int
-    prompts: int
-    prompt: int
+    length: int  # of a training sequence
+    batches: list[int]  # sequences of a training step
+    prompts: list[int]  # lengths of a prompt
+    requests: list[int]  # prompts answered together
     new_tokens: int
     repeat: int
     warmups: int
+    optimizer_steps: int  # timed together
 
 
 GPT2 = Sizes(
@@ -39,28 +40,31 @@ GPT2 = Sizes(
     width=768,
     heads=12,
     layers=12,
-    batch=8,
     length=1024,
-    prompts=1,
-    prompt=512,
+    batches=[4, 8],
+    prompts=[128, 512],
+    requests=[1, 8],
     new_tokens=128,
     repeat=20,
     warmups=10,
+    optimizer_steps=1,
 )
 SMOKE = Sizes(
     name="smoke",
-    vocab=512,
-    width=128,
-    heads=4,
-    layers=2,
-    batch=4,
-    length=64,
-    prompts=8,
-    prompt=96,
-    new_tokens=32,
+    vocab=1024,
+    width=256,
+    heads=8,
+    layers=4,
+    length=96,
+    batches=[4, 8],
+    prompts=[32, 128],
+    requests=[1, 8],
+    new_tokens=24,
     repeat=12,
     warmups=3,
+    optimizer_steps=10,
 )
+PRECISIONS = ["fp32", "bf16"]
 
 # device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
 DEVICE = "cuda" if torch.cuda.device_count() else "cpu"

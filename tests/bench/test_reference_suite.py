@@ -17,7 +17,8 @@ import torch
 from perfci.runner import suite as suites
 
 ROOT = Path(__file__).parents[2]
-CELLS = 11
+CELLS = 49
+SOME, SOME_CELLS = r"fp32.*4.*full|Optimizer|\(128, 1,", 10  # what the slow tests run
 CLOCKS = {"exact", "cpu", "wall", "device", "value"}
 
 DISCOVER = """
@@ -59,6 +60,8 @@ def test_holds_training_generation_and_memory_at_smoke_sizes(discovered: dict[st
         "memory.TrainingMemory.peakmem_training": "peakmemory",
         "memory.TrainingMemory.track_peak_allocated": "track",
         "memory.TrainingMemory.track_peak_tensors": "track",
+        "training.Forward.time_loss": "time",
+        "training.Optimizer.time_update": "time",
         "training.Step.time_step": "time",
     }
     assert all(about["params"][-1] == ["'smoke'"] for about in discovered.values())
@@ -69,7 +72,8 @@ def test_takes_a_fixed_number_of_samples(discovered: dict[str, Any]) -> None:
     timed = [about for about in discovered.values() if about["type"] == "time"]
 
     for about in timed:
-        assert (about["number"], about["warmup_time"], about["min_run_count"], about["rounds"]) == (1, 0, 1, 2)
+        assert about["number"] in (1, 10)
+        assert (about["warmup_time"], about["min_run_count"], about["rounds"]) == (0, 1, 2)
         assert about["repeat"] >= 10
 
 
@@ -94,8 +98,8 @@ def test_the_cache_changes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
     torch.manual_seed(0)
     model = GPT(SMOKE).eval()
-    prompt = torch.randint(SMOKE.vocab, (SMOKE.prompts, 20))
-    cache = Cache(SMOKE, "cpu")
+    prompt = torch.randint(SMOKE.vocab, (3, 20))
+    cache = Cache(SMOKE, "cpu", batch=3, length=28)
 
     with torch.no_grad():
         first = prefill(model, prompt, cache)
@@ -135,7 +139,7 @@ def test_runs_under_plain_asv(tmp_path: Path) -> None:
 
     options = ["--set-commit-hash", sha, "--machine", "here", "--record-samples", "--launch-method", "forkserver"]
     done = subprocess.run(
-        [*asv, "run", "-E", f"existing:{sys.executable}", *options, "-a", "rounds=1"],
+        [*asv, "run", "-E", f"existing:{sys.executable}", *options, "-a", "rounds=1", "--bench", SOME],
         capture_output=True,
         text=True,
         **here,
@@ -146,9 +150,10 @@ def test_runs_under_plain_asv(tmp_path: Path) -> None:
     values = _asv_results(results, "result")
     skipped = values.pop("memory.TrainingMemory.track_peak_allocated")
     assert all(math.isnan(value) for value in skipped) or torch.cuda.is_available()
-    assert len(values) == 6
-    assert all(value > 0 for row in values.values() for value in row)
-    assert [len(samples) for samples in _asv_results(results, "samples")["training.Step.time_step"]] == [12, 12]
+    measured = [value for row in values.values() for value in row if not math.isnan(value)]
+    assert len(measured) == SOME_CELLS - 1
+    assert all(value > 0 for value in measured)
+    assert [len(samples) for samples in _asv_results(results, "samples")["training.Optimizer.time_update"]] == [12] * 3
 
 
 @pytest.mark.slow
@@ -156,14 +161,27 @@ def test_runs_under_perfci(tmp_path: Path) -> None:
     repository = _copy_in_a_repository(tmp_path)
 
     done = subprocess.run(
-        [sys.executable, "-m", "perfci.cli", "run", "HEAD", "--suite", "benchmarks", "--smoke", "--rounds", "1"],
+        [
+            sys.executable,
+            "-m",
+            "perfci.cli",
+            "run",
+            "HEAD",
+            "--suite",
+            "benchmarks",
+            "--smoke",
+            "--rounds",
+            "1",
+            "--bench",
+            SOME,
+        ],
         cwd=repository,
         capture_output=True,
         text=True,
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{CELLS} processes measured" in done.stdout + done.stderr
+    assert f"{SOME_CELLS} processes measured" in done.stdout + done.stderr
 
 
 def test_is_a_suite_folder_perfci_accepts() -> None:
