@@ -33,6 +33,8 @@ class Store:
         self._shown = shown
         self._engine = engine
         self._writing = engine.execution_options(perfci_begin="IMMEDIATE")
+        on_server = engine.dialect.name != "sqlite"  # SQLite's reads are always of one moment
+        self._reading = engine.execution_options(isolation_level="REPEATABLE READ") if on_server else engine
         self._read_only = read_only
         self._ids = Ids()
 
@@ -52,7 +54,7 @@ class Store:
     def read(self) -> Iterator[Session]:
         """One consistent view of the database, whatever others write meanwhile."""
         info = {"ids": self._ids.in_transaction()}
-        with sentences(self._shown), Session(self._engine, expire_on_commit=False, info=info) as tx, tx.begin():
+        with sentences(self._shown), Session(self._reading, expire_on_commit=False, info=info) as tx, tx.begin():
             yield tx
 
     def close(self) -> None:
@@ -106,7 +108,7 @@ def shown_as(address: sa.URL) -> str:
 def make_engine(address: sa.URL, *, read_only: bool = False) -> sa.Engine:
     path = path_of(address)
     if path is None:
-        return sa.create_engine(address, pool_pre_ping=True)
+        return _make_server_engine(address)
     if read_only:
         engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.QueuePool)
     else:
@@ -114,6 +116,13 @@ def make_engine(address: sa.URL, *, read_only: bool = False) -> sa.Engine:
     sa.event.listen(engine, "connect", _set_pragmas if not read_only else _take_over_transactions)
     sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def _make_server_engine(address: sa.URL) -> sa.Engine:
+    try:
+        return sa.create_engine(address, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise PerfciError(f"PostgreSQL needs a driver: run `pip install 'psycopg[binary]'` ({error}).") from error
 
 
 def schema_of(engine: sa.Engine, shown: str) -> str | None:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from importlib.util import find_spec
 from multiprocessing.queues import Queue
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from builders import NOON, PROJECT, a_process, a_run, a_series
 
 from perfci.model import PerfciError
 from perfci.store import Store, engine, open_store, reads, schema, upgrade, writes
+from perfci.store.engine import address_of, shown_as
 from perfci.store.tables import Table
 
 
@@ -194,6 +196,15 @@ def a_program_with_one_more_migration(tmp_path: Path, monkeypatch: pytest.Monkey
 )
 def test_refuses_an_address_it_cannot_use(url: str, says: str) -> None:
     assert says in refusal(url, create=True)
+
+
+@pytest.mark.skipif(find_spec("psycopg") is not None, reason="the driver is installed")
+def test_a_missing_driver_is_named() -> None:
+    assert "run `pip install 'psycopg[binary]'`" in refusal("postgresql+psycopg://localhost/perfci")
+
+
+def test_a_message_never_shows_a_password() -> None:
+    assert shown_as(address_of("postgresql://ada:secret@db/perfci")) == "postgresql://ada:***@db/perfci"
 
 
 def test_refuses_a_folder(tmp_path: Path) -> None:
