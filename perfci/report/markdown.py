@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from perfci.model import Verdict, VerdictKind
 from perfci.report.names import code_span, printable
-from perfci.report.sentences import advice, counts_sentence, interval_text, level_text, ranked
+from perfci.report.sentences import advice, counts_sentence, interval_text, level_texts, ranked
 from perfci.report.units import counting, percent, signed_percent
 from perfci.report.words import verdict_glyph, verdict_word
 
@@ -66,8 +66,7 @@ def _row(verdict: Verdict) -> str:
         verdict_word(verdict),
         code_span(verdict.series.cell, in_table=True),
         code_span(metric.name, in_table=True),
-        _level(verdict.base_level, verdict),
-        _level(verdict.head_level, verdict),
+        *_levels(verdict),
         "" if verdict.ratio is None else f"**{signed_percent(verdict.ratio - 1)}**",
         "" if verdict.interval is None else interval_text(verdict.interval),
         str(verdict.pairs) if verdict.pairs else "",
@@ -77,12 +76,12 @@ def _row(verdict: Verdict) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _level(value: float | None, verdict: Verdict) -> str:
-    """A level in a unit of ours; a unit the suite made up is a foreign word like any other."""
-    if value is None:
-        return ""
-    text = level_text(value, verdict.series.metric)
-    return text if verdict.series.metric.unit in {"seconds", "bytes", "count"} else code_span(text, in_table=True)
+def _levels(verdict: Verdict) -> list[str]:
+    """Both levels in a unit of ours; a unit the suite made up is a foreign word like any other."""
+    metric = verdict.series.metric
+    texts = level_texts((verdict.base_level, verdict.head_level), metric)
+    ours = metric.unit in {"seconds", "bytes", "count"}
+    return texts if ours else [code_span(text, in_table=True) if text else "" for text in texts]
 
 
 def _advice(verdicts: Sequence[Verdict]) -> str:

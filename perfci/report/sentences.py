@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perfci.model import Interval, Metric, Stage, Verdict, VerdictKind
 from perfci.report.names import printable, series_name
 from perfci.report.trend import Mark, Trend
-from perfci.report.units import MINUS, counting, number, percent, quantity, signed_percent
+from perfci.report.units import MINUS, counting, number, percent, quantity, scale_of, signed_percent
 from perfci.report.words import MOVES, SEVEREST_FIRST, TONES, Tone, is_suspicion, word
 
 SEVERAL_TIMES = 3.0
@@ -155,8 +155,10 @@ def interval_text(interval: Interval) -> str:
     return f"[{_bare(interval.lo - 1)}, {_bare(interval.hi - 1)}]"
 
 
-def level_text(value: float | None, metric: Metric) -> str:
-    return "" if value is None else quantity(value, metric.unit)
+def level_texts(values: Sequence[float | None], metric: Metric) -> list[str]:
+    """Levels that are read next to each other, all in one unit; empty where there is none."""
+    scale = scale_of((value for value in values if value is not None), metric.unit)
+    return ["" if value is None else scale.text(value) for value in values]
 
 
 def _range(verdict: Verdict) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from perfci.model import Verdict
 from perfci.report.names import printable
-from perfci.report.sentences import advice, comparison_sentence, interval_text, level_text, ranked
+from perfci.report.sentences import advice, comparison_sentence, interval_text, level_texts, ranked
 from perfci.report.units import percent, signed_percent
 from perfci.report.words import verdict_glyph, verdict_word
 
@@ -51,8 +51,7 @@ def _row(verdict: Verdict) -> tuple[str, ...]:
         verdict_word(verdict),
         printable(verdict.series.cell),
         printable(metric.name),
-        level_text(verdict.base_level, metric),
-        level_text(verdict.head_level, metric),
+        *level_texts((verdict.base_level, verdict.head_level), metric),
         "" if verdict.ratio is None else signed_percent(verdict.ratio - 1),
         "" if verdict.interval is None else interval_text(verdict.interval),
         str(verdict.pairs) if verdict.pairs else "",

@@ -41,6 +41,12 @@ def test_the_markdown_comment() -> None:
     assert text == (EXPECTED / "comparison.md").read_text(encoding="utf-8")
 
 
+def test_both_levels_of_a_row_share_a_unit() -> None:
+    grown = a_verdict(series=a_series(unit="bytes"), levels=(1000.0, 1200.0))
+
+    assert "0.9766 KiB  1.172 KiB" in verdict_table([grown])
+
+
 def test_an_empty_comparison_says_so() -> None:
     assert comparison_text([]) == "Nothing was compared.\n"
     assert comparison_markdown([], base="a", head="b") == "### Nothing was compared\n\n`a` → `b`\n"

@@ -10,7 +10,7 @@ from flask import Flask, request
 from markupsafe import Markup
 
 from perfci import __version__
-from perfci.model import Commit, Metric
+from perfci.model import Commit
 from perfci.report import sentences, svg, units, words
 from perfci.report.names import LONGEST, printable, series_name
 from perfci_web import assets
@@ -48,7 +48,7 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
         "counted": units.counting,
         "interval_bar": lambda verdict, span: Markup(svg.interval_bar_svg(verdict, span=span, width=140)),
         "kind_tone": lambda kind: words.TONES[kind],
-        "level": level,
+        "levels": lambda metric, *values: sentences.level_texts(values, metric),
         "moved": sentences.moved,
         "plotly": lambda: f"{request.script_root}{assets.plotly_path()}",
         "mark_sentence": sentences.mark_sentence,
@@ -86,7 +86,3 @@ def opened(text: str) -> str:
 
 def commit_name(commit: Commit) -> str:
     return printable(commit.subject, 90) or commit.short
-
-
-def level(value: float | None, metric: Metric) -> str:
-    return sentences.level_text(value, metric)
