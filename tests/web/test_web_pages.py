@@ -336,13 +336,14 @@ def test_a_short_series_says_how_many_commits_are_missing(tmp_path: Path) -> Non
 
 def test_a_store_that_cannot_be_read_is_explained(empty_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(tx: object) -> None:
-        raise PerfciError("The database is locked by another perfci process: wait for it to finish and try again.")
+        raise PerfciError(f"The database {empty_store.url} is locked by another perfci process: wait for it to finish.")
 
     monkeypatch.setattr("perfci.store.reads.projects", broken)
     answer = create_app(empty_store).test_client().get("/")
 
     assert answer.status_code == 503
-    assert "locked by another perfci process" in words(answer.text)
+    assert "The database behind this dashboard is locked by another perfci process" in words(answer.text)
+    assert empty_store.url not in answer.text
 
 
 def test_health_is_one_question_to_the_store(client: FlaskClient) -> None:

@@ -53,7 +53,9 @@ def _explain_errors(app: Flask, store: Store) -> None:
 
     @app.errorhandler(PerfciError)
     def unavailable(error: PerfciError) -> tuple[str, int]:
-        return render_template("error.html", title="The store cannot be read", text=str(error)), 503
+        """A database's address may hold a password, and is no reader's business anyway."""
+        text = str(error).replace(store.url, "behind this dashboard")
+        return render_template("error.html", title="The store cannot be read", text=text), 503
 
     @app.errorhandler(HTTPException)
     def refused(error: HTTPException) -> tuple[str, int] | Response | HTTPException:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from perfci import __version__
 from perfci.model import Commit
 from perfci.report import sentences, svg, units, words
-from perfci.report.names import LONGEST, printable, series_name
+from perfci.report.names import LONGEST, printable
 from perfci_web import assets
 from perfci_web.guards import style_nonce
 
@@ -53,7 +53,6 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
         "plotly": lambda: f"{request.script_root}{assets.plotly_path()}",
         "mark_sentence": sentences.mark_sentence,
         "move": sentences.move,
-        "series_name": series_name,
         "shares": lambda *shares: Markup(svg.shares_svg(shares)),
         "sparkline": lambda trend: Markup(svg.sparkline_svg(trend)),
         "style_nonce": style_nonce,
