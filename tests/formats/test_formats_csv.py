@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from asv_builders import AsvFolder, a_row
 from builders import (
-    NOON,
     PROJECT,
     a_commit,
     a_failed_process,
@@ -129,4 +128,3 @@ def test_what_a_pull_request_measured_is_not_exported(store: Store) -> None:
     ingested(store, 1, a_result(a_series(), *a_pair(0, 1.0, 2.0)), kind="compare")
 
     assert rows(exported(store)) == []
-    assert NOON.year == 2026

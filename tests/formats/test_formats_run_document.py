@@ -20,7 +20,6 @@ from builders import (
     a_result,
     a_run,
     a_series,
-    a_sha,
     a_summary,
     a_variant,
 )
@@ -239,4 +238,3 @@ def test_runs_that_differ_have_different_keys(change: dict[str, Any]) -> None:
 
 def test_the_key_does_not_depend_on_the_numbers() -> None:
     assert run_document.idempotency_key(a_run(a_result())) == run_document.idempotency_key(a_run())
-    assert a_sha(1) == a_run().commit.sha
