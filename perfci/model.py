@@ -210,7 +210,7 @@ class Process:
     def __post_init__(self) -> None:
         if self.status is Status.OK and not self.samples:
             raise ValueError("a process that ended ok needs at least one sample")
-        if not all(math.isfinite(sample) for sample in self.samples):
+        if not all(map(math.isfinite, self.samples)):
             raise ValueError("samples must be finite numbers; a missing reading is a status with a reason")
 
 

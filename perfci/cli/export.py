@@ -9,7 +9,7 @@ import click
 
 from perfci.cli.context import config_here, store_to_read
 from perfci.cli.options import global_options
-from perfci.formats import csv
+from perfci.formats.csv import export
 
 
 @click.command("export")
@@ -20,5 +20,5 @@ def command(format_name: str, samples: bool) -> None:
     """Write one row per commit, benchmark, parameters, metric, machine and variant to stdout."""
     config = config_here()
     with closing(store_to_read(config)) as store, store.read() as tx:
-        for line in csv.export(tx, config.project, samples=samples):
+        for line in export(tx, config.project, samples=samples):
             sys.stdout.write(line)

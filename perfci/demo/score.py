@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfci.demo.story import Planted
 from perfci.model import Commit, Stage, Verdict, VerdictKind
 from perfci.report.text import aligned
-from perfci.report.units import percent, signed_percent
+from perfci.report.units import counting, percent, signed_percent
 from perfci.verdicts.compare import MOVES
 
 ALARMS = (*MOVES, VerdictKind.FAILED)
@@ -74,7 +74,7 @@ def open_lines(result: Score, commits: dict[str, Commit]) -> list[str]:
 def _would_decide(verdict: Verdict) -> str:
     if verdict.pairs_to_decide is None:
         return "and no reasonable number of pairs would decide it"
-    return f"about {verdict.pairs_to_decide} more pairs would decide"
+    return f"about {counting(verdict.pairs_to_decide, 'more pair')} would decide"
 
 
 def _place(verdict: Verdict) -> tuple[str, str, VerdictKind]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Stage, Status, Verdict
+from perfci.report.units import counting
 from perfci.service.measuring import Session
 from perfci.service.opening import Subject, open_session
 from perfci.service.pairing import OnLook, Pairing, Question
@@ -19,7 +20,7 @@ def settle(
     """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
     questions = questions_of(suspected, subject)
     watcher.stage("fresh pairs", 2 * rule.looks[0] * len(questions))
-    watcher.say(f"{counted(len(questions), 'suspected change')} to settle on fresh pairs")
+    watcher.say(f"{counting(len(questions), 'suspected change')} to settle on fresh pairs")
     session.workbench.renew()
     fresh = open_session(
         session.store, session.workbench, session.project, subject, "confirm", about=session.uid,
@@ -42,10 +43,6 @@ def told(watcher: Watcher) -> OnLook:
 
     def on_look(questions: int, pairs: int) -> None:
         watcher.expect(2 * pairs)
-        watcher.step(f"{counted(pairs, 'pair')} for {counted(questions, 'open question')}")
+        watcher.step(f"{counting(pairs, 'pair')} for {counting(questions, 'open question')}")
 
     return on_look
-
-
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("" if number == 1 else "s")

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 
 from perfci.model import Verdict
 from perfci.service.measuring import Session
-from perfci.store.reads import history, series_of_project
+from perfci.store import Store
+from perfci.store.reads import history, series_of_project, summarised_levels
 from perfci.store.writes import add_verdicts, replace_change_points
 from perfci.verdicts.compare import Rule
 from perfci.verdicts.gating import gated_by_commit
-from perfci.verdicts.history import change_points
+from perfci.verdicts.history import change_points, moves_of_levels
 
 
 def record(session: Session, verdicts: Sequence[Verdict]) -> None:
@@ -36,3 +37,14 @@ def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict
         replace(v, evidence=tuple(i for sha in (v.base, v.head) for i in session.evidence.get((sha, v.series), ())))
         for v in verdicts
     ]
+
+
+def record_imported_changes(store: Store, project: str, rule: Rule) -> int:
+    """Look for change points in every history that came from elsewhere; return how many there are."""
+    with store.begin() as tx:
+        count = 0
+        for series, levels in summarised_levels(tx, project).items():
+            points = moves_of_levels(series, levels, rule=rule)
+            replace_change_points(tx, project, series, points)
+            count += len(points)
+    return count

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import (
     Benchmark,
+    Boundaries,
     ChangePoint,
     Commit,
     PerfciError,
@@ -130,6 +131,27 @@ def histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
         for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
             found[series_id][point.commit] = point
     return {series_id: [points[commit] for commit in along_the_line(points)] for series_id, points in found.items()}
+
+
+def summarised_levels(tx: Session, project: str) -> dict[Series, list[tuple[str, float]]]:
+    """Sha and value of every series that came from elsewhere, oldest commit first.
+
+    Their processes are not known apart, so the summary is all there is to judge, and no sample has to be read.
+    """
+    chosen = sa.and_(ResultRow.value.is_not(None), ResultRow.boundaries != Boundaries.PROCESS)
+    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, ResultRow.value))
+    rows = tx.execute(query.where(chosen, project_of(CommitRow.project_id, project)).order_by(RunRow.started_at)).all()
+    commits = load_commits(tx, project_of(CommitRow.project_id, project))
+    ids = {commit: row_id for row_id, commit in commits.items()}
+    place = {ids[commit]: number for number, commit in enumerate(along_the_line(ids))}
+    newest: dict[int, dict[int, float]] = defaultdict(dict)
+    for series_id, commit_id, value in rows:
+        newest[series_id][commit_id] = value
+    series = series_by_ids(tx, newest)
+    return {
+        series[series_id]: [(commits[one].sha, values_of[one]) for one in sorted(values_of, key=place.__getitem__)]
+        for series_id, values_of in newest.items()
+    }
 
 
 def points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:

@@ -19,6 +19,13 @@ def change_points(series: Series, points: Sequence[Point], *, rule: Rule | None 
     Commits without a level are stepped over: the move then happened after ``last_good`` and not later than ``commit``.
     """
     measured = [(point.commit.sha, level) for point in points if (level := point_level(point)) is not None]
+    return moves_of_levels(series, measured, rule=rule)
+
+
+def moves_of_levels(
+    series: Series, measured: Sequence[tuple[str, float]], *, rule: Rule | None = None
+) -> list[ChangePoint]:
+    """The same on bare levels, given as (sha, level) with the oldest commit first."""
     levels = [level for _, level in measured]
     found = detect(levels, (rule or Rule()).bar)
     edges = [0, *(index for index, _ in found), len(levels)]

@@ -1,0 +1,79 @@
+"""Results of other tools in, CSV out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from perfci.cli import run
+
+BENCHMARKS = {
+    "version": 2,
+    "suite.time_step": {
+        "code": "", "name": "suite.time_step", "param_names": [], "params": [], "type": "time", "unit": "seconds",
+        "version": "1",
+    },
+}  # fmt: skip
+
+
+def asv_results(folder: Path, values: list[float | None]) -> Path:
+    """An asv results folder with one benchmark and one commit per value."""
+    machine = folder / "results" / "box"
+    machine.mkdir(parents=True)
+    (folder / "results" / "benchmarks.json").write_text(json.dumps(BENCHMARKS))
+    (machine / "machine.json").write_text(json.dumps({"machine": "box", "version": 1}))
+    for number, value in enumerate(values):
+        result = {
+            "commit_hash": f"{number:040x}", "env_name": "virtualenv-py3.11", "date": 1_700_000_000_000 + number * 1000,
+            "params": {"machine": "box", "python": "3.11"}, "python": "3.11", "requirements": {}, "env_vars": {},
+            "result_columns": ["result", "params", "version", "started_at", "duration"],
+            "results": {"suite.time_step": [[value], [], "1", 1_700_000_000_000, 0.5]}, "durations": {}, "version": 2,
+        }  # fmt: skip
+        (machine / f"{number:08x}-virtualenv-py3.11.json").write_text(json.dumps(result))
+    return folder / "results"
+
+
+def test_reads_asv_results_and_finds_the_step_in_their_history(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    noise = [0.0, 0.001, -0.001, 0.002, -0.002]
+    results = asv_results(here, [(1.0 if n < 20 else 1.3) * (1 + noise[n % 5]) for n in range(40)])
+
+    assert run(["ingest", str(results), "--project", "box"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{results}: 40 new runs, 0 known, 40 values, 0 samples into project box",
+        "1 change point in the histories of box",
+    ]
+
+    assert run(["ingest", str(results), "--project", "box"]) == 0
+    assert capsys.readouterr().out == f"{results}: 0 new runs, 40 known, 0 values, 0 samples into project box\n"
+
+
+def test_exports_what_was_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = asv_results(here, [1.5, None])
+    assert run(["ingest", str(results), "--project", "box", "--json", "report.json"]) == 0
+    capsys.readouterr()
+
+    assert run(["export", "--project", "box"]) == 0
+
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["commit"], row["status"], row["value"]) for row in rows] == [
+        (f"{0:040x}", "ok", "1.5"),
+        (f"{1:040x}", "failed", ""),
+    ]
+    assert json.loads((here / "report.json").read_text())[0]["values"] == 1
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"results": ' + "[" * 5000, "\0\1\2"])
+def test_refuses_a_file_that_is_no_result(here: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
+    (here / "broken.json").write_text(content)
+
+    assert run(["ingest", "broken.json"]) == 2
+    assert capsys.readouterr().err.startswith("perfci: ")
+
+
+def test_refuses_a_path_that_is_not_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ingest", "gone"]) == 2
+    assert "gone" in capsys.readouterr().err
