@@ -375,9 +375,13 @@ def paired_up(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[Pr
     return [sides[0][number] for number in both], [sides[1][number] for number in both], True
 
 
+DISQUALIFYING = frozenset({"throttled", "shared_gpu"})
+"""Flags of a process that did not have the machine it was promised (DESIGN 7): kept and shown, never judged."""
+
+
 def usable(side: Sequence[Process]) -> list[Process]:
-    """Processes that ended well and that nothing is known against."""
-    return [process for process in side if process.status is Status.OK and not process.flags]
+    """Processes that ended well and that nothing is known against; other flags only tell how one was measured."""
+    return [process for process in side if process.status is Status.OK and DISQUALIFYING.isdisjoint(process.flags)]
 
 
 def sentence(verdict: Verdict, rule: Rule, bar: float) -> str:

@@ -319,3 +319,10 @@ def test_a_rate_is_judged_as_the_time_it_takes(effect: float, seed: int) -> None
     times, rate = judge(base, head), convict(THROUGHPUT, "base", "head", rates[0], rates[1]).kind
 
     assert times is rate
+
+
+def test_judges_a_process_whose_flag_only_tells_how_it_was_started() -> None:
+    base = [a_process(1.0 + n / 1000, pair=n, flags=("spawned: 2 threads are running",)) for n in range(6)]
+    head = [a_process(1.0 + n / 1000, pair=n, flags=("spawned: 2 threads are running",)) for n in range(6)]
+
+    assert screen(a_series(), "a" * 40, "b" * 40, base, head).pairs == 6
