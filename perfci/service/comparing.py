@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.config import Config
-from perfci.model import Commit, Series, Stage, Status, Verdict
+from perfci.model import Commit, Stage, Status, Verdict
 from perfci.runner.workbench import Workbench
 from perfci.service.confirming import settle, told
 from perfci.service.opening import Subject, open_session
@@ -16,7 +16,7 @@ from perfci.service.ranging import rule_of
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store import Store
-from perfci.store.reads import aa_log_ratios, series_of_project
+from perfci.store.reads import aa_log_ratios
 from perfci.verdicts.compare import MOVES
 
 
@@ -45,16 +45,9 @@ def run_comparison(
     questions = [Question(base.sha, head.sha, cell) for cell in subject.cells]
     watcher.stage("pairs", 2 * rule.looks[0] * len(questions))
     deadline = None if budget_s is None else time.monotonic() + budget_s
-    known_noise = aa_of(store, config.project)
-    pairing = Pairing(
-        session,
-        questions,
-        rule,
-        Stage.SCREENING,
-        deadline,
-        told(watcher),
-        aa=lambda series: known_noise.get(series, ()),
-    )
+    with store.read() as tx:
+        noise = aa_log_ratios(tx, config.project)
+    pairing = Pairing(session, questions, rule, Stage.SCREENING, deadline, told(watcher), noise)
     first = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
     record(session, first)
     flagged = [verdict for verdict in first if verdict.kind in MOVES]
@@ -63,9 +56,3 @@ def run_comparison(
     places = {v.series for v in settled}
     current = [*settled, *(v for v in first if v.series not in places)]
     return Comparison(session.uid, base, head, [*session.statuses, *fresh], current)
-
-
-def aa_of(store: Store, project: str) -> dict[Series, Sequence[float]]:
-    """The log ratios that equal commits have shown, by series."""
-    with store.read() as tx:
-        return {row.series: ratios for row in series_of_project(tx, project) if (ratios := aa_log_ratios(tx, row.id))}

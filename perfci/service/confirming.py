@@ -11,6 +11,7 @@ from perfci.service.opening import Subject, open_session
 from perfci.service.pairing import OnLook, Pairing, Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
+from perfci.store.reads import aa_log_ratios
 from perfci.verdicts.compare import Rule, control
 
 
@@ -26,7 +27,9 @@ def settle(
         session.store, session.workbench, session.project, subject, "confirm", about=session.uid,
         on_process=watcher.process, say=watcher.say,
     )  # fmt: skip
-    pairing = Pairing(fresh, questions, rule, Stage.CONVICTION, on_look=told(watcher))
+    with session.store.read() as tx:
+        noise = aa_log_ratios(tx, session.project)
+    pairing = Pairing(fresh, questions, rule, Stage.CONVICTION, on_look=told(watcher), noise=noise)
     verdicts = control([verdict for verdicts in pairing.settle().values() for verdict in verdicts])
     record(fresh, verdicts)
     fresh.finish()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from perfci.model import Process, Role, Series, Stage, Verdict
@@ -36,8 +36,7 @@ class Pairing:
     stage: Stage
     deadline: float | None = None
     on_look: OnLook = lambda questions, pairs: None
-    prior_sd: Callable[[Series], float | None] = lambda series: None
-    aa: Callable[[Series], Sequence[float]] = lambda series: ()
+    noise: Mapping[Series, Sequence[float]] = field(default_factory=dict)  # what A/A comparisons came to
     verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
     _pairs: dict[int, dict[Role, str]] = field(default_factory=dict)
 
@@ -90,7 +89,7 @@ class Pairing:
         base, head = self._side(question, series, Role.BASE), self._side(question, series, Role.HEAD)
         verdict, more = decide(
             series, question.base, question.head, base, head,
-            rule=self.rule, prior_sd=self.prior_sd(series), aa=self.aa(series), stage=self.stage,
+            rule=self.rule, aa=self.noise.get(series, ()), stage=self.stage,
         )  # fmt: skip
         both = (question.base, question.head)
         ids = tuple(i for sha in both for i in self.session.evidence.get((sha, series), ()))

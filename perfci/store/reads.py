@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from statistics import median
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +19,6 @@ from perfci.model import (
     PerfciError,
     Point,
     Result,
-    Role,
     Run,
     Series,
     Status,
@@ -43,7 +41,6 @@ from perfci.store.loading import (
 from perfci.store.order import along_the_line
 from perfci.store.records import MeasuredProcess, ProjectRecord, RunRecord, SeriesRecord, SessionRecord, VerdictRecord
 from perfci.store.tables import (
-    ABSENT,
     EPOCH,
     BenchmarkRow,
     ChangePointRow,
@@ -316,22 +313,20 @@ def session_record(row: Any, project: str) -> SessionRecord:
     )
 
 
-def aa_log_ratios(tx: Session, series_id: int) -> list[float]:
-    """Log ratios of pairs that measured the same code twice: the noise of this series, pair by pair."""
+def aa_log_ratios(tx: Session, project: str) -> dict[Series, list[float]]:
+    """The log ratios that comparisons of a commit with itself came to, one per comparison, by series."""
     query = (
-        sa.select(RunRow.session_id, ProcessRow.pair, ProcessRow.role, ProcessRow.samples)
-        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
-        .join(RunRow, ResultRow.run_id == RunRow.id)
-        .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .where(ResultRow.series_id == series_id, SessionRow.kind == "aa")
-        .where(ProcessRow.pair != ABSENT, ProcessRow.status == Status.OK.value)
-        .order_by(RunRow.session_id, ProcessRow.pair, ProcessRow.id)
+        sa.select(VerdictRow.series_id, VerdictRow.ratio)
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .where(project_of(VerdictRow.project_id, project), SessionRow.kind == "aa")
+        .order_by(VerdictRow.id)
     )
-    sides: dict[tuple[int, int], dict[str, float]] = defaultdict(dict)
-    for session_id, pair, role, samples in tx.execute(query):
-        sides[session_id, pair][role] = median(values.unpack(samples))
-    pairs = [(side.get(Role.BASE, 0.0), side.get(Role.HEAD, 0.0)) for side in sides.values()]
-    return [math.log(head / base) for base, head in pairs if base > 0 and head > 0]
+    found: dict[int, list[float]] = defaultdict(list)
+    for series_id, ratio in tx.execute(query):
+        if ratio:
+            found[series_id].append(math.log(ratio))
+    series = series_by_ids(tx, found)
+    return {series[series_id]: ratios for series_id, ratios in found.items()}
 
 
 def load_run(tx: Session, run_id: int) -> Run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from pathlib import Path
 
@@ -119,3 +120,23 @@ def test_a_resumed_run_measures_only_what_is_missing(project: GitProject, capsys
     assert "resuming an interrupted session: 3 readings are there already" in capsys.readouterr().err
     assert rows(project, "select count(*), count(distinct session_id) from processes p join results r on "
                 "p.result_id = r.id join runs on r.run_id = runs.id") == [(8, 1)]  # fmt: skip
+
+
+def test_a_series_that_wanders_by_itself_has_its_bar_raised(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wandering = """
+        import random
+        import thing
+        def track_level(): return {"samples": [thing.LEVEL * random.choice([0.8, 1.0, 1.25])], "number": 1}
+    """
+    project = GitProject(here)
+    project.commit("Wanders", thing="LEVEL = 100.0\n", benchmarks__suite=wandering)
+    for _ in range(3):
+        run(["compare", "HEAD", "HEAD"])
+
+    floors = rows(project, "select noise_floor from verdicts order by id")
+
+    assert run(["compare", "HEAD", "HEAD", "--json", "told.json"]) == 0
+    (verdict,) = json.loads((here / "told.json").read_text())["verdicts"]
+    wandered = [abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]]
+    assert len(floors) == 3
+    assert verdict["noise_floor"] == pytest.approx(math.expm1(1.96 * (sum(w * w for w in wandered) / 3) ** 0.5))

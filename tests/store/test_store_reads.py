@@ -347,16 +347,17 @@ def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
     assert (older.results, older.failed, older.variant) == (3, 1, a_variant(python="3.12"))
 
 
-def test_aa_ratios_are_one_for_each_complete_pair(store: Store) -> None:
-    pairs = [*a_pair(0, 1.0, 1.1), *a_pair(1, 2.0, 1.9)]
-    lonely = a_process(5.0, pair=2, index=9)
-    by_median = a_pair(3, 1.0, 0.0)[0], a_process(1.0, 3.0, 2.0, pair=3, index=3, role=a_pair(3, 1.0, 1.0)[1].role)
-    ingested(store, a_result(a_series(), *pairs, lonely, *by_median), kind="aa", session="aa")
-    ingested(store, a_result(a_series(), *a_pair(0, 1.0, 9.0)), kind="compare", session="pull request")
+def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: Store) -> None:
+    ingested(store, a_result(a_series(), a_process(1.0)), kind="aa", session="first")
+    ingested(store, kind="aa", session="second")
+    ingested(store, kind="compare", session="pull request")
+    with store.begin() as tx:
+        for session, ratio in (("first", 1.1), ("second", 0.95), ("pull request", 9.0)):
+            writes.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
 
     with store.read() as tx:
-        assert reads.aa_log_ratios(tx, 1) == pytest.approx([math.log(1.1), math.log(0.95), math.log(2.0)])
-        assert reads.aa_log_ratios(tx, 2) == []
+        assert reads.aa_log_ratios(tx, PROJECT) == {a_series(): pytest.approx([math.log(1.1), math.log(0.95)])}
+        assert reads.aa_log_ratios(tx, "another") == {}
 
 
 def test_an_unknown_run_is_an_error(store: Store) -> None:
