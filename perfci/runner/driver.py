@@ -87,7 +87,11 @@ class EnvironmentParent:
             self._process = self._start(theirs, threads)
         self._socket = ours
         self._lines = _Lines(ours)
-        self.hello = self._greet(preload)
+        try:
+            self.hello = self._greet(preload)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> EnvironmentParent:
         return self

@@ -14,6 +14,9 @@ from perfci.service.watching import Watcher
 from perfci.store.reads import aa_log_ratios
 from perfci.verdicts.compare import Rule, control
 
+FALSE_DISCOVERY_RATE = 0.01
+"""Of a hundred convictions one may be false: at the usual five a range with ten true changes errs every other time."""
+
 
 def settle(
     session: Session, subject: Subject, suspected: Sequence[Verdict], rule: Rule, watcher: Watcher
@@ -30,7 +33,8 @@ def settle(
     with session.store.read() as tx:
         noise = aa_log_ratios(tx, session.project)
     pairing = Pairing(fresh, questions, rule, Stage.CONVICTION, on_look=told(watcher), noise=noise)
-    verdicts = control([verdict for verdicts in pairing.settle().values() for verdict in verdicts])
+    found = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
+    verdicts = control(found, FALSE_DISCOVERY_RATE)
     record(fresh, verdicts)
     fresh.finish()
     return verdicts, fresh.statuses

@@ -10,8 +10,11 @@ from perfci.model import Process, Role, Series, Stage, Verdict
 from perfci.runner import plan
 from perfci.runner.suite import Cell
 from perfci.service.measuring import Session
-from perfci.verdicts.compare import Rule, decide
+from perfci.verdicts.compare import MOVES, Rule, decide
 from perfci.verdicts.gating import gated
+
+CONVICTION_PAIRS = 10
+"""No statistical conviction on fewer fresh pairs: five can agree by chance where a benchmark has two states."""
 
 OnLook = Callable[[int, int], None]
 """Called after a look with the number of questions still open and of the pairs they want."""
@@ -93,7 +96,14 @@ class Pairing:
         )  # fmt: skip
         both = (question.base, question.head)
         ids = tuple(i for sha in both for i in self.session.evidence.get((sha, series), ()))
-        return replace(verdict, evidence=ids), more
+        return replace(verdict, evidence=ids), more or self._short_of_a_conviction(verdict)
+
+    def _short_of_a_conviction(self, verdict: Verdict) -> int:
+        """How many pairs a move still needs before it may convict; one that was counted exactly needs none."""
+        exact = verdict.noise_floor == 0
+        if self.stage is not Stage.CONVICTION or verdict.kind not in MOVES or exact:
+            return 0
+        return max(0, min(CONVICTION_PAIRS, self.rule.max_pairs) - verdict.pairs)
 
     def _judged_series(self, question: Question) -> list[Series]:
         processes: dict[Series, list[Process]] = {}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+import venv
 from pathlib import Path
 
 import pytest
 from git_project import GitProject
-from runner.conftest import measured
+from runner.conftest import a_workbench, measured
 
-from perfci.model import Clock, Status
+from perfci.config import EnvironmentTable, Settings
+from perfci.model import Clock, PerfciError, Status
+from perfci.runner.suite import cells_of
 
 SUITE = """
     import ctypes, os, subprocess, sys, time
@@ -196,3 +199,40 @@ def _command_line(pid: str) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return ""
+
+
+def test_goes_on_after_a_commit_parent_died(tmp_path: Path) -> None:
+    project = GitProject(tmp_path / "project")
+    suite = """
+        import os, signal
+        def track_kills_its_supervisor(): os.kill(os.getppid(), signal.SIGKILL)
+        def track_one(): return 1
+    """
+    project.commit("Patricide", benchmarks__suite=suite)
+
+    with a_workbench(project) as workbench:
+        commit = workbench.repository.commits("HEAD")[0]
+        workbench.prepare([commit])
+        cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", 10)
+        first = [outcome for outcome, _ in workbench.visit(commit.sha, cells)]
+        again = [outcome for outcome, _ in workbench.visit(commit.sha, cells[1:])]
+
+    assert [o.status for o in first] == [Status.FAILED, Status.FAILED]
+    assert first[0].reason == "the process that supervised this cell ended (status 9)"
+    assert again[0].metrics[0].samples == (1.0,)
+
+
+def test_says_what_is_wrong_with_an_interpreter_that_cannot_measure(tmp_path: Path) -> None:
+    project = GitProject(tmp_path / "project")
+    project.commit("One", benchmarks__suite="def track_one(): return 1\n")
+    bare = tmp_path / "bare"
+    venv.create(bare, with_pip=False)
+    settings = Settings(environment=EnvironmentTable(python=str(bare / "bin" / "python")))
+
+    with a_workbench(project, settings) as workbench:
+        commit = workbench.repository.commits("HEAD")[0]
+        workbench.prepare([commit])
+        with pytest.raises(PerfciError) as caught:
+            workbench.discover(commit.sha)
+
+    assert str(caught.value).endswith("cannot measure: ModuleNotFoundError: No module named 'asv_runner'")

@@ -40,6 +40,22 @@ def test_refuses_to_measure_code_that_is_not_the_commits(project: GitProject) ->
     )
 
 
+def test_refuses_foreign_code_that_is_imported_only_while_measuring(project: GitProject) -> None:
+    late = f"""
+        import sys
+        def track_answer():
+            sys.path.insert(0, {str(project.folder)!r})
+            import thing
+            return thing.ANSWER
+    """
+    project.commit("One", thing="ANSWER = 1\n", benchmarks__suite=late)
+
+    outcome = measured(project)["suite.track_answer"]
+
+    assert outcome.status is Status.FAILED
+    assert outcome.reason.startswith("the code measured is not this commit's: module thing was imported from ")
+
+
 def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: GitProject) -> None:
     project.commit("One", thing="ANSWER = 1\n")
     project.commit("Two", thing="ANSWER = 2\nEXTRA = 3\n", benchmarks__suite=ANSWER,

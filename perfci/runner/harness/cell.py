@@ -11,19 +11,21 @@ import timeit
 from typing import Any
 
 from .messages import Json, Report, write_report
-from .suite import describe, uses_default_timer
+from .suite import describe, foreign_code, uses_default_timer
 
 CLOCKS = ("wall", "cpu", "device", "exact", "value")
 
 
-def run_cell(benchmark: Any, cell: Json, report: Report) -> None:
-    """Set up, run and tear down one cell, and report its samples."""
+def run_cell(benchmark: Any, cell: Json, request: Json, report: Report) -> None:
+    """Set up, run and tear down one cell; report its samples, unless it imported code of another commit."""
     resident = reset_peak_memory()
     begin = time.perf_counter()
     if cell["param_idx"] is not None:
         benchmark.set_param_idx(cell["param_idx"])
     benchmark.set_cache(read_cache(cell))
-    write_report(report, measured_cell(benchmark, resident) | {"work_s": time.perf_counter() - begin})
+    measured = measured_cell(benchmark, resident) | {"work_s": time.perf_counter() - begin}
+    wrong = foreign_code(request)
+    write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
 
 
 def read_cache(cell: Json) -> Any:

@@ -27,7 +27,7 @@ def serve(control: socket.socket) -> None:
     hello = json.loads(lines.readline())
     die_with_parent(hello["parent"])
     send(control, introduce(hello["preload"]))
-    for line in lines:
+    for line in filter(str.strip, lines):  # an empty line answers a commit parent that ended before it was read
         request = json.loads(line)
         me = os.getpid()
         pid = os.fork()

@@ -15,7 +15,7 @@ def run(arguments: Json) -> None:
 
     def work(report: Report) -> None:
         benchmarks, _ = load_suite(arguments["request"])
-        run_cell(benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], report)
+        run_cell(benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], report)
 
     with os.fdopen(arguments["report"], "w+b") as report:
         report_or_fail(work, report)

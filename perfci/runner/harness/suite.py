@@ -106,3 +106,19 @@ def first_attribute(benchmark: Any) -> Callable[[str], Any]:
 
 def uses_default_timer(benchmark: Any) -> bool:
     return benchmark.type == "time" and getattr(benchmark, "timer", None) is timeit.default_timer
+
+
+def foreign_code(request: Json) -> str:
+    """Say which loaded module of the project did not come from the commit that is being measured."""
+    own = [os.path.realpath(path) + os.sep for path in [*request["own"], request["suite"]]]
+    for name in request["modules"]:
+        module = sys.modules.get(name)
+        origin = module_origin(module) if module is not None else ""
+        if origin and not any(origin.startswith(root) for root in own):
+            return f"the code measured is not this commit's: module {name} was imported from {origin}"
+    return ""
+
+
+def module_origin(module: Any) -> str:
+    path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
+    return os.path.realpath(path) if path else ""

@@ -27,7 +27,9 @@ def supervise(benchmark: Any, cell: Json, request: Json, launch: str) -> Json:
     folder = cell["cache_dir"] or tempfile.mkdtemp(prefix="cell-", dir=request["scratch"])
     try:
         if launch == "fork":
-            return in_process(lambda report: run_cell(benchmark, cell, report), cell["timeout_s"], folder, request)
+            return in_process(
+                lambda report: run_cell(benchmark, cell, request, report), cell["timeout_s"], folder, request
+            )
         return in_process(lambda report: spawn_cell(cell, request, report), cell["timeout_s"], folder, request)
     finally:
         if not cell["cache_dir"]:

@@ -6,11 +6,10 @@ import gc
 import os
 import socket
 import sys
-from typing import Any
 
 from .messages import Json, not_run, redirected, send
 from .processes import adopt_orphans, die_with_parent
-from .suite import describe, load_suite
+from .suite import describe, foreign_code, load_suite
 from .supervision import supervise
 
 
@@ -37,22 +36,6 @@ def visit(request: Json, control: socket.socket, parent: int) -> None:
         send(control, {"event": "cell", **cell, **outcome})
         if not control.recv(1):  # the other side answers when the process is stored: one at a time, none lost
             return
-
-
-def foreign_code(request: Json) -> str:
-    """Say which loaded module of the project did not come from the commit that is being measured."""
-    own = [os.path.realpath(path) + os.sep for path in [*request["own"], request["suite"]]]
-    for name in request["modules"]:
-        module = sys.modules.get(name)
-        origin = module_origin(module) if module is not None else ""
-        if origin and not any(origin.startswith(root) for root in own):
-            return f"the code measured is not this commit's: module {name} was imported from {origin}"
-    return ""
-
-
-def module_origin(module: Any) -> str:
-    path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
-    return os.path.realpath(path) if path else ""
 
 
 def missing_reason(benchmark: str, errors: list[Json]) -> str:

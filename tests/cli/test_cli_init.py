@@ -1,0 +1,86 @@
+"""`perfci init` in a repository that holds nothing but a torch module: what it writes works with no edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+from perfci.starter import find_model, starter_files
+
+NET = """
+    import torch
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self, width=32):
+            super().__init__()
+            self.layer = nn.Linear(width, width)
+        def forward(self, x):
+            return torch.relu(self.layer(x)) + x
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens = nn.Embedding(50, 32)
+            self.blocks = nn.Sequential(Block(), Block())
+            self.head = nn.Linear(32, 50)
+        def forward(self, tokens):
+            return self.head(self.blocks(self.tokens(tokens)))
+"""
+
+
+@pytest.mark.slow
+def test_init_run_and_compare_need_no_edit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = GitProject(here)
+    project.commit("A network", net=NET)
+    project.commit("Describe it", net=NET + "    # A network.\n")
+
+    codes = [run(["init"]), run(["run", "--smoke"]), run(["compare", "HEAD~1"])]
+
+    out = capsys.readouterr().out
+    assert codes == [0, 0, 0]
+    assert "15 processes measured: 15 ok" in out
+    assert "starter.TrainStep.time_train_step" in out
+    assert "starter.Memory.track_peak_tensor_bytes" in out
+
+
+def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("First", net=NET)
+    (here / "perfci.toml").write_text("[run]\nrounds = 2\n")
+
+    assert run(["init"]) == 0
+
+    assert (here / "perfci.toml").read_text() == "[run]\nrounds = 2\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "kept    perfci.toml (it was there)",
+        "wrote   benchmarks/__init__.py",
+        "wrote   benchmarks/starter.py",
+        "wrote   .github/workflows/perf.yml",
+        "",
+        "next:",
+        "  perfci run --smoke",
+        "  perfci compare HEAD~1 --smoke",
+    ]
+
+
+def test_picks_the_module_that_no_other_is_built_from(here: Path) -> None:
+    project = GitProject(here)
+    project.write("src/package/net.py", NET)
+    project.write("tests/test_net.py", "from torch import nn\nclass Fake(nn.Module): pass\n")
+
+    model = find_model(here)
+
+    assert model is not None
+    assert (model.module, model.name) == ("package.net", "Net")
+
+
+def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
+    project = GitProject(here)
+    project.write("net.py", "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, width): pass\n")
+    project.write("broken.py", "def (")
+
+    assert find_model(here) is None
+    assert "measure yours here" in starter_files(here, "here")["benchmarks/starter.py"]
