@@ -60,6 +60,24 @@ def test_compare_convicts_on_pairs_no_look_has_seen(project: GitProject, capsys:
     assert sessions == [("compare", "finished"), ("confirm", "finished")]
 
 
+def test_convicts_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = GitProject(here)
+    suite = """
+        import random
+        import thing
+        def track_level(): return {"samples": [thing.LEVEL * random.gauss(1, 0.01)], "number": 1}
+    """
+    project.commit("Fast", thing="LEVEL = 100.0\n", benchmarks__suite=suite)
+    project.commit("Slow", thing="LEVEL = 150.0\n")
+
+    assert run(["compare", "HEAD~1", "HEAD"]) == 1
+
+    of_confirmation = "from processes p join results r on p.result_id = r.id join runs u on r.run_id = u.id " \
+                      "join sessions s on u.session_id = s.id where s.kind = 'confirm'"  # fmt: skip
+    assert rows(project, f"select count(*), count(distinct p.pair) {of_confirmation}") == [(20, 10)]
+    assert "10 pairs" in capsys.readouterr().out
+
+
 def test_compare_with_itself_is_an_a_a_run(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["compare", "HEAD", "HEAD"])
 
