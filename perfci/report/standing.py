@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from collections.abc import Iterable
 
 from perfci.model import VerdictKind
@@ -31,9 +33,11 @@ def size(mark: Mark) -> float:
 
 
 def _is_open(trend: Trend, position: int) -> bool:
-    later = math.prod(mark.ratio for mark in trend.convicted()[position:])
-    worse = later if trend.series.metric.direction == "lower" else 1 / later if later > 0 else math.inf
-    return worse - 1 > RECOVERED_WITHIN
+    """Whether the moves since have never taken it back; what came after a repair is another story."""
+    since = itertools.accumulate((mark.ratio for mark in trend.convicted()[position:]), operator.mul)
+    lower_is_better = trend.series.metric.direction == "lower"
+    costs = (ratio if lower_is_better else 1 / ratio if ratio > 0 else math.inf for ratio in since)
+    return all(cost - 1 > RECOVERED_WITHIN for cost in costs)
 
 
 def _standing_marks(trend: Trend) -> list[Mark]:

@@ -38,6 +38,12 @@ def test_a_revert_closes_only_what_it_reverts() -> None:
     assert [mark.index for mark in open_regressions(trend)] == [5]
 
 
+def test_what_was_reverted_stays_closed_when_something_else_gets_worse() -> None:
+    trend = moved((5, 1.3), (8, 1 / 1.3), (14, 1.2))
+
+    assert [mark.index for mark in open_regressions(trend)] == [14]
+
+
 def test_half_a_repair_leaves_it_open() -> None:
     assert len(open_regressions(moved((10, 1.2), (13, 0.95)))) == 1
 
