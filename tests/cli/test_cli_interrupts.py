@@ -28,7 +28,15 @@ SLEEPER = """
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     env = {**os.environ, "STARTED": str(folder / "started")}
     command = [sys.executable, "-m", "perfci.cli", *arguments]
-    return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=hears_ctrl_c,
+    )  # fmt: skip
+
+
+def hears_ctrl_c() -> None:
+    """A shell starts background jobs deaf to Ctrl-C; the tests may run in one, the command they start must not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(path: Path) -> None:
@@ -45,7 +53,7 @@ def test_ctrl_c_leaves_no_process_behind(here: Path) -> None:
     wait_for(here / "started")
 
     going.send_signal(signal.SIGINT)
-    _, err = going.communicate(timeout=180)
+    _, err = going.communicate(timeout=90)
 
     assert going.returncode == 130
     assert err.endswith("interrupted; what was measured is stored, run the same command again to go on\n")
@@ -58,9 +66,9 @@ def test_a_second_run_on_the_machine_is_refused_when_it_may_not_wait(here: Path)
     wait_for(here / "started")
 
     second = start(here, "run", "--rounds", "1", "--no-wait")
-    _, err = second.communicate(timeout=180)
+    _, err = second.communicate(timeout=90)
     first.send_signal(signal.SIGINT)
-    first.communicate(timeout=180)
+    first.communicate(timeout=90)
 
     assert second.returncode == 2
     assert err.startswith(
