@@ -13,7 +13,7 @@ from perfci.store.reads import history, series_of_project, summarised_levels
 from perfci.store.writes import add_verdicts, replace_change_points
 from perfci.verdicts.compare import Rule
 from perfci.verdicts.gating import gated_by_commit
-from perfci.verdicts.history import change_points, moves_of_levels
+from perfci.verdicts.history import change_points, moves_of_histories
 
 
 def record(session: Session, verdicts: Sequence[Verdict]) -> None:
@@ -42,9 +42,7 @@ def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict
 def record_imported_changes(store: Store, project: str, rule: Rule) -> int:
     """Look for change points in every history that came from elsewhere; return how many there are."""
     with store.begin() as tx:
-        count = 0
-        for series, levels in summarised_levels(tx, project).items():
-            points = moves_of_levels(series, levels, rule=rule)
+        found = moves_of_histories(summarised_levels(tx, project), rule=rule)
+        for series, points in found.items():
             replace_change_points(tx, project, series, points)
-            count += len(points)
-    return count
+    return sum(map(len, found.values()))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from perfci.model import ChangePoint, Point, Series
 from perfci.stats.location import median
-from perfci.stats.segmentation import detect
+from perfci.stats.segmentation import detect, detect_many
 from perfci.verdicts.compare import Rule
 from perfci.verdicts.levels import point_level
 
@@ -26,9 +26,25 @@ def moves_of_levels(
     series: Series, measured: Sequence[tuple[str, float]], *, rule: Rule | None = None
 ) -> list[ChangePoint]:
     """The same on bare levels, given as (sha, level) with the oldest commit first."""
+    return moves_of_histories({series: measured}, rule=rule)[series]
+
+
+def moves_of_histories(
+    histories: Mapping[Series, Sequence[tuple[str, float]]], *, rule: Rule | None = None
+) -> dict[Series, list[ChangePoint]]:
+    """The same for many series, which are only faster together."""
+    found = detect_many([[level for _, level in measured] for measured in histories.values()], (rule or Rule()).bar)
+    return {
+        series: _change_points(series, measured, moves)
+        for (series, measured), moves in zip(histories.items(), found, strict=True)
+    }
+
+
+def _change_points(
+    series: Series, measured: Sequence[tuple[str, float]], moves: Sequence[tuple[int, float]]
+) -> list[ChangePoint]:
     levels = [level for _, level in measured]
-    found = detect(levels, (rule or Rule()).bar)
-    edges = [0, *(index for index, _ in found), len(levels)]
+    edges = [0, *(index for index, _ in moves), len(levels)]
     return [
         ChangePoint(
             series,
@@ -38,5 +54,5 @@ def moves_of_levels(
             before=median(levels[edges[k] : index]),
             after=median(levels[index : edges[k + 2]]),
         )
-        for k, (index, rel) in enumerate(found)
+        for k, (index, rel) in enumerate(moves)
     ]

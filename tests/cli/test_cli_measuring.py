@@ -144,7 +144,7 @@ def test_a_series_that_wanders_by_itself_has_its_bar_raised(here: Path, capsys: 
     wandering = """
         import random
         import thing
-        def track_level(): return {"samples": [thing.LEVEL * random.choice([0.8, 1.0, 1.25])], "number": 1}
+        def track_level(): return {"samples": [thing.LEVEL * random.gauss(1, 0.004)], "number": 1}
     """
     project = GitProject(here)
     project.commit("Wanders", thing="LEVEL = 100.0\n", benchmarks__suite=wandering)
