@@ -19,7 +19,7 @@ from pathlib import Path
 
 from git_project import GitProject
 
-COMMITS, CELLS, ROUNDS = 6, 3, 4
+COMMITS, CELLS, ROUNDS = 6, 3, 16
 
 SUITE = """
     import os, time
