@@ -16,6 +16,10 @@ Pairs = tuple[tuple[str, str], ...]
 """An ordered, hashable mapping of names to values: parameters, variants, observed environments."""
 
 
+CPU_TWIN = "cpu_"
+"""A metric read with two clocks has its CPU seconds under its own name with this before it."""
+
+
 class PerfciError(Exception):
     """A sentence for the user: what was expected, what was found, what to do. The command line exits with 2."""
 
@@ -39,6 +43,7 @@ class Clock(StrEnum):
     DEVICE = "device"  # accelerator events
     EXACT = "exact"  # a count or a byte sum that repeats exactly
     VALUE = "value"  # anything else a benchmark returned
+    WITNESS = "witness"  # derived from a judged metric, or an annotation beside it: shown, never judged
 
 
 class Role(StrEnum):

@@ -1,0 +1,132 @@
+"""What one expensive run gives: several metrics, each with samples or with the reason why not."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from perfci.model import CPU_TWIN, Clock, Metric
+
+UNITS = frozenset(
+    {
+        "seconds", "bytes", "count", "ratio", "tokens/s", "samples/s", "requests/s", "bytes/s", "FLOP", "FLOP/s",
+        "joules", "watts", "seconds/token", "seconds/GB", "joules/token", "loss", "norm", "instructions",
+    }
+)  # fmt: skip
+"""Units a measured metric may have. A percentage is a ratio: percent signs belong on screens."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Samples of one metric, per call and in the metric's unit, each averaged over ``number`` calls.
+
+    ``cpu`` holds CPU seconds of the process read at the same moments; where there are any, they are what is judged.
+    """
+
+    samples: Sequence[float]
+    clock: Clock = Clock.VALUE
+    number: int = 1
+    cpu: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A metric that this machine or this model cannot give, and why: never a zero in its place."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All readings of one run, with what has to be known of the whole run (``throttled: ...``)."""
+
+    readings: Mapping[str, Reading | Absent]
+    flags: tuple[str, ...] = ()
+
+
+def exact(value: float) -> Reading:
+    """A count or a number of bytes that repeats exactly in every process."""
+    return Reading((float(value),), Clock.EXACT)
+
+
+def witness(*values: float) -> Reading:
+    """A number shown beside the judged ones and never judged: derived from one of them, or an annotation."""
+    return Reading(values, Clock.WITNESS)
+
+
+def metrics(*declared: Metric) -> Callable[[Function], Function]:
+    """Declare what a ``measure_*`` function gives; it returns a ``Measured``, or a mapping of names to readings.
+
+    A bare number or list of numbers stands for a ``Reading`` of it. What was declared wrongly (two metrics of one
+    name, an unknown unit) or is returned wrongly (a missing or undeclared name, no finite number) raises ``ValueError``
+    when the function is called, so that it fails the one cell and not the whole module.
+    """
+
+    def declare(function: Function) -> Function:
+        @functools.wraps(function)
+        def measure(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            check_declared(declared)
+            return report_of(declared, function(*args, **kwargs))
+
+        measure.metrics = declared  # type: ignore[attr-defined]
+        return measure  # type: ignore[return-value]
+
+    return declare
+
+
+def check_declared(declared: Iterable[Metric]) -> None:
+    seen: set[str] = set()
+    for metric in declared:
+        if metric.name in seen:
+            raise ValueError(
+                f"two metrics are called {metric.name!r}; every metric of one benchmark needs its own name"
+            )
+        if metric.unit not in UNITS:
+            known = ", ".join(sorted(UNITS))
+            raise ValueError(f"metric {metric.name!r} has the unknown unit {metric.unit!r}; known: {known}")
+        seen.add(metric.name)
+
+
+def report_of(declared: Sequence[Metric], value: Measured | Mapping[str, Any]) -> dict[str, Any]:
+    """Check what was returned against what was declared and turn it into the plain mapping a harness reads."""
+    measured = value if isinstance(value, Measured) else Measured(_mapping(value))
+    names = [metric.name for metric in declared]
+    missing = [name for name in names if name not in measured.readings]
+    unknown = [name for name in measured.readings if name not in names]
+    if missing or unknown:
+        parts = [f"did not return {', '.join(missing)}"] if missing else []
+        parts += [f"returned {', '.join(unknown)}, which it does not declare"] if unknown else []
+        raise ValueError(f"the benchmark {' and '.join(parts)}; say Absent(reason) where a metric cannot be read")
+    rows = [row for metric in declared for row in _rows(metric, measured.readings[metric.name])]
+    return {"metrics": rows, "flags": list(measured.flags)}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError(
+            f"the benchmark returned {type(value).__name__}; a mapping of metrics to readings was expected"
+        )
+    return value
+
+
+def _rows(metric: Metric, value: Any) -> list[dict[str, Any]]:
+    about = {"name": metric.name, "unit": metric.unit, "direction": metric.direction}
+    if isinstance(value, Absent):
+        return [{**about, "status": "skipped", "reason": value.reason}]
+    reading = value if isinstance(value, Reading) else Reading(value if isinstance(value, list | tuple) else (value,))
+    rows = [_row(about, reading.samples, reading.clock, reading.number)]
+    if reading.cpu:
+        rows.append(_row({**about, "name": CPU_TWIN + metric.name}, reading.cpu, Clock.CPU, reading.number))
+    return rows
+
+
+def _row(about: Mapping[str, str], samples: Sequence[Any], clock: Clock, number: int) -> dict[str, Any]:
+    values = [float(sample) for sample in samples]
+    if not values or not all(map(math.isfinite, values)):
+        raise ValueError(f"metric {about['name']!r} is {samples!r}; finite numbers were expected")
+    return {**about, "status": "ok", "reason": "", "clock": str(clock), "number": number, "samples": values}
