@@ -1,9 +1,26 @@
-"""What the author of a suite imports: clocks that wait for the device, and peak memory that repeats exactly.
+"""What the author of a suite imports: ModelBench, declared metrics, clocks that wait for the device, exact memory.
 
 Importing this room is cheap: torch is imported by the first function that needs it.
 """
 
 from perfci.bench.clocks import cpu_clock, wall_clock
 from perfci.bench.memory import peak_allocated_bytes, peak_tensor_bytes
+from perfci.bench.readings import Absent, Measured, Reading, exact, metrics, witness
+from perfci.bench.tracks import Bench
+from perfci.model import Clock, Metric
 
-__all__ = ["cpu_clock", "peak_allocated_bytes", "peak_tensor_bytes", "wall_clock"]
+__all__ = [
+    "Absent",
+    "Bench",
+    "Clock",
+    "Measured",
+    "Metric",
+    "Reading",
+    "cpu_clock",
+    "exact",
+    "metrics",
+    "peak_allocated_bytes",
+    "peak_tensor_bytes",
+    "wall_clock",
+    "witness",
+]

@@ -1,0 +1,117 @@
+"""The base class of benchmarks that give several metrics, and the door through which plain asv sees them.
+
+perfci runs a ``measure_*`` method once and reads all its metrics. asv knows one number per benchmark: for it, every
+metric becomes a ``track_*`` method. The first that asv calls measures and leaves a file in the directory which a shared
+``setup_cache`` gives all of them; the others read that file.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from perfci.model import Metric
+
+
+class Bench:
+    """Derive from it and write ``measure_*`` methods, each declared with ``@metrics``.
+
+    asv's ``params``, ``param_names``, ``timeout`` and ``setup`` mean what they mean in asv. ``params`` may also be a
+    mapping of names to values.
+    """
+
+    params: Any = ()
+    param_names: Any = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if isinstance(cls.params, dict):
+            cls.param_names = tuple(cls.params)
+            cls.params = tuple(list(values) for values in cls.params.values())
+        for name, function in _measuring(cls):
+            for metric in function.metrics:
+                track = _track(cls, name, function, metric)
+                setattr(cls, track.__name__, track)
+
+
+def _measuring(cls: type) -> Iterator[tuple[str, Any]]:
+    for name in dir(cls):
+        if name.startswith("measure_") and hasattr(getattr(cls, name), "metrics"):
+            yield name, getattr(cls, name)
+
+
+def _track(cls: type, name: str, function: Any, metric: Metric) -> Callable[..., Any]:
+    def track(self: Any, *parameters: Any) -> dict[str, Any]:
+        report = _shared_report(
+            f"{cls.__qualname__}.{name}", metric.name, functools.partial(function, self), parameters
+        )
+        row = next(row for row in report["metrics"] if row["name"] == metric.name)
+        if row["status"] != "ok":
+            raise _skip(row["reason"])
+        return {"samples": row["samples"], "number": row["number"]}
+
+    track.__name__ = f"track_{name.removeprefix('measure_')}_{metric.name}"
+    track.__qualname__ = f"{cls.__qualname__}.{track.__name__}"
+    track.__module__ = cls.__module__
+    track.perfci_generated = True  # type: ignore[attr-defined]
+    track.unit = metric.unit  # type: ignore[attr-defined]
+    track.pretty_source = source_of(function)  # type: ignore[attr-defined]
+    track.setup_cache = _shared_directory(cls, function)  # type: ignore[attr-defined]
+    return track
+
+
+def source_of(function: Any) -> str:
+    """What decides the version of a benchmark: its own source, or what its class says of it."""
+    return getattr(function, "pretty_source", "") or inspect.getsource(function)
+
+
+def _shared_directory(cls: type, function: Any) -> Callable[[], None]:
+    """asv gives all benchmarks one directory whose setup_cache has one module and line: those of the measured code."""
+
+    @functools.wraps(getattr(function, "anchor", function))
+    def setup_cache() -> None:
+        return None
+
+    setup_cache.__module__ = cls.__module__
+    return setup_cache
+
+
+def _shared_report(key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
+    """Measure, or read what another metric's process has measured. A metric that asks again begins a new round."""
+    stem = f"{key}-{hashlib.sha256(repr(parameters).encode()).hexdigest()[:16]}"
+    turn = next(n for n in range(1_000_000) if not Path(f"{stem}.{n}.{metric}.read").exists())
+    Path(f"{stem}.{turn}.{metric}.read").touch()
+    started, file = Path(f"{stem}.{turn}.started"), Path(f"{stem}.{turn}.json")
+    if not started.exists():
+        started.touch()
+        file.write_text(json.dumps(_outcome(measure, parameters)))
+    elif not file.exists():
+        raise RuntimeError(f"the process that measured {key} ended before it had a result")
+    outcome: dict[str, Any] = json.loads(file.read_text())
+    if "error" in outcome:
+        raise RuntimeError(outcome["error"])
+    if "skipped" in outcome:
+        raise _skip(outcome["skipped"])
+    return outcome
+
+
+def _skip(reason: str) -> Exception:
+    from asv_runner.benchmarks.mark import SkipNotImplemented  # which asv takes in the middle of a run, too
+
+    skip: Exception = SkipNotImplemented(reason)
+    return skip
+
+
+def _outcome(measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        report: dict[str, Any] = measure(*parameters)
+    except NotImplementedError as skip:
+        return {"skipped": str(skip) or "not implemented here"}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return report
