@@ -13,7 +13,8 @@ from perfci.model import CPU_TWIN, Clock, Metric
 UNITS = frozenset(
     {
         "seconds", "bytes", "count", "ratio", "tokens/s", "samples/s", "requests/s", "bytes/s", "FLOP", "FLOP/s",
-        "joules", "watts", "seconds/token", "seconds/GB", "joules/token", "loss", "norm", "instructions",
+        "joules", "watts", "seconds/token", "seconds/token/token", "seconds/GB", "joules/token", "loss", "norm",
+        "instructions",
     }
 )  # fmt: skip
 """Units a measured metric may have. A percentage is a ratio: percent signs belong on screens."""
