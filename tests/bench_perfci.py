@@ -26,7 +26,7 @@ from pathlib import Path
 
 from git_project import ISOLATED, GitProject
 
-ROOT = Path(__file__).parent.parent
+ASV_SUITE = Path(__file__).parent / "asv_suite"
 EMPTY_CELLS, EMPTY_ROUNDS = 50, 8
 
 EMPTY_SUITE = f"""
@@ -70,12 +70,12 @@ class Timed:
 
 
 def smoke_suite(folder: Path) -> Iterator[Figure]:
-    """The reference suite, once under each tool: one process per cell."""
+    """A suite of plain asv benchmarks, once under each tool: one process per cell."""
     project = GitProject(folder)
-    shutil.copytree(ROOT / "benchmarks", folder / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ASV_SUITE, folder / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "asv.conf.json").write_text(json.dumps(ASV_CONF))
     (folder / "perfci.toml").write_text('[project]\nname = "smoke"\n')
-    project.commit("The reference suite")
+    project.commit("An asv suite")
     ours, theirs = under_perfci(project), under_asv(project)
     overhead, their_overhead = ours.wall_s - ours.work_s, theirs.wall_s - ours.work_s
     equal = (ours.processes, ours.samples) == (theirs.processes, theirs.samples)

@@ -1,0 +1,82 @@
+"""How large the suite measures: real sizes on a GPU, smoke sizes on a CPU and where PERFCI_SMOKE=1 asks for them.
+
+The name of the sizes is a parameter of every benchmark, so that smoke and real numbers never share a series.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import timeit
+from dataclasses import dataclass
+
+import torch
+
+from perfci.bench import wall_clock
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """One model with the work it is given, and how often a process repeats it."""
+
+    name: str
+    vocab: int
+    width: int
+    heads: int
+    layers: int
+    length: int  # of a training sequence
+    batches: list[int]  # sequences of a training step
+    prompts: list[int]  # lengths of a prompt
+    requests: list[int]  # prompts answered together
+    new_tokens: int
+    repeat: int
+    warmups: int
+    optimizer_steps: int  # timed together
+
+
+GPT2 = Sizes(
+    name="gpt2-124m",
+    vocab=50304,
+    width=768,
+    heads=12,
+    layers=12,
+    length=1024,
+    batches=[4, 8],
+    prompts=[128, 512],
+    requests=[1, 8],
+    new_tokens=128,
+    repeat=20,
+    warmups=10,
+    optimizer_steps=1,
+)
+SMOKE = Sizes(
+    name="smoke",
+    vocab=1024,
+    width=256,
+    heads=8,
+    layers=4,
+    length=96,
+    batches=[4, 8],
+    prompts=[32, 128],
+    requests=[1, 8],
+    new_tokens=24,
+    repeat=12,
+    warmups=3,
+    optimizer_steps=10,
+)
+PRECISIONS = ["fp32", "bf16"]
+
+# device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
+DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
+SIZES = SMOKE if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
+TIMER = wall_clock if DEVICE == "cuda" else timeit.default_timer
+
+
+def settle() -> None:
+    """Make a process repeatable: one thread, one seed."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def precision_of(name: str) -> contextlib.AbstractContextManager[object]:
+    return torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=name == "bf16")
