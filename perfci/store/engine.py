@@ -38,6 +38,11 @@ class Store:
         self._read_only = read_only
         self._ids = Ids()
 
+    @property
+    def shown(self) -> str:
+        """How messages name this database: never with its password."""
+        return self._shown
+
     @contextlib.contextmanager
     def begin(self) -> Iterator[Session]:
         """One write transaction: committed at the end of the block, undone by any exception in it."""

@@ -1,0 +1,182 @@
+"""``perfci wrap -- python train.py``: the steps of a script that knows nothing of perfci, at the current commit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from perfci.cli.context import config_for, repository_here, store_to_write, write_json
+from perfci.cli.options import global_options, json_option, wait_option
+from perfci.cli.progress import Progress, duration
+from perfci.formats.steps import FIELDS
+from perfci.model import Status, cell_name
+from perfci.report.units import counting, quantity, signed_percent
+from perfci.runner.lock import machine_lock
+from perfci.runner.script import find_script
+from perfci.service.wrapping import STEPS_VARIABLE, WARMUP_RULE, WITNESSES, Wrapped, WrapResult, wrap_script
+from perfci.stats.location import median
+
+SNIPPET = f"""\
+import json, os, time
+steps = open(os.environ.get("{STEPS_VARIABLE}", os.devnull), "a")  # once, before the loop
+print(json.dumps({{"step": step, "t": time.perf_counter()}}), file=steps, flush=True)  # at the end of every step"""
+
+FAULTS_SHOWN = 3
+
+
+@click.command("wrap", context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option("--name", default="", metavar="NAME", help="of the benchmark  [default: wrap. and the script's name]")
+@click.option("--steps", type=click.Path(path_type=Path), metavar="FILE", help="where the script writes its steps")
+@click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True, help="how many processes")
+@wait_option
+@json_option
+@global_options
+def command(
+    command: tuple[str, ...], name: str, steps: Path | None, repeat: int, no_wait: bool, json_file: str | None
+) -> int:
+    """Run a script, read the steps it writes, store them as a run of the current commit.
+
+    The script writes one JSON object per step to the file that the variable PERFCI_STEPS names:
+    {"step": 7, "t": seconds of any clock} or "step_time", and what it knows of "tokens", "loss", "data_time" and
+    "memory" (bytes). Exit code 0 measured, 1 the script failed, 2 usage, 4 nothing measured, 130 interrupted.
+    """
+    script = find_script(command)
+    repository = repository_here()
+    config = config_for(repository)
+    progress = Progress()
+    commit = repository.working_tree()
+    owner = f"perfci wrap in {config.root}"
+    with (
+        machine_lock(config.lock_path, owner=owner, wait=not no_wait, waiting=progress.say),
+        closing(store_to_write(config)) as store,
+    ):
+        result = wrap_script(
+            store, config, script, commit, name=name, steps=steps, repeat=repeat,
+            output=sys.stderr.fileno() if json_file == "-" else None,
+            ended=lambda index, wrapped: complain(index, wrapped, repeat, progress),
+        )  # fmt: skip
+    report(result, json_file)
+    return exit_code(result)
+
+
+def complain(index: int, wrapped: Wrapped, repeat: int, progress: Progress) -> None:
+    """Say how one process ended, and what of its lines could not be used."""
+    how = "interrupted" if wrapped.interrupted else wrapped.status
+    reason = f": {wrapped.reason}" if wrapped.reason else ""
+    took = f"{counting(wrapped.steps, 'step')} in {duration(wrapped.wall_s)}"
+    progress.say(f"process {index + 1} of {repeat}: {how}{reason}, {took}")
+    faults, unused = wrapped.log.faults, wrapped.log.unused
+    for fault in faults[:FAULTS_SHOWN]:
+        progress.say(f"  {fault}")
+    if len(faults) > FAULTS_SHOWN:
+        progress.say(f"  and {counting(len(faults) - FAULTS_SHOWN, 'more line')} like these")
+    if unused and index == 0:
+        progress.say(f"  not read: {', '.join(unused)} (perfci reads {', '.join(FIELDS)})")
+
+
+def report(result: WrapResult, json_file: str | None) -> None:
+    if json_file:
+        write_json(json_file, fields(result))
+    if not result.levels and not any(wrapped.status is not Status.OK for wrapped in result.processes):
+        click.echo(f"perfci: {nothing(result.processes[-1])}", err=True)
+    elif json_file != "-":
+        click.echo("\n".join(lines(result)))
+
+
+def nothing(wrapped: Wrapped) -> str:
+    if wrapped.interrupted:
+        return "interrupted before a step was timed; nothing is stored"
+    if wrapped.steps:
+        return (
+            f"none of the {counting(wrapped.steps, 'step')} has a time, so nothing was measured; give every line "
+            'the "step_time" in seconds, or "t", whose differences are the times'
+        )
+    return (
+        f"no step was written to the file that {STEPS_VARIABLE} names, so nothing was measured; "
+        f"add these three lines to the script:\n\n{SNIPPET}"
+    )
+
+
+def lines(result: WrapResult) -> Iterator[str]:
+    """The summary: what was run, one line per metric, where it is stored, and what its history says."""
+    yield f"{cell_name(result.benchmark, result.parameters)} at {result.commit.short} {result.commit.subject}"
+    if result.levels:
+        yield from metric_lines(result)
+    yield f"stored in {result.stored_in}; `perfci serve` shows it"
+    if result.commit.dirty:
+        yield (
+            "files differ from HEAD (`git status` lists them), so this is stored as uncommitted changes, which no "
+            "history takes in"
+        )
+    if result.moves:
+        yield f"{counting(len(result.moves), 'change point')} in its history:"
+    for move in result.moves:
+        yield f"  {move.series.metric.name} {signed_percent(move.rel)} at {move.commit[:10]}"
+
+
+def metric_lines(result: WrapResult) -> Iterator[str]:
+    """The level of every metric: the median of its processes, and from where to where they reach."""
+    steps = sum(wrapped.steps for wrapped in result.processes)
+    dropped = sum(wrapped.warmup_steps for wrapped in result.processes)
+    processes = counting(len(result.processes), "process", "processes")
+    yield f"{processes}, {counting(steps, 'step')}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
+    width = max(len(metric.name) for metric in result.levels)
+    for metric, levels in result.levels.items():
+        lowest, highest = (quantity(edge, metric.unit) for edge in (min(levels), max(levels)))
+        notes = [f"{lowest} to {highest}"] if lowest != highest else []
+        notes += ["a witness, not judged"] if metric in WITNESSES else []
+        told = f"  {metric.name:<{width}}  {quantity(median(levels), metric.unit)}"
+        yield told + (f"  ({', '.join(notes)})" if notes else "")
+    yield ""
+
+
+def fields(result: WrapResult) -> dict[str, object]:
+    """The same for programs."""
+    return {
+        "benchmark": result.benchmark,
+        "parameters": dict(result.parameters),
+        "commit": result.commit,
+        "session": result.session,
+        "stored_in": result.stored_in,
+        "processes": [
+            {
+                "status": wrapped.status,
+                "reason": wrapped.reason,
+                "exit_code": wrapped.exit_code,
+                "interrupted": wrapped.interrupted,
+                "steps": wrapped.steps,
+                "warmup_steps": wrapped.warmup_steps,
+                "wall_s": wrapped.wall_s,
+                "faults": wrapped.log.faults,
+            }
+            for wrapped in result.processes
+        ],
+        "metrics": [
+            {
+                "metric": metric.name,
+                "unit": metric.unit,
+                "direction": metric.direction,
+                "judged": metric not in WITNESSES,
+                "value": median(levels),
+                "levels": levels,
+            }
+            for metric, levels in result.levels.items()
+        ],
+        "change_points": [
+            {"metric": move.series.metric.name, "commit": move.commit, "last_good": move.last_good, "rel": move.rel}
+            for move in result.moves
+        ],
+    }
+
+
+def exit_code(result: WrapResult) -> int:
+    if any(wrapped.interrupted for wrapped in result.processes):
+        return 130
+    if any(wrapped.status is not Status.OK for wrapped in result.processes):
+        return 1
+    return 0 if result.levels else 4

@@ -1,0 +1,155 @@
+"""A user's own script as one measured process: started, waited for, and ended with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from perfci.model import PerfciError
+
+GRACE_S = 10.0
+"""How long an interrupted script may take to leave by itself, say to save a checkpoint."""
+
+START = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+os.getppid() == int(sys.argv[1]) or os._exit(1)
+os.execv(sys.argv[2], sys.argv[3:])
+"""
+"""Asks the kernel to end the script when perfci is killed (PR_SET_PDEATHSIG), and becomes it."""
+
+VERSIONS = """
+import platform
+from importlib.metadata import version
+print(platform.python_version())
+print(version("torch"))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A command, and the names it goes by: ``name`` without folder and suffix, ``arguments`` all that is not it."""
+
+    command: tuple[str, ...]
+    program: str
+    name: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptEnd:
+    """How a script ended. ``exit_code`` is below zero after a signal.
+
+    ``peak_rss_bytes`` is the largest resident memory of the script or of a process it waited for; absent where it was
+    smaller than perfci itself, for a process starts with the peak of the one that started it.
+    """
+
+    exit_code: int
+    interrupted: bool
+    started_at: datetime
+    wall_s: float
+    peak_rss_bytes: int | None
+
+
+def find_script(command: Sequence[str]) -> Script:
+    """Say what a command line runs, or which part of it is not there."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise PerfciError(
+            f"there is no program {command[0]!r} here or on the PATH; write: perfci wrap -- python train.py"
+        )
+    place = next((i for i, word in enumerate(command) if word.endswith(".py")), None)
+    if place is not None:
+        if not Path(command[place]).is_file():
+            raise PerfciError(f"there is no script {command[place]} in {Path.cwd()}")
+        return _script(command, program, Path(command[place]).stem, {0, place})
+    module = command.index("-m") + 1 if "-m" in command else len(command)
+    if module < len(command):
+        return _script(command, program, command[module], {0, module - 1, module})
+    return _script(command, program, Path(command[0]).stem, {0})
+
+
+def _script(command: Sequence[str], program: str, name: str, named: set[int]) -> Script:
+    return Script(tuple(command), program, name, tuple(w for i, w in enumerate(command) if i not in named))
+
+
+def interpreter_versions(script: Script) -> tuple[str, str]:
+    """The versions of Python and torch that a script runs with, empty where it is not run by a Python."""
+    interpreter = _interpreter(Path(script.program))
+    if interpreter is None:
+        return "", ""
+    try:
+        asked = [interpreter, "-c", VERSIONS]
+        told = subprocess.run(asked, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL).stdout
+    except (OSError, subprocess.SubprocessError):
+        return "", ""
+    python, torch, *_ = [*told.split(), "", ""]
+    return python, torch
+
+
+def _interpreter(program: Path) -> str | None:
+    """The Python that a program is, or that its first line names, as torchrun's does."""
+    if program.name.startswith("python"):
+        return str(program)
+    with program.open("rb") as file:
+        words = file.readline(200).removeprefix(b"#!").split()
+    named = next((word.decode() for word in words if Path(os.fsdecode(word)).name.startswith("python")), None)
+    return named and shutil.which(named)
+
+
+def run_script(script: Script, variables: Mapping[str, str], *, output: int | None = None) -> ScriptEnd:
+    """Run a script to its end in a process group of its own; Ctrl-C reaches it once, and whatever it leaves is ended.
+
+    ``output`` is the file descriptor its standard output goes to, ours when absent. Its standard input is empty.
+    """
+    started_at, begin = datetime.now(UTC), time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-E", "-c", START, str(os.getpid()), script.program, *script.command],
+        env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=output, start_new_session=True,
+    )  # fmt: skip
+    interrupted = False
+    try:
+        status, usage = _wait(process)
+    except KeyboardInterrupt:
+        interrupted = True
+        status, usage = _interrupt(process)
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > ours else None
+    return ScriptEnd(process.returncode, interrupted, started_at, time.monotonic() - begin, peak)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
+    _, status, usage = os.wait4(process.pid, 0)
+    return status, usage
+
+
+def _interrupt(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
+    """Pass Ctrl-C on and wait a while; a second one, or the end of patience, ends the script at once."""
+    _signal_group(process.pid, signal.SIGINT)
+    deadline = time.monotonic() + GRACE_S
+    with contextlib.suppress(KeyboardInterrupt):
+        while time.monotonic() < deadline:
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if ended:
+                return status, usage
+            time.sleep(0.05)
+    _signal_group(process.pid, signal.SIGKILL)
+    return _wait(process)
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
