@@ -33,7 +33,7 @@ class Marker(Protocol):
 
 
 class Device(Protocol):
-    """What a benchmark may ask of the hardware it runs on; nothing is started before the first question but ``kind``."""
+    """What a benchmark may ask of the hardware it runs on; asking its ``kind`` starts nothing."""
 
     @property
     def kind(self) -> str:

@@ -14,7 +14,7 @@ UNITS = frozenset(
     {
         "seconds", "bytes", "count", "ratio", "tokens/s", "samples/s", "requests/s", "bytes/s", "FLOP", "FLOP/s",
         "joules", "watts", "seconds/token", "seconds/token/token", "seconds/GB", "joules/token", "loss", "norm",
-        "instructions",
+        "instructions", "hertz", "celsius",
     }
 )  # fmt: skip
 """Units a measured metric may have. A percentage is a ratio: percent signs belong on screens."""

@@ -82,8 +82,8 @@ def time_blocks(
     - After ``min_blocks`` blocks it stops as soon as the 95 % interval of the median is no wider than ``target`` on
       either side: a quarter of the 5 % that verdicts are about. nvbench stops by the noise of its samples in the same
       way. ``max_blocks`` and ``budget_s`` seconds (at least one block) stop it anyway; ``Timing.precision`` tells.
-    - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's cold mode do,
-      and times each call with events of its own. A kernel that is timed so belongs to another series: label it.
+    - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's cold mode
+      do, and times each call with events of its own. A kernel that is timed so belongs to another series: label it.
 
     No samples are dropped. One process is one replicate, however many blocks it has: they only tell its median.
     """
@@ -148,7 +148,7 @@ class ColdBlocks(Blocks):
     buffer: Any = None
 
     def run(self, function: Callable[[], object], number: int) -> None:
-        pairs = [self.device.events() or () for _ in repeat(None, number)]
+        pairs = [pair for pair in (self.device.events() for _ in repeat(None, number)) if pair]
         for begin, end in pairs:
             self.buffer.zero_()
             begin.record()

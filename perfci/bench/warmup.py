@@ -11,6 +11,7 @@ from itertools import repeat
 from time import perf_counter, process_time
 
 from perfci.bench.device import Device
+from perfci.bench.nvml import Unreadable, open_gpu
 
 ROUND_S = 0.001
 """What is watched are bundles of calls of about this length: a tenth of a timed block."""
@@ -21,6 +22,10 @@ ROUNDS = 3
 DRIFT = 0.02
 """A median that moved by less than this between them has not moved."""
 
+CLOCK_SPREAD = 0.05
+"""How much the SM clock may differ over the rounds that are compared."""
+
+COMPILED = "something was compiled"
 COMPILING_ROUNDS = 10
 """How many rounds in which something was compiled are not counted against the cap (dynamo gives up after 8)."""
 
@@ -50,7 +55,7 @@ class Events:
         before = self.compiled, self.segments
         self.compiled, self.segments = compile_events(), segments_taken(self.device)
         if self.compiled != before[0]:
-            return f"something was compiled {when}"
+            return f"{COMPILED} {when}"
         return f"the allocator took new memory {when}" if self.segments != before[1] else ""
 
 
@@ -69,43 +74,71 @@ def segments_taken(device: Device) -> int:
 
 @dataclass(slots=True)
 class Rounds:
-    """The rounds since the last event: seconds per call by the clock that is judged."""
+    """The rounds since the last event, in seconds per call by the clock that is judged, and what it took so far."""
 
     device: Device
+    events: Events
+    sm_clock: Callable[[], float] | None
     seconds: list[float] = field(default_factory=list)
-    calls: int = 0
+    clocks: list[float] = field(default_factory=list)
     bundle: int = 1
+    calls: int = 0
+    call_s: float = math.inf
+    spent_s: float = 0.0
     compiling: int = 0
+
+    def run(self, function: Callable[[], object]) -> str:
+        """Call one bundle, and say why the function has not settled yet; nothing if it has."""
+        wall_s, judged_s = timed_round(function, self.bundle, self.device)
+        self.calls += self.bundle
+        self.call_s = wall_s / self.bundle
+        event = self.events.happened(f"in the last of {self.calls} warm-up calls")
+        self._spend(wall_s, compiled=event.startswith(COMPILED))
+        if event or wall_s < ROUND_S / 2:
+            self._begin_anew(wall_s)
+            return event or f"{self.calls} calls were too short to warm up with"
+        self.seconds.append(judged_s / self.bundle)
+        self.clocks += [self.sm_clock()] if self.sm_clock else []
+        return moving(self.seconds) or clock_moving(self.clocks)
+
+    def _spend(self, wall_s: float, *, compiled: bool) -> None:
+        excused = compiled and self.compiling < COMPILING_ROUNDS
+        self.compiling += compiled
+        self.spent_s += 0.0 if excused else wall_s
+
+    def _begin_anew(self, wall_s: float) -> None:
+        self.seconds.clear()
+        self.clocks.clear()
+        if wall_s < ROUND_S / 2:
+            self.bundle = math.ceil(self.bundle * min(10.0, ROUND_S / max(wall_s, 1e-9)))
 
 
 def warm_up(function: Callable[[], object], device: Device, cap_s: float) -> Warmed:
-    """Call the function until it has settled, or until ``cap_s`` seconds are spent.
+    """Call the function until it has settled, or until ``cap_s`` seconds are spent; once at least.
 
-    Settled means that over the last rounds nothing was compiled or autotuned, the allocator took no new segment from
-    the device, and that the median of the last rounds is that of as many before them, within 2 % or what their own
-    spread allows. A count of calls cannot know any of this: an idle desktop GPU needs far more than five.
+    Settled means that over the last six rounds of calls nothing was compiled or autotuned, the allocator took no new
+    segment from the device, an NVIDIA GPU's SM clock stayed within 5 %, and that the median time of the last three
+    rounds is that of the three before, within 2 % or what their own spread allows. A count of calls knows none of this:
+    an idle desktop GPU needs far more than five (tracel-ai/cubek#423), CUTLASS asks for about 3 s of warm-up, and
+    what ``max-autotune`` compiles late is no latency. Time spent compiling is not counted against the cap.
     """
-    events, rounds = Events(device), Rounds(device)
-    spent_s, call_s, reason = 0.0, math.inf, "no call was made"
-    while spent_s < cap_s or not rounds.calls:
-        wall_s, judged_s = timed_round(function, rounds.bundle, device)
-        rounds.calls += rounds.bundle
-        call_s = wall_s / rounds.bundle
-        event = events.happened(f"in the last of {rounds.calls} warm-up calls")
-        compiling = event.startswith("something") and rounds.compiling < COMPILING_ROUNDS
-        rounds.compiling += compiling
-        spent_s += 0.0 if compiling else wall_s
-        if event or wall_s < ROUND_S / 2:
-            reason = event or "the calls are too short for the warm-up"
-            rounds.seconds.clear()
-            if not event:
-                rounds.bundle = math.ceil(rounds.bundle * min(10.0, ROUND_S / max(wall_s, ROUND_S / 10)))
-            continue
-        rounds.seconds.append(judged_s / rounds.bundle)
-        reason = moving(rounds.seconds)
-        if not reason:
-            break
-    return Warmed(call_s, rounds.calls, reason)
+    rounds = Rounds(device, Events(device), sm_clock_of(device))
+    unsettled = rounds.run(function)
+    while unsettled and rounds.spent_s < cap_s:
+        unsettled = rounds.run(function)
+    return Warmed(rounds.call_s, rounds.calls, unsettled)
+
+
+def sm_clock_of(device: Device) -> Callable[[], float] | None:
+    """How to read the clock of an NVIDIA GPU, where it can be read."""
+    if device.kind != "cuda":
+        return None
+    try:
+        gpu = open_gpu(device.uuid)
+        gpu.sm_clock()
+    except Unreadable:
+        return None
+    return gpu.sm_clock
 
 
 def timed_round(function: Callable[[], object], bundle: int, device: Device) -> tuple[float, float]:
@@ -115,6 +148,14 @@ def timed_round(function: Callable[[], object], bundle: int, device: Device) -> 
     device.synchronize()
     cpu_s, wall_s = process_time() - cpu_s, perf_counter() - wall_s
     return wall_s, cpu_s if device.kind == "cpu" else wall_s
+
+
+def clock_moving(clocks: Sequence[float]) -> str:
+    """Say that the SM clock still moves, or nothing."""
+    lowest, highest = min(clocks[-2 * ROUNDS :], default=0.0), max(clocks[-2 * ROUNDS :], default=0.0)
+    if highest - lowest <= CLOCK_SPREAD * highest:
+        return ""
+    return f"the SM clock still moved between {lowest / 1e6:.0f} and {highest / 1e6:.0f} MHz"
 
 
 def moving(seconds: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""An accelerator that is only arithmetic: kernels queue on a timeline of its own, and its clocks stand still between."""
+"""An accelerator that is only arithmetic: kernels queue on a timeline of its own, and clocks move with the work."""
 
 from __future__ import annotations
 
