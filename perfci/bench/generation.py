@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +13,7 @@ from perfci.bench import latency
 from perfci.bench.device import Device, this_device
 from perfci.bench.latency import Objective, Trace
 from perfci.bench.readings import Absent, Measured, Reading, witness
+from perfci.bench.timing import gc_frozen
 from perfci.model import Clock, Metric
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -115,7 +114,7 @@ def record_stream(
         raise ValueError(f"at least 1 request has to be measured; got {requests}")
     device = device or this_device()
     take = _Taker(stream, device, tokens_of, audio_seconds, clock, cpu_clock)
-    with _frozen_collector():
+    with gc_frozen():
         flags = _warm_up(take, max_warmup)
         pairs = [take() for _ in range(requests)]
     return Recording(
@@ -185,19 +184,6 @@ def _warm_up(take: _Taker, max_requests: int) -> tuple[str, ...]:
         if any(abs(later - earlier) <= SETTLED * earlier for earlier, later in pairwise(lasted[-2:])):
             return ()
     return (f"warm-up did not settle within {max_requests} requests",)
-
-
-@contextlib.contextmanager
-def _frozen_collector() -> Iterator[None]:
-    """Keep the cycle collector out of the clock: its moment depends on everything that ran before."""
-    collected = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collected:
-            gc.enable()
 
 
 def generation_readings(recording: Recording, *, sla: Sequence[Objective] = (), batch: int = 1) -> Measured:

@@ -1,0 +1,262 @@
+"""Compare the numbers of an accelerated variant with those of a trusted one: faster and wrong is rejected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perfci.bench.readings import Absent, Measured, Reading, exact, witness
+from perfci.model import Metric
+
+if TYPE_CHECKING:
+    import torch
+
+PARITY_METRICS = (
+    Metric("loss_at_step_k", "loss"),
+    Metric("grad_norm", "norm"),
+    Metric("max_error", "norm"),
+    Metric("max_relative_error", "ratio"),
+)
+"""What ``parity_readings`` gives: of the last step compared, and of the outputs against the reference."""
+
+MIN_SEEDS = 5
+"""Runs of the reference from which a band may be drawn; fewer have hardly a spread."""
+
+
+class ParityFailed(Exception):
+    """The variant computes something else than its reference, or nothing at all: its speed says nothing."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"rejected: parity failed: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    """What a training run computed: the loss and the global L2 norm of the gradients of each step, in order.
+
+    Step 0 is before the first update. ``outputs`` is a tensor of any shape that forward gave on fixed input, compared
+    entry by entry. Variant and reference start from the same weights and see the same batches: build both from the
+    same seed.
+    """
+
+    losses: tuple[float, ...]
+    grad_norms: tuple[float, ...] = ()
+    outputs: torch.Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not self.losses and self.outputs is None:
+            raise ValueError("there is nothing to compare: no loss and no outputs were recorded")
+        if self.grad_norms and len(self.grad_norms) != len(self.losses):
+            raise ValueError(f"{len(self.losses)} losses came with {len(self.grad_norms)} gradient norms; one each")
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Relative differences that pass; those of losses and gradient norms for all steps alike, or one per step."""
+
+    loss: float | tuple[float, ...]
+    grad_norm: float | tuple[float, ...]
+    outputs: float
+
+
+BITWISE = Tolerance(0.0, 0.0, 0.0)
+"""Not one bit may differ: the same kernels in the same type, as torchtitan's loss comparison with assert-equal."""
+
+TOLERANCES = {
+    "fp64": Tolerance(1e-7, 1e-6, 1e-7),
+    "fp32": Tolerance(1e-5, 1e-4, 1e-5),
+    "tf32": Tolerance(2e-3, 2e-2, 3e-3),
+    "fp16": Tolerance(2e-3, 2e-2, 3e-3),
+    "bf16": Tolerance(5e-3, 5e-2, 2e-2),
+    "fp8": Tolerance(2e-2, 2e-1, 1e-1),
+}
+"""What a variant may differ from the same model in fp32, by the type it computes in.
+
+fp32 (another attention kernel), fp16 and bf16 (autocast) are at least four times the largest difference seen in small
+GPTs on a CPU: in 60 steps, two seeds, the loss falling from 6.4 to 1.1, and in the outputs of 4 and 12 layers, three
+seeds. Those were 2.7e-7, 2.6e-4 and 5.8e-4 in the loss, 1.4e-6, 1.4e-3 and 2.4e-3 in the gradient norm, 5.3e-7, 5.5e-4
+and 4.7e-3 in the outputs. fp64 is the rtol of ``torch.testing.assert_close``. tf32 has the mantissa of fp16 and so its
+tolerance. fp8 is a third of the rounding of e4m3 (2^-4) for the loss; neither it nor tf32 has been measured here. A
+model that needs another one gives a ``Tolerance`` of its own, or a ``band``.
+"""
+
+DTYPE_NAMES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+def tolerance_of(precision: str | torch.dtype) -> Tolerance:
+    """Look a tolerance up by the name of a precision (``bf16``) or by torch's type. ``ValueError`` where none is."""
+    name = str(precision).removeprefix("torch.")
+    name = "fp8" if name.startswith("float8") else DTYPE_NAMES.get(name, name)
+    if name not in TOLERANCES:
+        raise ValueError(f"no tolerance is known for {precision}; known: {', '.join(TOLERANCES)}, or give a Tolerance")
+    return TOLERANCES[name]
+
+
+def band(runs: Sequence[Numerics], *, outputs: float) -> Tolerance:
+    """Allow at each step as much as the reference differs from itself between seeds: the widest pair of ``runs``.
+
+    A change of the system alone must not move the loss further than another seed does (after modded-nanogpt, which asks
+    a change that may alter learning for p < 0.01 on the loss and a pure systems change for nothing). ``outputs`` of
+    other seeds are other numbers, so theirs is a relative tolerance to give. Raises ``ValueError`` for fewer than
+    ``MIN_SEEDS`` runs and for runs of unequal length.
+    """
+    if len(runs) < MIN_SEEDS:
+        raise ValueError(f"a band needs the reference from {MIN_SEEDS} seeds; got {len(runs)}")
+    if len({(len(run.losses), len(run.grad_norms)) for run in runs}) != 1:
+        raise ValueError("a band needs runs of the same number of steps")
+    return Tolerance(_spreads(run.losses for run in runs), _spreads(run.grad_norms for run in runs), outputs)
+
+
+def _spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+    """Per step the distance of the farthest two runs, relative to the largest: the tighter reading."""
+    return tuple((max(step) - min(step)) / (max(map(abs, step)) or 1.0) for step in zip(*runs, strict=True))
+
+
+def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> Numerics:
+    """Run ``step(0)`` to ``step(steps - 1)``, each giving its loss and the norm of its gradients, and keep both.
+
+    A number or a tensor of one entry is read per step, which waits for the device: no clock runs here. Raises
+    ``ParityFailed`` at the first that is not finite, and ``ValueError`` for a tensor of more entries.
+    """
+    losses, norms = [], []
+    for index in range(steps):
+        loss, norm = step(index)
+        losses.append(_number("loss", loss, index))
+        norms.append(_number("gradient norm", norm, index))
+    return Numerics(tuple(losses), tuple(norms))
+
+
+def _number(what: str, value: Any, step: int) -> float:
+    if getattr(value, "numel", lambda: 1)() != 1:
+        raise ValueError(f"the {what} at step {step} has shape {tuple(value.shape)}; one number was expected")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ParityFailed(f"{what} at step {step} is {number}")
+    return number
+
+
+def grad_norm(parameters: Iterable[torch.Tensor]) -> float:
+    """The L2 norm over all gradients together, which is what clipping by norm sees; parameters without one count 0."""
+    import torch
+
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
+
+
+def check_parity(variant: Numerics, reference: Numerics, tolerance: Tolerance) -> None:
+    """Raise ``ParityFailed`` with the first number of the variant that lies outside the tolerance.
+
+    ``|variant - reference| <= allowed * |reference|`` has to hold for every loss and gradient norm. For outputs
+    ``reference`` is its largest entry there, since entries near 0 have no relative error worth the name.
+    """
+    _check_finite(variant, "")
+    _check_finite(reference, " of the reference")
+    _check_steps("loss", variant.losses, reference.losses, tolerance.loss)
+    _check_steps("gradient norm", variant.grad_norms, reference.grad_norms, tolerance.grad_norm)
+    if variant.outputs is not None and reference.outputs is not None:
+        _check_outputs(variant.outputs, reference.outputs, tolerance.outputs)
+
+
+def _check_finite(numerics: Numerics, whose: str) -> None:
+    for what, numbers in (("loss", numerics.losses), ("gradient norm", numerics.grad_norms)):
+        for step, number in enumerate(numbers):
+            if not math.isfinite(number):
+                raise ParityFailed(f"{what}{whose} at step {step} is {number}")
+    wild = 0 if numerics.outputs is None else int((~numerics.outputs.isfinite()).sum())
+    if wild:
+        raise ParityFailed(f"outputs{whose} hold {wild} entries that are no finite number")
+
+
+def _check_steps(
+    what: str, ours: tuple[float, ...], theirs: tuple[float, ...], allowed: float | tuple[float, ...]
+) -> None:
+    if len(ours) != len(theirs):
+        raise ParityFailed(f"{len(ours)} steps with a {what} were compared with {len(theirs)} of the reference")
+    if not isinstance(allowed, tuple):
+        allowed = (allowed,) * len(ours)
+    if len(allowed) != len(ours):
+        raise ValueError(f"the tolerance of the {what} is for {len(allowed)} steps, {len(ours)} were compared")
+    for step, (one, other, passes) in enumerate(zip(ours, theirs, allowed, strict=True)):
+        if abs(one - other) > passes * abs(other):
+            told = f"{_against(one, other)} of the reference ({_excess(abs(one - other), other, passes)})"
+            raise ParityFailed(f"{what} at step {step} is {told}")
+
+
+def _against(ours: float, theirs: float) -> str:
+    """Both numbers with as many digits as it takes to see that they differ, at least three."""
+    for digits in range(3, 17):
+        one, other = f"{ours:.{digits}g}", f"{theirs:.{digits}g}"
+        if one != other:
+            return f"{one} against {other}"
+    return f"{ours!r} against {theirs!r}"
+
+
+def _excess(difference: float, theirs: float, allowed: float) -> str:
+    if allowed == 0:
+        return f"{difference:.2g} apart, equal numbers were asked for"
+    if theirs == 0:
+        return f"{difference:.2g} away from 0, which no relative tolerance allows"
+    return f"{_percent(difference / abs(theirs))}, allowed {_percent(allowed)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+def _check_outputs(ours: torch.Tensor, theirs: torch.Tensor, allowed: float) -> None:
+    if ours.shape != theirs.shape:
+        raise ParityFailed(f"outputs have shape {tuple(ours.shape)}, those of the reference {tuple(theirs.shape)}")
+    error, largest = max_error(ours, theirs), _largest(theirs)
+    if error > allowed * largest:
+        raise ParityFailed(
+            f"outputs are up to {error:.3g} away from the reference, whose largest entry is {largest:.3g} "
+            f"({_excess(error, largest, allowed)})"
+        )
+
+
+def max_error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """The largest difference of two tensors of one shape, in their unit, computed in float64 on the host."""
+    return _largest(_exactly(ours) - _exactly(theirs))
+
+
+def max_relative_error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+    """``max_error`` over the largest entry of the reference, a ratio (the relative error in the maximum norm)."""
+    error, largest = max_error(ours, theirs), _largest(theirs)
+    return error / largest if largest else (math.inf if error else 0.0)
+
+
+def _largest(values: torch.Tensor) -> float:
+    return float(_exactly(values).abs().max())
+
+
+def _exactly(values: torch.Tensor) -> torch.Tensor:
+    return values.detach().cpu().double()
+
+
+def parity_readings(variant: Numerics, reference: Numerics | None = None, tolerance: Tolerance = BITWISE) -> Measured:
+    """Check the variant against its reference and give ``PARITY_METRICS``, or raise ``ParityFailed``.
+
+    Judged is the loss at the last step, which repeats exactly in every process where the kernels are deterministic. The
+    rest is shown: an error within its tolerance is no regression, one outside it has been rejected.
+    """
+    check_parity(variant, variant if reference is None else reference, tolerance)
+    return Measured(
+        {
+            "loss_at_step_k": exact(variant.losses[-1]) if variant.losses else Absent("no loss was recorded"),
+            "grad_norm": witness(variant.grad_norms[-1]) if variant.grad_norms else Absent("no gradient was recorded"),
+            "max_error": _error(max_error, variant, reference),
+            "max_relative_error": _error(max_relative_error, variant, reference),
+        }
+    )
+
+
+def _error(
+    error_of: Callable[[torch.Tensor, torch.Tensor], float], variant: Numerics, reference: Numerics | None
+) -> Reading | Absent:
+    if reference is None:
+        return Absent("no reference was given")
+    if variant.outputs is None or reference.outputs is None:
+        return Absent("no outputs were recorded")
+    return witness(error_of(variant.outputs, reference.outputs))
