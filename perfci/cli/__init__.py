@@ -23,6 +23,7 @@ VERBS = {
     "ingest": "read results of other tools into the store",
     "export": "write what the store holds",
     "serve": "show the dashboard",
+    "doctor": "say whether everything needed is there and the machine is quiet enough",
     "db": "upgrade, check or back up the database",
 }
 

@@ -1,0 +1,69 @@
+"""``perfci doctor``: is everything there that measuring needs, and is this machine quiet enough?"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import click
+
+from perfci.cli.context import config_here, repository_here, write_json
+from perfci.cli.options import global_options, json_option, suite_option
+from perfci.model import PerfciError
+from perfci.runner.git import Repository
+from perfci.service.doctor import Finding, Level, Patient, examine
+from perfci.service.doctor.findings import counted
+
+COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
+WIDTH = 120
+
+
+@click.command("doctor")
+@click.option("--quick", is_flag=True, help="leave out the minute of measuring equals")
+@suite_option
+@json_option
+@global_options
+def command(quick: bool, suite: Path | None, json_file: str | None) -> int:
+    """Examine what measures, the suite and the machine; say what is wrong and what to do about it.
+
+    Exit code 0 no problem (warnings are none), 1 a problem was found, 2 usage.
+    """
+    if suite is not None and not suite.is_dir():
+        raise PerfciError(f"there is no suite folder {suite}; name the folder of the benchmarks with --suite")
+    patient = Patient(config_here(), repository_or_none(), suite, quick)
+    found = []
+    for finding in examine(patient, lambda line: click.echo(line, err=True)):
+        found.append(finding)
+        if json_file != "-":
+            click.echo(shown(finding))
+    if json_file:
+        write_json(json_file, {"findings": found})
+    if json_file != "-":
+        click.echo("\n" + conclusion(found))
+    return 1 if any(finding.level is Level.PROBLEM for finding in found) else 0
+
+
+def repository_or_none() -> Repository | None:
+    try:
+        return repository_here()
+    except PerfciError:
+        return None
+
+
+def shown(finding: Finding) -> str:
+    """``warning  load         0.92 tasks ...`` with what to do below it."""
+    level = click.style(f"{finding.level.value:<9}", fg=COLOURS[finding.level])
+    head = f"{level}{finding.subject:<13}"
+    lines = textwrap.wrap(finding.sentence, WIDTH - 22, break_long_words=False, break_on_hyphens=False)
+    lines += textwrap.wrap(
+        f"-> {finding.advice}", WIDTH - 22, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False
+    ) if finding.advice else []  # fmt: skip
+    return "\n".join((head if index == 0 else " " * 22) + line for index, line in enumerate(lines))
+
+
+def conclusion(found: list[Finding]) -> str:
+    levels = [finding.level for finding in found]
+    problems, warnings = levels.count(Level.PROBLEM), levels.count(Level.WARNING)
+    if not problems and not warnings:
+        return "everything is as it should be"
+    return f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}"

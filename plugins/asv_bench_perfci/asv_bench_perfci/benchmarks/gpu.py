@@ -1,0 +1,80 @@
+"""``gpu_*``: seconds per call by device events. ``gpumem_*``: the most bytes the allocator had handed out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from asv_bench_perfci.base import PerfciBenchmark, bound, tell
+
+NO_ACCELERATOR = "torch sees no accelerator here"
+
+
+class GpuBenchmark(PerfciBenchmark):
+    """Skipped without an accelerator."""
+
+    def skipped(self) -> str:
+        from perfci.bench.device import this_device
+
+        return NO_ACCELERATOR if this_device().kind == "cpu" else ""
+
+
+class GpuTimeBenchmark(GpuBenchmark):
+    """Time blocks of calls between two device events, with one synchronise per block (``perfci.bench.timing``).
+
+    asv's ``number``, ``repeat`` and ``warmup_time`` mean what they mean for ``time_*``, but a block holds several calls
+    even where there is a ``setup``: that runs once per process. A ``prepare`` method runs untimed before each block.
+    ``on_cpu = True`` times the function with the host's clock where there is no accelerator, instead of skipping it.
+    """
+
+    name_regex = re.compile(r"^gpu_(?!mem_).+$")
+    type = "gputime"
+    clock = "device"
+
+    def skipped(self) -> str:
+        if self.attribute("on_cpu", False):
+            return ""
+        why = super().skipped()
+        return f"{why}, and the benchmark does not say on_cpu = True" if why else ""
+
+    def run(self, *params: Any) -> dict[str, Any]:
+        from perfci.bench.timing import time_blocks
+
+        least, most, seconds = self.repeats(7, 50, 2.0)
+        warmup_s = float(self.attribute("warmup_time", -1))
+        prepare = self.attribute("prepare", None)
+        timing = time_blocks(
+            bound(self.func, params),
+            prepare=bound(prepare, params) if prepare else None,
+            number=int(self.attribute("number", 0)) or None,
+            min_blocks=least,
+            max_blocks=most,
+            warmup_s=0.5 if warmup_s < 0 else warmup_s,
+            budget_s=seconds,
+        )
+        for flag in timing.flags:
+            tell(self, flag)
+        self._declared.clock = "device" if timing.device else "wall"
+        return {"samples": list(timing.device or timing.wall), "number": timing.number}
+
+
+class GpuMemoryBenchmark(GpuBenchmark):
+    """Peak bytes allocated on the accelerator while the function runs, after one call that is not counted."""
+
+    name_regex = re.compile(r"^gpu_?mem_.+$")
+    type = "gpumemory"
+    unit = "bytes"
+    rounds = 1
+    metric = "peak_allocated"
+    clock = "value"
+
+    def run(self, *params: Any) -> dict[str, Any]:
+        from perfci.bench.memory import peak_allocated_bytes
+
+        function = bound(self.func, params)
+        function()  # library handles and workspaces are allocated once, by whoever comes first
+        least, _, _ = self.repeats(3, 3, 0.0)
+        return {"samples": [peak_allocated_bytes(function) for _ in range(least)], "number": 1}
+
+
+export_as_benchmark = [GpuTimeBenchmark, GpuMemoryBenchmark]
