@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import difflib
 import json
+import keyword
 import os
 import re
 import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from perfci.model import PerfciError
 
@@ -63,6 +64,43 @@ class StoreTable(Table):
     url: str = ""
 
 
+def _class_name(text: str) -> str:
+    if not text.isidentifier() or keyword.iskeyword(text) or text.startswith("_"):
+        raise ValueError("a Python name that begins with a letter was expected, such as 'gpt_small'")
+    return text
+
+
+def _dotted(text: str) -> str:
+    module, colon, path = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
+        raise ValueError("a function's dotted name was expected, such as 'package.module:function'")
+    return text
+
+
+Dotted = Annotated[str, AfterValidator(_dotted)]
+Value = str | bool | int | FiniteFloat
+
+
+class ModelTable(Table):
+    """One ``[[model]]``: a ``perfci.bench.ModelBench`` for those who will not import us, its hooks by dotted name."""
+
+    name: Annotated[str, AfterValidator(_class_name)]
+    build: Dotted
+    batch: Dotted | None = None
+    loss: Dotted | None = None
+    stream: Dotted | None = None
+    audio_seconds: Dotted | None = None
+    params: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
+    sla: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {}
+    tokens_per_batch: int | None = Field(default=None, gt=0)
+
+    @property
+    def hooks(self) -> dict[str, str]:
+        """The hooks that are given."""
+        named = {hook: getattr(self, hook) for hook in ("build", "batch", "loss", "stream", "audio_seconds")}
+        return {hook: dotted for hook, dotted in named.items() if dotted}
+
+
 class Settings(Table):
     """The tables of ``perfci.toml``."""
 
@@ -72,6 +110,7 @@ class Settings(Table):
     run: RunTable = RunTable()
     judge: JudgeTable = JudgeTable()
     store: StoreTable = StoreTable()
+    model: tuple[ModelTable, ...] = ()
 
 
 class Config(Table):
@@ -134,16 +173,20 @@ def _toml(path: Path) -> dict[str, Any]:
 
 def _settings(values: dict[str, Any], path: Path) -> Settings:
     try:
-        return Settings.model_validate(values)
+        settings = Settings.model_validate(values)
     except ValidationError as error:
         raise PerfciError(f"{path}: {_explain(error)}") from None
+    names = [model.name for model in settings.model]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise PerfciError(f"{path}: two [[model]] tables are called {twice[0]!r}; every model needs its own name")
+    return settings
 
 
 def _explain(error: ValidationError) -> str:
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
     if first["type"] != "extra_forbidden":
-        return f"{'.'.join(place)}: {first['msg']}, found {first['input']!r}"
+        return f"{'.'.join(place)}: {first['msg'].removeprefix('Value error, ')}, found {first['input']!r}"
     known = sorted(_keys_of(place[:-1]))
     close = difflib.get_close_matches(place[-1], known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
@@ -153,9 +196,9 @@ def _explain(error: ValidationError) -> str:
 def _keys_of(place: list[str]) -> list[str]:
     table: type[BaseModel] = Settings
     for name in place:
-        annotation = table.model_fields[name].annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            table = annotation
+        field = table.model_fields.get(name)  # none for the number of one of several tables
+        types = (field.annotation, *get_args(field.annotation)) if field else ()
+        table = next((t for t in types if isinstance(t, type) and issubclass(t, BaseModel)), table)
     return list(table.model_fields)
 
 

@@ -13,7 +13,7 @@ from perfci.cli.context import config_for, repository_here, store_to_write, writ
 from perfci.cli.options import global_options, json_option, wait_option
 from perfci.cli.progress import Progress, duration
 from perfci.formats.steps import FIELDS
-from perfci.model import Status, cell_name
+from perfci.model import PerfciError, Status, cell_name
 from perfci.report.units import counting, quantity, signed_percent
 from perfci.runner.lock import machine_lock
 from perfci.runner.script import find_script
@@ -26,6 +26,8 @@ steps = open(os.environ.get("{STEPS_VARIABLE}", os.devnull), "a")  # once, befor
 print(json.dumps({{"step": step, "t": time.perf_counter()}}), file=steps, flush=True)  # at the end of every step"""
 
 FAULTS_SHOWN = 3
+
+MAX_NAME = 200
 
 
 @click.command("wrap", context_settings={"allow_interspersed_args": False})
@@ -45,6 +47,8 @@ def command(
     {"step": 7, "t": seconds of any clock} or "step_time", and what it knows of "tokens", "loss", "data_time" and
     "memory" (bytes). Exit code 0 measured, 1 the script failed, 2 usage, 4 nothing measured, 130 interrupted.
     """
+    if name and not (name.strip() and name.isprintable() and len(name) <= MAX_NAME):
+        raise PerfciError(f"{name!r} cannot be a benchmark's name; give --name a short printable one")
     script = find_script(command)
     repository = repository_here()
     config = config_for(repository)

@@ -13,10 +13,11 @@ from typing import Any
 from perfci.config import Settings
 from perfci.model import Commit, Environment, Machine, PerfciError, Variant
 from perfci.runner.driver import HARNESS, Discovery, EnvironmentParent, Outcome
+from perfci.runner.entries import freeze_with_models
 from perfci.runner.git import Repository
 from perfci.runner.machine import observed_environment, this_machine
 from perfci.runner.prepare import Prepared, prepare
-from perfci.runner.suite import Cell, Suite, find_suite, freeze
+from perfci.runner.suite import Cell, Suite
 
 
 class Workbench:
@@ -28,12 +29,12 @@ class Workbench:
         self.repository = repository
         self.settings = settings
         self.smoke = smoke
-        self.suite = freeze(find_suite(suite_folder), repository.private)
+        own = suite_folder.resolve() == (repository.root / settings.suite.path).resolve()
+        self._models = settings.model if own else ()  # a suite named by hand is measured as it is
+        self.suite = freeze_with_models(suite_folder, self._models, repository.private)
         self.machine: Machine = this_machine()
         self._from_commit = settings.suite.source == "commit"
-        self._suite_path = (
-            find_suite(suite_folder).resolve().relative_to(repository.root) if self._from_commit else None
-        )
+        self._suite_path = _inside(repository, suite_folder) if self._from_commit else None
         self._suites: dict[str, Suite] = {}
         self._prepared: dict[str, Prepared] = {}
         self._parents: dict[tuple[str, str], EnvironmentParent] = {}
@@ -111,8 +112,9 @@ class Workbench:
         if self._suite_path is None or prepared.failure:
             return prepared
         try:
-            folder = find_suite(prepared.tree / self._suite_path)
-            self._suites[prepared.commit.sha] = freeze(folder, self.repository.private)
+            folder = prepared.tree / self._suite_path
+            frozen = freeze_with_models(folder, self._models, self.repository.private)
+            self._suites[prepared.commit.sha] = frozen
         except PerfciError as error:
             return replace(prepared, failure=str(error))
         return prepared

@@ -19,7 +19,6 @@ from perfci.model import (
     Commit,
     Metric,
     Pairs,
-    PerfciError,
     Process,
     Run,
     Series,
@@ -33,6 +32,7 @@ from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_leng
 from perfci.store import Store
 from perfci.store.reads import history, series_of_project
 from perfci.store.writes import add_processes, add_run, finish_session, replace_change_points, start_session
+from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.history import change_points
 from perfci.verdicts.levels import process_level
 
@@ -186,7 +186,7 @@ class _Place:
     """Where the processes of one script go: a session and a run, which begin with the first process that is stored."""
 
     def __init__(self, store: Store, config: Config, script: Script, commit: Commit, name: str, repeat: int) -> None:
-        self.benchmark = benchmark_name(name or f"wrap.{script.name}")
+        self.benchmark = name or f"wrap.{script.name}"
         self.parameters: Pairs = () if name or not script.arguments else (("arguments", " ".join(script.arguments)),)
         self.session = ""
         self._store, self._config, self._commit, self._repeat = store, config, commit, repeat
@@ -194,14 +194,14 @@ class _Place:
         line = ".".join(python.split(".")[:2])
         self._machine, self._variant = this_machine(), Variant((("python", line),) if line else ())
         self._environment = observed_environment(python=python, torch=torch)
-        self._judged: set[Series] = set()
+        self._measured: list[tuple[Series, Process]] = []
         self._run_id = 0
 
     def add(self, round_number: int, end: ScriptEnd, wrapped: Wrapped) -> None:
         """Store one process; one that failed before its first step is written down under the step time."""
         readings: Readings = wrapped.readings or {STEP_TIME: (Clock.WALL, ())}
         rows = [(self._series(m), self._process(m, readings, round_number, end, wrapped)) for m in readings]
-        self._judged |= {series for series, process in rows if process.clock is not Clock.WITNESS}
+        self._measured += rows
         with self._store.begin() as tx:
             if not self.session:
                 uid = f"wrap-{secrets.token_hex(8)}"
@@ -214,11 +214,13 @@ class _Place:
         """Close the session and look again at the histories it added to."""
         if not self.session:
             return []
-        project, rule, found = self._config.project, rule_of(self._config), []
+        project, rule = self._config.project, rule_of(self._config)
+        touched = gated_by_commit({self._commit.sha: self._measured})
+        found: list[ChangePoint] = []
         with self._store.begin() as tx:
             finish_session(tx, self.session, datetime.now(UTC))
             for row in series_of_project(tx, project):
-                if row.series in self._judged:
+                if row.series in touched:
                     points = change_points(row.series, history(tx, row.id), rule=rule)
                     replace_change_points(tx, project, row.series, points)
                     found += points
@@ -244,9 +246,3 @@ class _Place:
             started_at=end.started_at, duration_s=end.wall_s, exit_code=end.exit_code,
             flags=("interrupted",) if wrapped.interrupted else (),
         )  # fmt: skip
-
-
-def benchmark_name(name: str) -> str:
-    if not name.strip() or len(name) > 200 or not name.isprintable():
-        raise PerfciError(f"{name!r} cannot be a benchmark's name; give another one with --name")
-    return name
