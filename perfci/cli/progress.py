@@ -49,6 +49,8 @@ class Progress:
         self._done += 1
         if outcome.status not in (Status.OK, Status.SKIPPED):
             self._complain(f"  {outcome.cell.name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
+        for reason, metrics in absent(outcome).items():
+            self._complain(f"  not available in {outcome.cell.benchmark}: {', '.join(metrics)}: {reason}")
         if self._live:
             self._redraw(f"  {self._stage}: {self._done}/{self._total}{self._left()}  {outcome.cell.name}")
 
@@ -73,6 +75,15 @@ class Progress:
         if self._live and self._width:
             click.echo("\r" + " " * self._width + "\r", err=True, nl=False)
             self._width = 0
+
+
+def absent(outcome: Outcome) -> dict[str, list[str]]:
+    """The metrics that a process could not give beside those it gave, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for metric in outcome.metrics if outcome.status is Status.OK else ():
+        if metric.status is Status.SKIPPED:
+            reasons.setdefault(metric.reason, []).append(metric.name)
+    return reasons
 
 
 def duration(seconds: float) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.words import MOVES, kind_of_move
-from perfci.verdicts.levels import point_level, process_level
+from perfci.verdicts.levels import point_level, process_level, shown
 
 State = Literal["convicted", "candidate", "refuted"]
 """A level that moved: confirmed on fresh pairs, only nominated so far, or looked at again and not confirmed."""
@@ -142,7 +142,7 @@ def _dot(index: int, point: Point) -> Dot:
 
 def _spread(point: Point, level: float) -> tuple[float, float]:
     """The middle half of the processes; of a foreign result its quartiles, or its interval."""
-    levels = [process_level(process) for process in point.processes if process.status is Status.OK]
+    levels = [process_level(process) for process in shown(point.processes)]
     if len(levels) >= 2:
         quartiles = statistics.quantiles(levels, n=4, method="inclusive")
         return min(quartiles[0], level), max(quartiles[2], level)

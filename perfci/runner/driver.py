@@ -31,7 +31,7 @@ IMPORT_TIMEOUT_S = 600.0  # for importing torch, and for importing a commit with
 
 @dataclass(frozen=True, slots=True)
 class MeasuredMetric:
-    """The samples of one metric that one process gave."""
+    """The samples of one metric that one process gave, or why it gave none (``status`` skipped)."""
 
     name: str
     unit: str
@@ -39,6 +39,8 @@ class MeasuredMetric:
     clock: Clock
     number: int
     samples: tuple[float, ...]
+    status: Status = Status.OK
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +60,24 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Omission:
+    """A group of metrics that a class of the suite does not give, and why."""
+
+    owner: str
+    omits: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.owner}: no {self.omits} metrics, because {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a commit's import of the suite found, and which of its modules failed."""
+    """What a commit's import of the suite found, which of its modules failed, and what its classes leave out."""
 
     benchmarks: dict[str, DiscoveredBenchmark]
     errors: tuple[tuple[str, str], ...]
+    omissions: tuple[Omission, ...] = ()
 
 
 class EnvironmentParent:
@@ -153,7 +168,8 @@ class EnvironmentParent:
             nothing = Discovery({}, ((self.suite.name, f"{reason} (status {first.get('status')})"),))
             return nothing, iter([_not_imported(cell, nothing) for cell in cells])
         errors = tuple((error["module"], error["error"]) for error in first["errors"])
-        return Discovery(read_discovered(first["benchmarks"]), errors), self._outcomes(list(cells))
+        omissions = tuple(Omission(**note) for note in first["notes"])
+        return Discovery(read_discovered(first["benchmarks"]), errors, omissions), self._outcomes(list(cells))
 
     def _outcomes(self, cells: list[Cell]) -> Iterator[Outcome]:
         left = list(cells)
@@ -249,6 +265,8 @@ def _metric(message: Mapping[str, Any]) -> MeasuredMetric:
         clock=Clock(message["clock"]),
         number=message["number"],
         samples=tuple(message["samples"]),
+        status=Status(message["status"]),
+        reason=message["reason"],
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfci.model import Pairs, PerfciError, cell_name
+from perfci.model import Clock, Metric, Pairs, PerfciError, cell_name
 
 IGNORED = {"__pycache__", ".asv", ".git", "env", "html", "results"}
 
@@ -27,17 +27,21 @@ class Suite:
 
 
 @dataclass(frozen=True, slots=True)
+class DeclaredMetric:
+    """A metric that a benchmark says it gives; ``clock`` is what it will be read from, as far as that is known."""
+
+    metric: Metric
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
 class DiscoveredBenchmark:
-    """What asv's discovery says of one benchmark at one commit."""
+    """What the discovery says of one benchmark at one commit."""
 
     name: str
     version: str
     type: str
-    unit: str
-    direction: str
-    metric: str
-    clock: str
-    two_clocks: bool
+    metrics: tuple[DeclaredMetric, ...]
     param_names: tuple[str, ...]
     params: tuple[tuple[str, ...], ...]
     timeout_s: float | None
@@ -116,11 +120,7 @@ def read_discovered(messages: Iterable[Mapping[str, Any]]) -> dict[str, Discover
             name=m["name"],
             version=str(m["version"]),
             type=m["type"],
-            unit=str(m["unit"]),
-            direction="higher" if m["direction"] == "higher" else "lower",
-            metric=str(m["metric"]),
-            clock=m["clock"] or "",
-            two_clocks=m["two_clocks"],
+            metrics=tuple(_declared(metric) for metric in m["metrics"]),
             param_names=tuple(m["param_names"]),
             params=tuple(tuple(values) for values in m["params"]),
             timeout_s=m["timeout_s"],
@@ -129,6 +129,10 @@ def read_discovered(messages: Iterable[Mapping[str, Any]]) -> dict[str, Discover
         )
         for m in messages
     }
+
+
+def _declared(message: Mapping[str, Any]) -> DeclaredMetric:
+    return DeclaredMetric(Metric(message["name"], message["unit"], message["direction"]), Clock(message["clock"]))
 
 
 def cells_of(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from perfci.model import Benchmark, Clock, Commit, Direction, Metric, Process, Run, Series, Status
-from perfci.runner.driver import Discovery, Outcome
+from perfci.model import Benchmark, Commit, Metric, Process, Run, Series, Status
+from perfci.runner.driver import Discovery, MeasuredMetric, Outcome
 from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell, DiscoveredBenchmark
 from perfci.runner.workbench import Workbench
@@ -36,6 +36,7 @@ class Session:
     statuses: list[Status] = field(default_factory=list)
     work_s: float = 0.0  # what setup, run and teardown took inside the processes
     _runs: dict[str, int] = field(default_factory=dict)
+    _cells: dict[tuple[str, str], list[Measured]] = field(default_factory=dict)  # by sha and cell
 
     def start(self, kind: str, spec_hash: str, rounds: int) -> None:
         with self.store.begin() as tx:
@@ -64,11 +65,13 @@ class Session:
             self.work_s += outcome.work_s
             self.on_process(visit, outcome)
 
-    def processes(self, sha: str, series: Series) -> list[Process]:
-        return [process for known, process in self.measured.get(sha, []) if known == series]
+    def readings(self, sha: str, cell: Cell) -> Sequence[Measured]:
+        """All that the processes of one cell gave at one commit."""
+        return self._cells.get((sha, cell.name), ())
 
     def _remember(self, sha: str, row_id: int, series: Series, process: Process) -> None:
         self.measured.setdefault(sha, []).append((series, process))
+        self._cells.setdefault((sha, series.cell), []).append((series, process))
         self.evidence.setdefault((sha, series), []).append(row_id)
 
     def _run(self, tx: object, sha: str) -> int:
@@ -85,27 +88,25 @@ class Session:
     def _rows(self, visit: Visit, index: int, outcome: Outcome, discovery: Discovery) -> Iterable[Measured]:
         name = outcome.cell.benchmark
         benchmark = discovery.benchmarks.get(name) or self.benchmarks[name]
-        for metric, clock, samples in _metrics(benchmark, outcome):
+        for one in outcome.metrics or _failed(benchmark, outcome):
             series = Series(
-                benchmark=Benchmark(name, benchmark.version), parameters=outcome.cell.parameters, metric=metric,
-                machine=self.workbench.machine, variant=self.workbench.variant(visit.sha),
-                harness=self.workbench.harness,
+                benchmark=Benchmark(name, benchmark.version), parameters=outcome.cell.parameters,
+                metric=Metric(one.name, one.unit, one.direction), machine=self.workbench.machine,
+                variant=self.workbench.variant(visit.sha), harness=self.workbench.harness,
             )  # fmt: skip
             yield series, Process(
-                index=index, role=visit.role, status=outcome.status, samples=samples, clock=clock, pair=visit.pair,
-                round=visit.round, order=visit.order, started_at=outcome.started_at, duration_s=outcome.duration_s,
-                reason=outcome.reason, exit_code=outcome.exit_code, stderr_tail=outcome.stderr_tail,
-                flags=outcome.flags,
+                index=index, role=visit.role, status=one.status, samples=one.samples, clock=one.clock,
+                pair=visit.pair, round=visit.round, order=visit.order, started_at=outcome.started_at,
+                duration_s=outcome.duration_s, reason=one.reason, exit_code=outcome.exit_code,
+                stderr_tail=outcome.stderr_tail, flags=outcome.flags,
             )  # fmt: skip
 
 
-def _metrics(benchmark: DiscoveredBenchmark, outcome: Outcome) -> Iterable[tuple[Metric, Clock, tuple[float, ...]]]:
-    """What the process gave; one that failed is written down under every metric it should have given."""
-    if outcome.metrics:
-        for m in outcome.metrics:
-            yield Metric(m.name, m.unit, m.direction), m.clock, m.samples
-        return
-    direction: Direction = "higher" if benchmark.direction == "higher" else "lower"
-    yield Metric(benchmark.metric, benchmark.unit, direction), Clock.VALUE, ()
-    if benchmark.two_clocks:
-        yield Metric("cpu_time", benchmark.unit, direction), Clock.CPU, ()
+def _failed(benchmark: DiscoveredBenchmark, outcome: Outcome) -> Iterable[MeasuredMetric]:
+    """A process that gave nothing is written down under every metric it should have given."""
+    for declared in benchmark.metrics:
+        metric = declared.metric
+        yield MeasuredMetric(
+            name=metric.name, unit=metric.unit, direction=metric.direction, clock=declared.clock, number=1, samples=(),
+            status=outcome.status, reason=outcome.reason,
+        )  # fmt: skip

@@ -49,6 +49,9 @@ def open_subject(workbench: Workbench, commits: Sequence[Commit], bench: str, sa
     cells = cells_of(discovery.benchmarks.values(), bench, workbench.settings.suite.timeout_s)
     if not cells:
         raise PerfciError(_no_cells(bench, discovery, workbench))
+    for omission in discovery.omissions:
+        if not bench or any(cell.benchmark.startswith(omission.owner + ".") for cell in cells):
+            say(str(omission))
     return Subject({commit.sha: commit for commit in commits}, discovery, tuple(cells))
 
 
@@ -78,7 +81,7 @@ def _no_cells(bench: str, discovery: Discovery, workbench: Workbench) -> str:
     if not names:
         return (
             f"the suite {workbench.suite.name} holds no benchmark; asv's names were expected: functions or methods "
-            "that begin with time_, mem_, peakmem_ or track_"
+            "that begin with measure_, time_, mem_, peakmem_ or track_"
         )
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return f"no benchmark matches --bench {bench!r}; the suite has {shown}"

@@ -11,10 +11,13 @@ from perfci.runner import plan
 from perfci.runner.suite import Cell
 from perfci.service.measuring import Session
 from perfci.verdicts.compare import MOVES, Rule, decide
-from perfci.verdicts.gating import gated
+from perfci.verdicts.gating import ByCommit, gated_by_commit
 
 CONVICTION_PAIRS = 10
 """No statistical conviction on fewer fresh pairs: five can agree by chance where a benchmark has two states."""
+
+PATIENCE = 2
+"""Pairs that fail or are flagged are bought again, up to this many times the pairs that would do."""
 
 OnLook = Callable[[int, int], None]
 """Called after a look with the number of questions still open and of the pairs they want."""
@@ -82,14 +85,15 @@ class Pairing:
 
     def _judge(self, question: Question) -> int:
         """Look at what there is, note the verdicts and return how many more pairs to buy."""
-        looks = [self._look(question, series) for series in self._judged_series(question)]
+        judged = self._judged(question)
+        looks = [self._look(question, series, by_commit) for series, by_commit in judged.items()]
         self.verdicts[question] = [verdict for verdict, _ in looks]
         if not looks:
-            return self.rule.looks[0]
-        return max(more for _, more in looks)
+            return 0 if self._spent(question) else self.rule.looks[0]
+        return max(0, min(max(more for _, more in looks), PATIENCE * self.rule.max_pairs - self._spent(question)))
 
-    def _look(self, question: Question, series: Series) -> tuple[Verdict, int]:
-        base, head = self._side(question, series, Role.BASE), self._side(question, series, Role.HEAD)
+    def _look(self, question: Question, series: Series, by_commit: ByCommit) -> tuple[Verdict, int]:
+        base, head = (self._side(question, role, by_commit) for role in (Role.BASE, Role.HEAD))
         verdict, more = decide(
             series, question.base, question.head, base, head,
             rule=self.rule, aa=self.noise.get(series, ()), stage=self.stage,
@@ -105,21 +109,22 @@ class Pairing:
             return 0
         return max(0, min(CONVICTION_PAIRS, self.rule.max_pairs) - verdict.pairs)
 
-    def _judged_series(self, question: Question) -> list[Series]:
-        processes: dict[Series, list[Process]] = {}
-        for sha in (question.base, question.head):
-            for series, process in self.session.measured.get(sha, ()):
-                if series.cell == question.cell.name:
-                    processes.setdefault(series, []).append(process)
-        return gated(processes)
+    def _judged(self, question: Question) -> dict[Series, ByCommit]:
+        both = (question.base, question.head)
+        return gated_by_commit({sha: self.session.readings(sha, question.cell) for sha in both})
 
-    def _side(self, question: Question, series: Series, role: Role) -> list[Process]:
+    def _side(self, question: Question, role: Role, by_commit: ByCommit) -> list[Process]:
+        sha = question.base if role is Role.BASE else question.head
+        return [p for p in by_commit.get(sha, ()) if p.role is role and self._is_of(question, p)]
+
+    def _is_of(self, question: Question, process: Process) -> bool:
         sides = {Role.BASE: question.base, Role.HEAD: question.head}
-        return [
-            process
-            for process in self.session.processes(sides[role], series)
-            if process.role is role and process.pair is not None and self._pairs[process.pair] == sides
-        ]
+        return process.pair is not None and self._pairs[process.pair] == sides
+
+    def _spent(self, question: Question) -> int:
+        """How many pairs of this question were measured, whatever became of them."""
+        readings = self.session.readings(question.base, question.cell)
+        return len({process.pair for _, process in readings if self._is_of(question, process)})
 
     def _late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline

@@ -18,7 +18,7 @@ from perfci.stats.interval import Prior, Shift, shift, side_by_side
 from perfci.stats.location import Floats, median
 from perfci.stats.power import pairs_to_decide, smallest_visible
 from perfci.stats.sequential import ALPHA, look_levels, next_look, spending_plan
-from perfci.verdicts.levels import settled_levels
+from perfci.verdicts.levels import disqualifying_flags, settled_levels, usable
 
 PRIOR_DF = 8.0
 """What a known standard deviation of a pair is worth: eight more pairs, so fresh pairs can still overrule it."""
@@ -262,18 +262,20 @@ class Case:
         return self._absent(base, head) or self._exact(base, head) or self._below_zero(base, head)
 
     def _absent(self, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
-        if _mostly_failed(head) and usable(base) and not _mostly_failed(base):
+        if _mostly_failed(head) and (usable(base) or _flagged(base)) and not _mostly_failed(base):
             return self.answer(
                 VerdictKind.FAILED, f"The base works and the head {_how_it_failed(head)}.", base_level=_middle(base)
             )
         for name, side in (("base", base), ("head", head)):
-            if not usable(side):
+            if not usable(side) and not _flagged(side):
                 return self.answer(
                     VerdictKind.MISSING, f"There is nothing to compare: the {name} {_why_nothing(side)}."
                 )
-        if not paired_up(base, head)[0]:
-            return self.answer(VerdictKind.MISSING, "There is nothing to compare: no pair has both its processes.")
-        return None
+        if paired_up(base, head)[0]:
+            return None
+        if left_out := _left_out(base, head):
+            return self.answer(VerdictKind.INCONCLUSIVE, f"There is nothing to judge: {left_out}.")
+        return self.answer(VerdictKind.MISSING, "There is nothing to compare: no pair has both its processes.")
 
     def _exact(self, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
         """Counts and byte sums repeat exactly, so one look is certain; where they vary they are no such thing."""
@@ -353,7 +355,9 @@ class Case:
             pairs_to_decide=self.limits.more_pairs(found) if kind is VerdictKind.INCONCLUSIVE else None,
             p_value=self.limits.p_value(found),
         )
-        return replace(verdict, reason=sentence(verdict, self.rule, math.expm1(limits.bar)))
+        left_out = _left_out(base, head)
+        said = sentence(verdict, self.rule, math.expm1(limits.bar))
+        return replace(verdict, reason=f"{said} Not judged: {left_out}." if left_out else said)
 
 
 def _interval(found: Shift, sign: float, tail: float) -> Interval | None:
@@ -373,15 +377,6 @@ def paired_up(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[Pr
         return usable(base), usable(head), False
     both = sorted(number for number in sides[0].keys() & sides[1].keys() if number is not None)
     return [sides[0][number] for number in both], [sides[1][number] for number in both], True
-
-
-DISQUALIFYING = frozenset({"throttled", "shared_gpu"})
-"""Flags of a process that did not have the machine it was promised (DESIGN 7): kept and shown, never judged."""
-
-
-def usable(side: Sequence[Process]) -> list[Process]:
-    """Processes that ended well and that nothing is known against; other flags only tell how one was measured."""
-    return [process for process in side if process.status is Status.OK and DISQUALIFYING.isdisjoint(process.flags)]
 
 
 def sentence(verdict: Verdict, rule: Rule, bar: float) -> str:
@@ -432,9 +427,25 @@ def _why_nothing(side: Sequence[Process]) -> str:
         return "was not measured"
     if all(process.status is Status.SKIPPED for process in side):
         return f"was skipped ({side[0].reason or 'no reason given'})"
-    if any(process.status is Status.OK for process in side):
-        return f"has only flagged processes ({', '.join(sorted({flag for process in side for flag in process.flags}))})"
     return _how_it_failed(side)
+
+
+def _flagged(side: Sequence[Process]) -> list[Process]:
+    """Processes that ended well on a machine that was not what it promised."""
+    return [process for process in side if process.status is Status.OK and disqualifying_flags(process)]
+
+
+def _left_out(base: Sequence[Process], head: Sequence[Process]) -> str:
+    """How many processes were measured for nothing, and what is known against them; empty for none."""
+    flagged = _flagged([*base, *head])
+    if not flagged:
+        return ""
+    why = list(dict.fromkeys(flag for process in flagged for flag in disqualifying_flags(process)))
+    more = f" and {len(why) - FLAGS_SHOWN} more" if len(why) > FLAGS_SHOWN else ""
+    return f"{len(flagged)} of {len(base) + len(head)} processes, flagged {'; '.join(why[:FLAGS_SHOWN])}{more}"
+
+
+FLAGS_SHOWN = 2
 
 
 def _middle(side: Sequence[Process]) -> float | None:

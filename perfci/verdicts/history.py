@@ -8,7 +8,7 @@ from perfci.model import ChangePoint, Point, Series
 from perfci.stats.location import median
 from perfci.stats.segmentation import detect, detect_many
 from perfci.verdicts.compare import Rule
-from perfci.verdicts.levels import point_level
+from perfci.verdicts.levels import judged_level
 
 __all__ = ["change_points", "detect"]
 
@@ -16,9 +16,10 @@ __all__ = ["change_points", "detect"]
 def change_points(series: Series, points: Sequence[Point], *, rule: Rule | None = None) -> list[ChangePoint]:
     """Every commit where the level moves by at least the bar; none on fewer than eight measured points.
 
-    Commits without a level are stepped over: the move then happened after ``last_good`` and not later than ``commit``.
+    Commits without a level to judge are stepped over: the move then happened after ``last_good`` and not later than
+    ``commit``.
     """
-    measured = [(point.commit.sha, level) for point in points if (level := point_level(point)) is not None]
+    measured = [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
     return moves_of_levels(series, measured, rule=rule)
 
 

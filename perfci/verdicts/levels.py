@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from perfci.model import Clock, Point, Process, Series, Status
 from perfci.stats.location import lower_quartile, median, warmup_length
 
-JUDGED_TIME = "cpu_time"
-"""Where both clocks were read, CPU time is judged and wall time is shown beside it (DESIGN 7)."""
+DISQUALIFYING = ("throttled", "shared_gpu")
+"""How the flags begin of a process that did not have the machine it was promised (DESIGN 7): shown, never judged."""
 
 MIN_CPU_SHARE = 0.2
 """A benchmark that never computes for a fifth of its wall time waits, and CPU time would not see it get slower."""
@@ -19,12 +19,29 @@ def process_level(process: Process) -> float:
     return _level(process.samples, process.clock)
 
 
+def judged_level(point: Point) -> float | None:
+    """The level of one commit: the median of its usable processes, or what a foreign tool left of it."""
+    return _middle(usable(point.processes), point)
+
+
 def point_level(point: Point) -> float | None:
-    """The level of one commit: the median of its processes, or what a foreign tool left of it."""
-    levels = [process_level(process) for process in point.processes if process.status is Status.OK]
-    if levels:
-        return median(levels)
-    return point.summary.value if point.summary else None
+    """The level to show: the judged one, or that of flagged processes where there are no others."""
+    return _middle(shown(point.processes), point)
+
+
+def usable(processes: Sequence[Process]) -> list[Process]:
+    """Processes that ended well and that nothing is known against; other flags only tell how one was measured."""
+    return [process for process in processes if process.status is Status.OK and not disqualifying_flags(process)]
+
+
+def shown(processes: Sequence[Process]) -> list[Process]:
+    """The usable processes, or where all of them are flagged those that ended well."""
+    return usable(processes) or [process for process in processes if process.status is Status.OK]
+
+
+def disqualifying_flags(process: Process) -> list[str]:
+    """What is known against a process that ended well."""
+    return [flag for flag in process.flags if flag.startswith(DISQUALIFYING)]
 
 
 def settled_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[float], list[float]]:
@@ -32,12 +49,6 @@ def settled_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[li
     cut = warmup_length([process.samples for process in (*base, *head)])
     sides = [[_level(process.samples[cut:], process.clock) for process in side] for side in (base, head)]
     return sides[0], sides[1]
-
-
-def judged(series: Sequence[Series]) -> list[Series]:
-    """The series a verdict is given on; the others are witnesses, shown beside them."""
-    with_cpu = {place_of(one) for one in series if one.metric.name == JUDGED_TIME}
-    return [one for one in series if not (_is_time(one) and place_of(one) in with_cpu)]
 
 
 def cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
@@ -48,15 +59,16 @@ def cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
     return not shares or max(shares) >= MIN_CPU_SHARE
 
 
-def _level(samples: Sequence[float], clock: Clock) -> float:
-    return lower_quartile(samples) if clock is Clock.CPU else median(samples)
-
-
-def _is_time(series: Series) -> bool:
-    """Whether this is the other clock: a benchmark that is read with two has one metric in seconds beside CPU time."""
-    return series.metric.unit == "seconds" and series.metric.name != JUDGED_TIME
-
-
 def place_of(series: Series) -> tuple[object, ...]:
     """All of a series but its metric: what metrics of one process share."""
     return (series.benchmark, series.parameters, series.machine, series.variant, series.harness)
+
+
+def _middle(processes: Sequence[Process], point: Point) -> float | None:
+    if processes:
+        return median([process_level(process) for process in processes])
+    return point.summary.value if point.summary else None
+
+
+def _level(samples: Sequence[float], clock: Clock) -> float:
+    return lower_quartile(samples) if clock is Clock.CPU else median(samples)

@@ -96,7 +96,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
         (
             "suite.track_bad_clock",
             Status.FAILED,
-            "ValueError: clock = 'sundial' is unknown; known are wall, cpu, device, exact, value",
+            "ValueError: clock = 'sundial' is unknown; known are wall, cpu, device, exact, value, witness",
         ),
     ],
 )
@@ -146,7 +146,10 @@ def test_runs_setup_cache_once_and_hands_it_to_each_benchmark(outcomes: dict) ->
 
 
 def test_leaves_no_grandchild_behind(outcomes: dict) -> None:
-    assert outcomes["suite.track_leaves_a_grandchild"].status is Status.OK
+    outcome = outcomes["suite.track_leaves_a_grandchild"]
+
+    assert outcome.status is Status.FAILED
+    assert outcome.reason == "left a process running after it returned: sleep 1000.25"
     assert not alive("1000.25")
 
 

@@ -195,7 +195,6 @@ def test_a_head_that_crashes_where_the_base_works_has_failed() -> None:
         (side(1.0), [], "the head was not measured"),
         ([a_failed_process()], side(1.0), "the base ended as failed (ValueError: no such layer)"),
         (side(1.0), [a_failed_process(Status.SKIPPED, reason="no GPU")], "the head was skipped (no GPU)"),
-        (side(1.0), [a_process(flags=("throttled",))], "the head has only flagged processes (throttled)"),
         ([a_process(pair=1)], [a_process(pair=2)], "no pair has both its processes"),
     ],
 )
@@ -204,6 +203,32 @@ def test_nothing_on_one_side_is_missing(base: list[Process], head: list[Process]
 
     assert verdict.kind is VerdictKind.MISSING
     assert verdict.reason == f"There is nothing to compare: {reason}."
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "left_out"),
+    [
+        (side(1.0, 2), [a_process(pair=0, flags=("throttled: 1 of 8 blocks",))], "1 of 3 processes, flagged throttled"),
+        (
+            [a_process(pair=0, flags=("shared_gpu",)), a_process(pair=1)],
+            [a_process(pair=0), a_process(pair=1, flags=("throttled: hot",))],
+            "2 of 4 processes, flagged shared_gpu; throttled: hot",
+        ),
+    ],
+)
+def test_what_only_flagged_processes_could_tell_is_inconclusive(
+    base: list[Process], head: list[Process], left_out: str
+) -> None:
+    verdict = screen(TIME, "base", "head", base, head)
+
+    assert verdict.kind is VerdictKind.INCONCLUSIVE
+    assert verdict.reason.startswith(f"There is nothing to judge: {left_out}")
+
+
+def test_a_head_that_fails_has_failed_however_hot_the_base_ran() -> None:
+    verdict = screen(TIME, "base", "head", [a_process(flags=("throttled",))], [a_failed_process()])
+
+    assert verdict.kind is VerdictKind.FAILED
 
 
 def test_samples_that_forgot_their_process_are_not_comparable() -> None:
@@ -219,6 +244,7 @@ def test_pairs_belong_together_by_number_and_flagged_processes_do_not_count() ->
     verdict = convict(TIME, "base", "head", base, list(reversed(head)))
 
     assert (verdict.kind, verdict.pairs) == (VerdictKind.UNCHANGED, 7)
+    assert verdict.reason.endswith("Not judged: 1 of 16 processes, flagged throttled.")
 
 
 def test_one_pair_says_how_much_and_nothing_more() -> None:

@@ -1,15 +1,15 @@
 """The number a process, a commit or a benchmark is judged by."""
 
 from perfci.model import Clock, Point, Status
-from perfci.verdicts.levels import cpu_bound, judged, point_level, process_level, settled_levels
-from tests.builders import a_commit, a_failed_process, a_process, a_series, a_summary
+from perfci.verdicts.levels import cpu_bound, judged_level, point_level, process_level, settled_levels, usable
+from tests.builders import a_commit, a_failed_process, a_process, a_summary
 
 SWOLLEN = (1.0, 1.0, 1.0, 1.9, 1.9, 1.9)
 
 
 def test_cpu_time_is_judged_by_its_lower_quartile_and_other_clocks_by_their_median() -> None:
     assert process_level(a_process(*SWOLLEN, clock=Clock.CPU)) == 1.0
-    assert [process_level(a_process(*SWOLLEN, clock=clock)) for clock in Clock if clock is not Clock.CPU] == [1.45] * 4
+    assert {process_level(a_process(*SWOLLEN, clock=clock)) for clock in Clock if clock is not Clock.CPU} == {1.45}
 
 
 def test_a_point_is_the_median_of_its_processes_that_ended_well() -> None:
@@ -23,12 +23,15 @@ def test_a_point_without_processes_is_its_summary_or_nothing() -> None:
     assert point_level(Point(a_commit(), Status.FAILED, (a_failed_process(),))) is None
 
 
-def test_wall_time_is_only_a_witness_where_cpu_time_was_read() -> None:
-    wall, cpu = a_series(metric="time"), a_series(metric="cpu_time")
-    other = a_series("other", metric="time")
-    larger = a_series(metric="time", parameters={"n": "8"})
+def test_a_process_that_was_throttled_or_shared_its_gpu_is_shown_and_not_judged() -> None:
+    hot = a_process(9.0, flags=("spawned: threads", "throttled: SM clock at 60 %"))
+    crowded = a_process(8.0, flags=("shared_gpu",))
+    spawned = a_process(1.0, flags=("spawned: 2 threads are running",))
+    only_flagged, mixed = (Point(a_commit(), Status.OK, some) for some in ((hot, crowded), (hot, spawned)))
 
-    assert judged([wall, cpu, other, larger]) == [cpu, other, larger]
+    assert usable([hot, crowded, spawned]) == [spawned]
+    assert (judged_level(only_flagged), point_level(only_flagged)) == (None, 8.5)
+    assert (judged_level(mixed), point_level(mixed)) == (1.0, 1.0)
 
 
 def test_a_benchmark_that_sleeps_is_not_judged_by_cpu_time() -> None:

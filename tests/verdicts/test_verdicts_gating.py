@@ -1,41 +1,125 @@
-"""Which clock of a benchmark is judged."""
+"""Which clock of a metric is judged, and what is only shown."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from builders import a_process, a_series
+import pytest
+from builders import a_failed_process, a_process, a_series
+from hypothesis import given
+from hypothesis import strategies as st
 
-from perfci.model import Clock, Metric
+from perfci.model import CPU_TWIN, Clock, Metric, Process, Series, Status
 from perfci.verdicts.gating import gated, gated_by_commit
 
-WALL = a_series(metric=Metric("ttft", "seconds"))
-CPU = replace(WALL, metric=Metric("cpu_time", "seconds"))
+BASE, HEAD = "a" * 40, "b" * 40
+WALL = a_series(metric="ttft")
+CPU = replace(WALL, metric=Metric("cpu_ttft", "seconds"))
+OTHER = replace(WALL, metric=Metric("tpot", "seconds"))
 BYTES = replace(WALL, metric=Metric("peak", "bytes"))
 
 
-def test_judges_cpu_time_before_wall_time() -> None:
+def read(*samples: float, clock: Clock = Clock.WALL) -> list[Process]:
+    return [a_process(*samples, clock=clock)]
+
+
+def absent(reason: str = "no accelerator") -> list[Process]:
+    return [a_failed_process(Status.SKIPPED, reason=reason, clock=Clock.VALUE)]
+
+
+def test_judges_the_cpu_time_of_a_metric_before_its_wall_time() -> None:
     processes = {
-        WALL: [a_process(samples=(1.0, 1.1), clock=Clock.WALL)],
-        CPU: [a_process(samples=(0.9, 0.9), clock=Clock.CPU)],
-        BYTES: [a_process(samples=(5.0,), clock=Clock.EXACT)],
+        WALL: read(1.0, 1.1),
+        CPU: read(0.9, 0.9, clock=Clock.CPU),
+        OTHER: read(2.0),
+        BYTES: read(5.0, clock=Clock.EXACT),
     }
 
-    assert gated(processes) == [CPU, BYTES]
+    assert gated(processes) == [CPU, OTHER, BYTES]
 
 
-def test_judges_a_benchmark_that_only_waits_by_the_wall_clock() -> None:
+def test_judges_the_metric_that_only_waits_by_the_wall_clock_and_its_neighbours_as_they_are() -> None:
+    other_cpu = replace(OTHER, metric=Metric("cpu_tpot", "seconds"))
     processes = {
-        WALL: [a_process(samples=(1.0, 1.1), clock=Clock.WALL)],
-        CPU: [a_process(samples=(0.01, 0.02), clock=Clock.CPU)],
+        WALL: read(1.0, 1.1),
+        CPU: read(0.01, 0.02, clock=Clock.CPU),
+        OTHER: read(2.0),
+        other_cpu: read(1.9, clock=Clock.CPU),
     }
 
-    assert gated(processes) == [WALL]
+    assert gated(processes) == [WALL, other_cpu]
+
+
+def test_wall_time_elsewhere_has_its_own_judge() -> None:
+    larger = replace(WALL, parameters=(("n", "8"),))
+
+    assert gated({WALL: read(1.0), CPU: read(0.9, clock=Clock.CPU), larger: read(8.0)}) == [CPU, larger]
+
+
+def test_a_metric_that_is_only_called_like_cpu_time_hides_no_other() -> None:
+    operators = a_series(metric="operators", unit="count")
+    cpu_operators = a_series(metric="cpu_operators", unit="count")
+    processes = {operators: read(7.0, clock=Clock.EXACT), cpu_operators: read(3.0, clock=Clock.EXACT)}
+
+    assert gated(processes) == [operators, cpu_operators]
+
+
+def test_a_history_of_summaries_goes_by_the_name() -> None:
+    assert gated({WALL: [], CPU: []}) == [CPU]
+
+
+def test_a_witness_is_never_judged() -> None:
+    tokens = a_series(metric="tokens_per_second", unit="tokens/s", direction="higher")
+    mixed = [*read(9.0, clock=Clock.WITNESS), a_failed_process()]
+
+    assert gated({tokens: mixed, BYTES: read(5.0)}) == [BYTES]
+
+
+def test_what_no_process_could_read_is_not_judged_beside_what_it_read() -> None:
+    assert gated({BYTES: absent(), OTHER: read(1.0)}) == [OTHER]
+    assert gated({BYTES: [*absent(), *read(5.0)], OTHER: read(1.0)}) == [BYTES, OTHER]
+    assert gated({BYTES: absent(), OTHER: absent()}) == [BYTES, OTHER]
 
 
 def test_sorts_what_commits_gave_by_series() -> None:
-    wall, cpu = a_process(samples=(1.0,), clock=Clock.WALL), a_process(samples=(0.9,), clock=Clock.CPU)
+    (wall,), (cpu,) = read(1.0), read(0.9, clock=Clock.CPU)
 
-    found = gated_by_commit({"a" * 40: [(WALL, wall), (CPU, cpu)], "b" * 40: [(CPU, cpu)]})
+    found = gated_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
 
-    assert found == {CPU: {"a" * 40: [cpu], "b" * 40: [cpu]}}
+    assert found == {CPU: {BASE: [cpu], HEAD: [cpu]}}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_cpu_time_fails_with_the_metric_it_belongs_to(declared: bool) -> None:
+    """asv's timings tell of both clocks beforehand; a measuring function only when it has run."""
+    (wall,), (cpu,) = read(1.0), read(0.9, clock=Clock.CPU)
+    failed = a_failed_process(clock=Clock.WALL)
+    of_cpu = replace(failed, clock=Clock.CPU)
+    at_head = [(WALL, failed), (CPU, of_cpu)] if declared else [(WALL, failed)]
+
+    found = gated_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: at_head})
+
+    assert found == {CPU: {BASE: [cpu], HEAD: [of_cpu]}}
+
+
+CLOCKS = st.sampled_from([clock for clock in Clock if clock is not Clock.CPU])
+SECONDS = st.floats(1e-6, 1e3)
+
+
+@given(st.dictionaries(st.sampled_from(["ttft", "tpot", "e2el", "step"]), st.tuples(CLOCKS, SECONDS, st.booleans())))
+def test_every_metric_is_judged_once_unless_it_is_a_witness(read_metrics: dict) -> None:
+    processes: dict[Series, list[Process]] = {}
+    for name, (clock, seconds, twin) in read_metrics.items():
+        processes[a_series(metric=name)] = read(seconds, clock=clock)
+        if twin:
+            processes[a_series(metric=CPU_TWIN + name)] = read(seconds / 2, clock=Clock.CPU)
+
+    judged = [series.metric.name for series in gated(processes)]
+
+    expected = {
+        CPU_TWIN + name if twin else name
+        for name, (clock, _, twin) in read_metrics.items()
+        if twin or clock is not Clock.WITNESS
+    }
+    assert len(judged) == len(set(judged))
+    assert set(judged) == expected

@@ -11,9 +11,7 @@ import timeit
 from typing import Any
 
 from .messages import Json, Report, write_report
-from .suite import describe, foreign_code, uses_default_timer
-
-CLOCKS = ("wall", "cpu", "device", "exact", "value")
+from .suite import CLOCKS, CPU_TWIN, declared_clock, foreign_code, single_metric, uses_default_timer
 
 
 def run_cell(benchmark: Any, cell: Json, request: Json, report: Report) -> None:
@@ -45,6 +43,8 @@ def measured_cell(benchmark: Any, resident: int | None) -> Json:
         if stopwatch is not None:
             benchmark.timer = stopwatch
         value = benchmark.do_run()
+        if benchmark.type == "measure":
+            return read_report_of(value)
         metrics = read_metrics(benchmark, value, stopwatch, resident)
     except (SkipNotImplemented, NotApplicable) as skip:
         return {"status": "skipped", "reason": str(skip) or "not implemented here"}
@@ -74,26 +74,49 @@ class TwoClocks:
         return [sum(used[i : i + spans_per_sample]) / number for i in range(0, len(used), spans_per_sample)]
 
 
+def read_report_of(value: Any) -> Json:
+    """What a measuring function gave: the metrics that are there beside those that are absent with a reason."""
+    if not isinstance(value, dict) or not isinstance(value.get("metrics"), list):
+        raise TypeError(f"returned {type(value).__name__}; the report that @metrics of perfci.bench makes was expected")
+    rows = [row_of_report(row) for row in value["metrics"]]
+    repeated = [row["name"] for k, row in enumerate(rows) if row["name"] in {one["name"] for one in rows[:k]}]
+    if repeated:
+        raise ValueError(f"two metrics are called {repeated[0]!r}; every metric of one process needs its own name")
+    flags = [str(flag) for flag in value.get("flags", ())]
+    if any(row["status"] == "ok" for row in rows):
+        return {"status": "ok", "metrics": rows, "flags": flags}
+    reasons = "; ".join(dict.fromkeys(row["reason"] for row in rows))
+    return {"status": "skipped", "reason": reasons, "metrics": rows, "flags": flags}
+
+
+def row_of_report(row: Json) -> Json:
+    about = {key: row[key] for key in ("name", "unit", "direction")}
+    if row["status"] != "ok":
+        return {**about, "status": "skipped", "reason": row["reason"], "clock": "value", "number": 1, "samples": []}
+    samples, number = numeric_samples(row)
+    clock = known_clock(row["clock"])
+    return {**about, "status": "ok", "reason": "", "clock": clock, "number": number, "samples": samples}
+
+
 def read_metrics(benchmark: Any, value: Any, stopwatch: TwoClocks | None, resident: int | None) -> list[Json]:
     """Turn what asv's ``do_run`` returned into metrics with samples."""
-    about = describe(benchmark)
     if benchmark.type == "peakmemory":
         value = peak_memory_since(resident)
     samples, number = numeric_samples(value)
-    metric = {"name": about["metric"], "unit": about["unit"], "direction": about["direction"], "number": number}
-    metrics = [metric | {"clock": clock_of(benchmark, about["clock"]), "samples": samples}]
+    metric = {**single_metric(benchmark), "status": "ok", "reason": "", "number": number}
+    metrics = [metric | {"clock": known_clock(declared_clock(benchmark)), "samples": samples}]
     if stopwatch is not None and not cuda_was_used():
         # With setup hooks asv reads the clock around every call of a sample, else around the sample.
         spans_per_sample = number if benchmark._setups else 1
         cpu = stopwatch.samples(len(samples), number, spans_per_sample)
-        metrics.append({**metric, "name": "cpu_time", "clock": "cpu", "samples": cpu})
+        metrics.append({**metric, "name": CPU_TWIN + metric["name"], "clock": "cpu", "samples": cpu})
     return metrics
 
 
-def clock_of(benchmark: Any, declared: str | None) -> str:
-    if declared is not None and declared not in CLOCKS:
-        raise ValueError(f"clock = {declared!r} is unknown; known are {', '.join(CLOCKS)}")
-    return declared or ("wall" if benchmark.type == "time" else "value")
+def known_clock(clock: str) -> str:
+    if clock not in CLOCKS:
+        raise ValueError(f"clock = {clock!r} is unknown; known are {', '.join(CLOCKS)}")
+    return clock
 
 
 def cuda_was_used() -> bool:

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from .messages import flush_output
 
@@ -78,6 +78,52 @@ def sweep() -> None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             time.sleep(0.001)
+
+
+def any_child() -> bool:
+    """Whether this process has a child at all; cheap, and it reaps nothing."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def leftovers(grace_s: float, known: Collection[int] = ()) -> list[int]:
+    """What is still running below this process after a grace, except what was ``known`` to run before.
+
+    As subreaper this process inherits whatever a child left, so the trackers and workers that end by themselves when
+    they lose their parent are waited for here.
+    """
+    deadline = time.monotonic() + grace_s
+    while any_child():
+        running = [pid for pid in children() if pid not in known and not has_ended(pid)]
+        if not running or time.monotonic() > deadline:
+            return running
+        time.sleep(0.005)
+    return []
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child has ended and only waits to be reaped."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
+
+
+def command_of(pid: int) -> str:
+    """What a person calls a process: its command line, if it has one of its own."""
+    command = command_line(pid)
+    return "a fork of the benchmark" if command == command_line(os.getpid()) else command
+
+
+def command_line(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def children() -> list[int]:

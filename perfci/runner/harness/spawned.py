@@ -14,8 +14,8 @@ def run(arguments: Json) -> None:
     """Import the suite and run one cell; the commit parent supervises this process as it does a forked one."""
 
     def work(report: Report) -> None:
-        benchmarks, _ = load_suite(arguments["request"])
-        run_cell(benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], report)
+        suite = load_suite(arguments["request"])
+        run_cell(suite.benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], report)
 
     with os.fdopen(arguments["report"], "w+b") as report:
         report_or_fail(work, report)

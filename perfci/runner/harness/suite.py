@@ -8,30 +8,45 @@ import os
 import pkgutil
 import sys
 import timeit
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from .messages import Json, error_of
 
+CLOCKS = ("wall", "cpu", "device", "exact", "value", "witness")
+CPU_TWIN = "cpu_"
 METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory"}
 
 
-def load_suite(request: Json) -> tuple[dict[str, Any], list[Json]]:
+@dataclass
+class Suite:
+    """The benchmarks by name, what its modules failed with, and which metrics its classes leave out on purpose."""
+
+    benchmarks: dict[str, Any] = field(default_factory=dict)
+    errors: list[Json] = field(default_factory=list)
+    notes: list[Json] = field(default_factory=list)
+
+
+def load_suite(request: Json) -> Suite:
     """Discover the suite's benchmarks by asv's own rules; a module that does not import costs only its own."""
     from asv_runner import _aux, discovery
 
+    from .measure import register
+
+    register()
     sys.path[:0] = request["paths"]
     os.environ["PYTHONPATH"] = os.pathsep.join([*request["paths"], os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     os.environ.update(request["env"])
     _aux.update_sys_path(request["suite"])
-    errors: list[Json] = []
-    found: dict[str, Any] = {}
-    for module in suite_modules(os.path.basename(request["suite"]), errors):
+    suite = Suite()
+    for module in suite_modules(os.path.basename(request["suite"]), suite.errors):
         try:
-            found.update((b.name, b) for b in module_benchmarks(module, discovery))
+            suite.benchmarks.update((b.name, b) for b in module_benchmarks(module, discovery))
+            suite.notes += omissions(module)
         except Exception as error:
-            errors.append(error_of(module.__name__, error))
-    return found, errors
+            suite.errors.append(error_of(module.__name__, error))
+    return suite
 
 
 def suite_modules(name: str, errors: list[Json]) -> Iterator[Any]:
@@ -64,31 +79,85 @@ def module_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
         else:
             continue
         for attribute, owner, function in candidates:
-            if inspect.isfunction(function) or inspect.ismethod(function):
+            if is_written_by_hand(function):
                 benchmark = discovery._get_benchmark(attribute, module, owner, function)
                 if benchmark is not None:
                     yield benchmark
 
 
+def is_written_by_hand(function: Any) -> bool:
+    """Whether this is no ``track_*`` that perfci.bench made for plain asv; its ``measure_*`` is run instead."""
+    routine = inspect.isfunction(function) or inspect.ismethod(function)
+    return routine and not getattr(function, "perfci_generated", False)
+
+
+def omissions(module: Any) -> Iterator[Json]:
+    """Tell which groups of metrics a class does not give, and why (its attribute ``omitted``)."""
+    _, _, inside = module.__name__.partition(".")
+    for name, value in vars(module).items():
+        if inspect.isclass(value) and not name.startswith("_") and not inspect.isabstract(value):
+            omitted = getattr(value, "omitted", None)
+            owner = ".".join(filter(None, (inside, value.__name__)))
+            for group, reason in omitted.items() if isinstance(omitted, Mapping) else ():
+                yield {"owner": owner, "omits": str(group), "reason": str(reason)}
+
+
 def describe(benchmark: Any) -> Json:
     """Tell what perfci has to know of a benchmark to plan its cells and name its series."""
-    attribute = first_attribute(benchmark)
-    direction = attribute("direction") or ("higher" if attribute("higher_is_better") else "lower")
     return {
         "name": benchmark.name,
         "version": benchmark.version,
         "type": benchmark.type,
-        "unit": benchmark.unit,
-        "direction": direction,
-        "metric": attribute("metric") or METRIC_NAMES.get(benchmark.type, "value"),
-        "clock": attribute("clock"),
-        "two_clocks": uses_default_timer(benchmark),
+        "metrics": declared_metrics(benchmark),
         "param_names": [str(name) for name in benchmark.param_names],
         "params": benchmark.params,
         "timeout_s": benchmark.timeout,
         "setup_cache_key": benchmark.setup_cache_key,
         "setup_cache_timeout_s": benchmark.setup_cache_timeout,
     }
+
+
+def declared_metrics(benchmark: Any) -> list[Json]:
+    """Every metric that a process of this benchmark gives, each name once: a process that fails has failed in all.
+
+    A measuring function reads CPU seconds beside a metric only where the machine asks for it, so they are not told.
+    """
+    declared = getattr(benchmark, "declared", ())
+    if declared:
+        rows = [declared_metric(metric) for metric in declared]
+        return list({row["name"]: row for row in reversed(rows)}.values())[::-1]
+    metric = single_metric(benchmark)
+    twin = [{**metric, "name": CPU_TWIN + metric["name"], "clock": "cpu"}] if uses_default_timer(benchmark) else []
+    return [metric, *twin]
+
+
+def declared_metric(metric: Any) -> Json:
+    """One metric as ``@metrics`` was told; what is no metric at all fails when it is called, not here."""
+    direction = getattr(metric, "direction", "lower")
+    unit = getattr(metric, "unit", "unit")
+    return {
+        "name": str(getattr(metric, "name", metric)),
+        "unit": str(unit),
+        "direction": "higher" if direction == "higher" else "lower",
+        "clock": "value",
+    }
+
+
+def single_metric(benchmark: Any) -> Json:
+    """The metric of a benchmark that gives one number, as its attributes say."""
+    attribute = first_attribute(benchmark)
+    clock = declared_clock(benchmark)
+    higher = attribute("direction") == "higher" or (not attribute("direction") and attribute("higher_is_better"))
+    return {
+        "name": str(attribute("metric") or METRIC_NAMES.get(benchmark.type, "value")),
+        "unit": str(benchmark.unit),
+        "direction": "higher" if higher else "lower",
+        "clock": clock if clock in CLOCKS else "value",
+    }
+
+
+def declared_clock(benchmark: Any) -> str:
+    return str(first_attribute(benchmark)("clock") or ("wall" if benchmark.type == "time" else "value"))
 
 
 def first_attribute(benchmark: Any) -> Callable[[str], Any]:

@@ -15,7 +15,24 @@ from typing import Any
 
 from .cell import run_cell
 from .messages import Json, Report, Work, flush_output, last_line, not_run, read_report, tail, write_report
-from .processes import die_with_parent, end_group, reap, run_as_child, sweep, wait_until
+from .processes import (
+    any_child,
+    children,
+    command_of,
+    die_with_parent,
+    end_group,
+    leftovers,
+    reap,
+    run_as_child,
+    sweep,
+    wait_until,
+)  # fmt: skip
+
+GRACE_S = 1.5
+"""What a benchmark started may take this long to end by itself: a process pool's workers look for their parent once a
+second."""
+
+COMMAND_SHOWN = 200  # characters of a leaked process's command line
 
 
 def supervise(benchmark: Any, cell: Json, request: Json, launch: str) -> Json:
@@ -58,6 +75,7 @@ def ensure_setup_cache(benchmark: Any, cell: Json, request: Json) -> Json | None
 
 def in_process(work: Work, timeout_s: float, folder: str, request: Json) -> Json:
     """Fork, do the work in its own process group and session, and end the whole group by the clock or after it."""
+    known = children() if any_child() else []
     kills_before = kernel_memory_kills()
     log = os.path.join(request["scratch"], "cell.log")
     with tempfile.TemporaryFile(dir=request["scratch"]) as report:
@@ -68,16 +86,19 @@ def in_process(work: Work, timeout_s: float, folder: str, request: Json) -> Json
         if pid == 0:
             run_as_child(lambda: cell_child(work, report, folder, log, me))
         ended, status = wait_until(pid, begin + timeout_s)
+        duration = time.monotonic() - begin
+        leaked = [command_of(left) for left in leftovers(GRACE_S, known)] if ended and status == 0 else []
         end_group(pid)
         if not ended:
             status = reap(pid)
-        duration = time.monotonic() - begin
         sweep()
         report.seek(0)
         outcome = read_report(report.read())
     kills_after = kernel_memory_kills()
     memory_kills = None if kills_before is None or kills_after is None else kills_after - kills_before
     outcome = classify(outcome, status, None if ended else timeout_s, memory_kills)
+    if leaked and outcome["status"] == "ok":
+        outcome = not_run("failed", leak_reason(leaked))
     outcome.update(started_at=started, duration_s=duration, exit_code=os.waitstatus_to_exitcode(status))
     outcome["stderr_tail"] = tail(log) if outcome["status"] not in ("ok", "skipped") else ""
     return outcome
@@ -129,6 +150,11 @@ def classify(outcome: Json | None, status: int, timed_out_s: float | None, memor
             return not_run("oom", "killed with SIGKILL, as the kernel does when memory runs out")
         return not_run("crashed", f"ended by {name} (signal {number})")
     return not_run("failed", f"exited with code {os.waitstatus_to_exitcode(status)} before it returned a result")
+
+
+def leak_reason(commands: list[str]) -> str:
+    what = "a process" if len(commands) == 1 else f"{len(commands)} processes"
+    return f"left {what} running after it returned: {'; '.join(commands)[:COMMAND_SHOWN]}"
 
 
 def kernel_memory_kills() -> int | None:

@@ -19,18 +19,19 @@ def visit(request: Json, control: socket.socket, parent: int) -> None:
     die_with_parent(parent)
     output = os.path.join(request["scratch"], "import.log")
     with redirected(output):
-        benchmarks, errors = load_suite(request)
+        suite = load_suite(request)
         wrong = foreign_code(request)
-    send(control, {"event": "suite", "benchmarks": [describe(b) for b in benchmarks.values()], "errors": errors})
+    told = [describe(benchmark) for benchmark in suite.benchmarks.values()]
+    send(control, {"event": "suite", "benchmarks": told, "errors": suite.errors, "notes": suite.notes})
     launch, why_spawn = choose_launch(request)
     gc.freeze()
     for cell in request["cells"]:
         if wrong:
             outcome = not_run("failed", wrong)
-        elif cell["benchmark"] not in benchmarks:
-            outcome = not_run("failed", missing_reason(cell["benchmark"], errors))
+        elif cell["benchmark"] not in suite.benchmarks:
+            outcome = not_run("failed", missing_reason(cell["benchmark"], suite.errors))
         else:
-            outcome = supervise(benchmarks[cell["benchmark"]], cell, request, launch)
+            outcome = supervise(suite.benchmarks[cell["benchmark"]], cell, request, launch)
         if why_spawn:
             outcome["flags"].append("spawned: " + why_spawn)
         send(control, {"event": "cell", **cell, **outcome})

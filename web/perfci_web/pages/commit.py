@@ -10,8 +10,8 @@ from perfci.report.sentences import counts_sentence, ranked
 from perfci.report.trend import Dot
 from perfci.report.units import counting
 from perfci.store.records import RunRecord, VerdictRecord
-from perfci.verdicts.levels import judged
-from perfci_web.pages.measured import dots_of_runs
+from perfci.verdicts.gating import gated
+from perfci_web.pages.measured import dots_of_runs, processes_of_runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def commit_page(
 
 def _readings(runs: Sequence[Run]) -> list[Reading]:
     dots = dots_of_runs(runs)
-    on_trial = set(judged(list(dots)))
+    on_trial = set(gated(processes_of_runs(runs)))
     ordered = sorted(dots, key=lambda series: (series not in on_trial, series.label))
     return [Reading(series, dots[series], series not in on_trial) for series in ordered]
 

@@ -12,8 +12,8 @@ from perfci.report.fields import commit_fields, series_fields, verdict_fields
 from perfci.report.sentences import Count, Told, comparison_sentence, counts, ranked
 from perfci.report.trend import Dot
 from perfci.store.records import VerdictRecord
-from perfci.verdicts.levels import judged
-from perfci_web.pages.measured import dots_of_runs, environment_difference
+from perfci.verdicts.gating import gated
+from perfci_web.pages.measured import dots_of_runs, environment_difference, processes_of_runs
 
 LEAST_SPAN, MOST_SPAN = 1.1, 4.0
 """The ratio axis all interval bars of a page share shows at least ±10 %, and never more than four times."""
@@ -146,11 +146,11 @@ def _of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
 
 
 def _readings(
-    base_runs: Iterable[Run], head_runs: Iterable[Run], decided: set[Series]
+    base_runs: Sequence[Run], head_runs: Sequence[Run], decided: set[Series]
 ) -> tuple[list[Reading], list[Reading]]:
     """What both sides measured beside the verdicts: witnesses, and series nobody compared."""
     base, head = dots_of_runs(base_runs), dots_of_runs(head_runs)
-    on_trial = set(judged([*base, *head]))
+    on_trial = set(gated(processes_of_runs([*base_runs, *head_runs])))
     both = [Reading(one, base[one], head[one]) for one in sorted(base, key=lambda one: one.label) if one in head]
     left = [reading for reading in both if reading.series not in decided]
     return [one for one in left if one.series not in on_trial], [one for one in left if one.series in on_trial]

@@ -17,6 +17,15 @@ def dots_of_runs(runs: Iterable[Run]) -> dict[Series, Dot]:
     return {series: trend_of(series, [_point(found)]).dots[0] for series, found in results.items()}
 
 
+def processes_of_runs(runs: Iterable[Run]) -> dict[Series, list[Process]]:
+    """All processes of some runs by series; none where only summaries are known."""
+    found: dict[Series, list[Process]] = {}
+    for run in runs:
+        for result in run.results:
+            found.setdefault(result.series, []).extend(result.processes)
+    return found
+
+
 def environment_difference(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:
     """What was observed differently on the two sides: name, values at base, values at head."""
     before, after = (_observed(run.environment for run in runs) for runs in (base, head))
