@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from time import perf_counter, process_time
 from typing import Any
 
 from perfci.bench import latency
 from perfci.bench.device import Device, this_device
 from perfci.bench.latency import Objective, Trace
 from perfci.bench.readings import Absent, Measured, Reading, witness
-from perfci.bench.timing import gc_frozen
+from perfci.bench.timing import collector_off
+from perfci.bench.warmup import Events, warm_up
 from perfci.model import Clock, Metric
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -35,12 +35,6 @@ GENERATION_METRICS = (
     Metric("goodput", "requests/s", "higher"),
 )
 """What ``measure_stream`` gives; each is defined where ``perfci.bench.latency`` computes it."""
-
-MAX_WARMUP = 5
-"""Requests after which warm-up ends, settled or not."""
-
-SETTLED = 0.1
-"""Two requests in a row within 10 % of each other end the warm-up: torch's ``adaptive_autorange`` asks as much."""
 
 ONE_CHUNK = "every request gave all its output in one chunk, so nothing is known of its pace"
 TOO_SHORT = f"needs a request with {latency.MIN_GAPS} gaps between chunks"
@@ -66,9 +60,7 @@ def measure_stream(
     tokens_of: Callable[[Any], int] | None = None,
     audio_seconds: Callable[[Any], float] | None = None,
     sla: Mapping[str, float] | None = None,
-    max_warmup: int = MAX_WARMUP,
-    clock: Callable[[], float] = time.perf_counter,
-    cpu_clock: Callable[[], float] = time.process_time,
+    warmup_s: float = 0.5,
 ) -> Measured:
     """Send ``requests`` requests one after the other and read all of ``GENERATION_METRICS``.
 
@@ -82,9 +74,7 @@ def measure_stream(
         requests=requests,
         tokens_of=tokens_of,
         audio_seconds=audio_seconds,
-        max_warmup=max_warmup,
-        clock=clock,
-        cpu_clock=cpu_clock,
+        warmup_s=warmup_s,
     )
     return generation_readings(recording, sla=objectives, batch=batch)
 
@@ -96,11 +86,11 @@ def record_stream(
     requests: int = 8,
     tokens_of: Callable[[Any], int] | None = None,
     audio_seconds: Callable[[Any], float] | None = None,
-    max_warmup: int = MAX_WARMUP,
-    clock: Callable[[], float] = time.perf_counter,
-    cpu_clock: Callable[[], float] = time.process_time,
+    warmup_s: float = 0.5,
 ) -> Recording:
-    """Warm up until two requests take the same time, then trace ``requests`` of them with the collector frozen.
+    """Send requests until they have settled, or for ``warmup_s`` seconds; then trace ``requests`` of them.
+
+    Settled is what ``perfci.bench.warmup`` says it is; a request is one call there. The cycle collector is off.
 
     A chunk counts as visible once the device has done all that was queued for it: one synchronise per chunk, which is
     what a user who reads the token causes as well. ``tokens_of(chunk)`` says how many tokens a chunk holds *per
@@ -113,46 +103,43 @@ def record_stream(
     if requests < 1:
         raise ValueError(f"at least 1 request has to be measured; got {requests}")
     device = device or this_device()
-    take = _Taker(stream, device, tokens_of, audio_seconds, clock, cpu_clock)
-    with gc_frozen():
-        flags = _warm_up(take, max_warmup)
-        pairs = [take() for _ in range(requests)]
+    request = Request(stream, device, tokens_of, audio_seconds)
+    with collector_off():
+        unsettled = warm_up(request, device, warmup_s).unsettled
+        events = Events(device)
+        pairs = [request() for _ in range(requests)]
+        unsettled = unsettled or events.happened("while requests were measured")
     return Recording(
         tuple(wall for wall, _ in pairs),
         tuple(cpu for _, cpu in pairs) if device.kind == "cpu" else (),
-        flags,
+        (f"unsettled: {unsettled}",) if unsettled else (),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Taker:
-    """Takes one request and gives its trace by both clocks."""
+class Request:
+    """Sends one request each time it is called, and gives its trace by the wall and by the CPU's clock."""
 
     stream: Callable[[], Iterable[Any]]
     device: Device
     tokens_of: Callable[[Any], int] | None
     audio_seconds: Callable[[Any], float] | None
-    clock: Callable[[], float]
-    cpu_clock: Callable[[], float]
 
     def __call__(self) -> tuple[Trace, Trace]:
         self.device.synchronize()
-        moments, chunks = [self._now()], []
+        moments, chunks = [_now()], []
         for chunk in self._chunks():
             self.device.synchronize()
-            moments.append(self._now())
+            moments.append(_now())
             chunks.append(chunk)
         self.device.synchronize()
-        moments.append(self._now())
+        moments.append(_now())
         if not chunks:
             raise ValueError("the stream yielded nothing; it has to yield each chunk of output as it becomes visible")
         tokens = [self._tokens(chunk) for chunk in chunks]
         audio = tuple(float(self.audio_seconds(chunk)) for chunk in chunks) if self.audio_seconds else ()
         wall, cpu = zip(*moments, strict=True)
         return _trace(wall, tokens, audio), _trace(cpu, tokens, audio)
-
-    def _now(self) -> tuple[float, float]:
-        return self.clock(), self.cpu_clock()
 
     def _chunks(self) -> Iterator[Any]:
         output = self.stream()
@@ -175,15 +162,8 @@ def _trace(moments: Sequence[float], tokens: Sequence[int], audio: tuple[float, 
     return Trace(sent, tuple(zip(times, tokens, strict=True)), done, audio)
 
 
-def _warm_up(take: _Taker, max_requests: int) -> tuple[str, ...]:
-    """Take requests until two in a row last the same by the clock that is judged; compile and allocation end there."""
-    lasted: list[float] = []
-    for _ in range(max_requests):
-        wall, cpu = take()
-        lasted.append(latency.e2el(cpu if take.device.kind == "cpu" else wall))
-        if any(abs(later - earlier) <= SETTLED * earlier for earlier, later in pairwise(lasted[-2:])):
-            return ()
-    return (f"warm-up did not settle within {max_requests} requests",)
+def _now() -> tuple[float, float]:
+    return perf_counter(), process_time()
 
 
 def generation_readings(recording: Recording, *, sla: Sequence[Objective] = (), batch: int = 1) -> Measured:

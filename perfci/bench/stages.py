@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 
@@ -63,15 +63,8 @@ class Stages:
     prefill, decode; here with the sum checked).
     """
 
-    def __init__(
-        self,
-        device: Device | None = None,
-        *,
-        clock: Callable[[], float] = perf_counter,
-        cpu_clock: Callable[[], float] = process_time,
-    ) -> None:
+    def __init__(self, device: Device | None = None) -> None:
         self._device = device or this_device()
-        self._clock, self._cpu_clock = clock, cpu_clock
         self._runs: list[_Run] = []
         self._run: _Run | None = None
         self._open: list[tuple[str, Span]] = []
@@ -115,12 +108,12 @@ class Stages:
     @contextlib.contextmanager
     def _timed(self, span: Span) -> Iterator[None]:
         self._device.synchronize()
-        wall, cpu = self._clock(), self._cpu_clock()
+        wall, cpu = perf_counter(), process_time()
         try:
             yield
         finally:
             self._device.synchronize()
-            span.add(Span(self._clock() - wall, self._cpu_clock() - cpu))
+            span.add(Span(perf_counter() - wall, process_time() - cpu))
 
     @property
     def names(self) -> tuple[str, ...]:
