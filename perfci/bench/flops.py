@@ -7,13 +7,15 @@ are; what is elementwise is not.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from perfci.bench.peaks import peak_flops
 
-__all__ = ["count_flops", "counter", "mbu", "mfu", "model_flops_per_token", "peak_flops"]
+__all__ = ["count_flops", "counter", "mbu", "mfu", "model_flops_per_token", "peak_flops", "uncompiled"]
 
 
 def count_flops(function: Callable[[], object]) -> int:
@@ -23,9 +25,10 @@ def count_flops(function: Callable[[], object]) -> int:
     it; and its formula for the backward pass of a fused kernel counts the scores that are computed a second time. Here
     all attention kernels count alike: 2 matrix products forward, 4 backward, which is what attention under
     ``SDPBackend.MATH`` does. Causal attention counts in full, as in PaLM. What activation checkpointing computes again
-    is computed, so it counts.
+    is computed, so it counts. What the function has compiled runs as eager code meanwhile: no counter can look into a
+    fused kernel.
     """
-    with counter() as counting:
+    with uncompiled(), counter() as counting:
         function()
     return int(counting.get_total_flops())
 
@@ -53,8 +56,8 @@ def mbu(moved_bytes: float, seconds: float, peak: float | None) -> float | None:
     """Model bandwidth utilisation, a ratio, absent (None) where the device's peak (bytes/s) is not known.
 
     Decoding one token must read every weight and the whole cache once: ``moved_bytes`` = weights + KV cache,
-    ``seconds`` = the time of that token. Source: Databricks, "LLM Inference Performance Engineering" (2023); gpt-fast prints the
-    numerator as "bandwidth achieved".
+    ``seconds`` = the time of that token. Source: Databricks, "LLM Inference Performance Engineering" (2023); gpt-fast
+    prints the achieved bytes/s alone.
     """
     return None if peak is None else _per_second(moved_bytes, seconds) / peak
 
@@ -63,6 +66,18 @@ def _per_second(amount: float, seconds: float) -> float:
     if not seconds > 0:
         raise ValueError(f"a rate needs a time above 0 seconds; {seconds!r} was given")
     return amount / seconds
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run as eager code what ``torch.compile`` has wrapped, without a compilation and without losing an earlier one."""
+    if "torch._dynamo" not in sys.modules:  # nothing can have been compiled; importing it would take a second
+        yield
+        return
+    import torch
+
+    with torch.compiler.set_stance("force_eager"):
+        yield
 
 
 def counter() -> Any:
@@ -100,7 +115,8 @@ def _attention_formulas() -> dict[Any, Callable[..., int]]:
 def _forward_flops(query: Any, key: Any, value: Any, *_: object, **__: object) -> int:
     """Scores and mixed values of (batch, heads, length, width); with fewer heads of keys, each serves several."""
     *batch, length, width = query
-    return 2 * math.prod(batch) * length * int(key[-2]) * (width + int(value[-1]))
+    scores = math.prod(batch) * length * key[-2]
+    return int(2 * scores * (width + value[-1]))
 
 
 def _backward_flops(_: object, query: Any, key: Any, value: Any, *__: object, **___: object) -> int:

@@ -3,6 +3,7 @@
 None alone is an improvement: losing the KV cache lowers the operator count while the FLOPs grow several times over.
 """
 
-from perfci.bench.proxies.counting import PROXY_METRICS, Proxies, count
+from perfci.bench.proxies.counting import PROXY_METRICS, Proxies, count, count_operators
+from perfci.bench.proxies.fakes import NO_DEVICE, fake_tensors
 
-__all__ = ["PROXY_METRICS", "Proxies", "count"]
+__all__ = ["NO_DEVICE", "PROXY_METRICS", "Proxies", "count", "count_operators", "fake_tensors"]

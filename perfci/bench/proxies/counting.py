@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from perfci.bench.memory import collector_off, fake_peak_bytes
+from perfci.bench.proxies.instructions import instructions
+from perfci.bench.proxies.launches import kernel_launches
 from perfci.bench.readings import Absent, Reading, exact
-from perfci.model import Clock, Metric
+from perfci.model import Clock, Metric, PerfciError
 
-NOT_GIVEN = "the benchmark named none"
+if TYPE_CHECKING:
+    from perfci.bench.device import Device
+    from perfci.bench.proxies.graphs import Graphs
+    from perfci.bench.proxies.operators import Operators
+    from perfci.bench.storages import LiveStorages
+
+NOT_NAMED = Absent("the benchmark does not name what this counts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +68,26 @@ def count(
     *,
     whole: Callable[[], object] | None = None,
     traced: Callable[[], object] | None = None,
+    inductor: bool = False,
     parameters: Iterable[Any] | None = None,
     optimizer: Any = None,
     cache: Any = None,
+    device: Device | None = None,
 ) -> Proxies:
-    """Call the function once and count.
+    """Count one call of the function; what else is to be counted has to be named, and is absent otherwise.
 
-    ``whole`` builds all it needs itself and runs without computing, for ``fake_peak_bytes``. ``traced`` is what
-    ``torch.compile`` shall see, usually the forward pass. ``parameters``, the ``optimizer`` (a ``torch.optim`` one) and
-    the ``cache`` (nested tensors, or an object that holds them) are weighed after the call.
+    ``whole`` builds everything itself and runs on fake tensors: ``fake_peak_bytes``. ``traced`` is what
+    ``torch.compile`` shall see, usually the forward pass: ``graph_breaks``, ``recompiles``, and with ``inductor=True``,
+    which takes a compiler and its time, ``generated_kernels``. ``parameters``, a ``torch.optim`` ``optimizer`` and a
+    ``cache`` (nested tensors, or a function that gives them) are weighed after the call. Launches and instructions,
+    where there is something to read them from, take further calls of the function.
     """
-    from perfci.bench.flops import counter
-    from perfci.bench.proxies.operators import Operators
-    from perfci.bench.storages import LiveStorages
+    from perfci.bench.device import this_device
 
-    collected = gc.isenabled()
-    gc.disable()
-    try:
-        with Operators() as operators, LiveStorages() as live, counter() as flops:
-            function()
-    finally:
-        if collected:
-            gc.enable()
+    operators, live, flops = _watched(function)
+    graphs = _graphs(traced)
     return Proxies(
-        flops=int(flops.get_total_flops()),
+        flops=flops,
         operators=operators.operators,
         host_syncs=operators.host_syncs,
         upcast_bytes=operators.upcast_bytes,
@@ -91,13 +95,62 @@ def count(
         pageable_copy_bytes=operators.pageable_copy_bytes,
         blocking_copy_bytes=operators.blocking_copy_bytes,
         peak_tensor_bytes=live.peak_bytes,
-        fake_peak_bytes=Absent(NOT_GIVEN),
-        parameter_bytes=Absent(NOT_GIVEN),
-        optimizer_state_bytes=Absent(NOT_GIVEN),
-        kv_cache_bytes=Absent(NOT_GIVEN),
-        graph_breaks=Absent(NOT_GIVEN),
-        recompiles=Absent(NOT_GIVEN),
-        generated_kernels=Absent(NOT_GIVEN),
-        kernel_launches=Absent(NOT_GIVEN),
-        instructions=Absent(NOT_GIVEN),
+        fake_peak_bytes=_fake_peak(whole),
+        parameter_bytes=_weighed(parameters),
+        optimizer_state_bytes=_weighed(None if optimizer is None else list(optimizer.state.values())),
+        kv_cache_bytes=_weighed(cache() if callable(cache) else cache),
+        graph_breaks=graphs if isinstance(graphs, Absent) else graphs.breaks,
+        recompiles=graphs if isinstance(graphs, Absent) else graphs.recompiles,
+        generated_kernels=_generated(traced, inductor),
+        kernel_launches=kernel_launches(function, device or this_device()),
+        instructions=instructions(function),
     )
+
+
+def count_operators(function: Callable[[], object]) -> int:
+    """Count the ATen operators of one call, and nothing else."""
+    return _watched(function)[0].operators
+
+
+def _watched(function: Callable[[], object]) -> tuple[Operators, LiveStorages, int]:
+    """Watch one call from below: the counter of FLOPs comes first and takes operators apart that others made up."""
+    from perfci.bench.flops import counter, uncompiled
+    from perfci.bench.proxies.operators import Operators
+    from perfci.bench.storages import LiveStorages
+
+    with uncompiled(), collector_off(), Operators() as operators, LiveStorages() as live, counter() as flops:
+        function()
+    return operators, live, int(flops.get_total_flops())
+
+
+def _fake_peak(whole: Callable[[], object] | None) -> int | Absent:
+    if whole is None:
+        return NOT_NAMED
+    try:
+        return fake_peak_bytes(whole)
+    except PerfciError as error:
+        return Absent(str(error))
+
+
+def _graphs(traced: Callable[[], object] | None) -> Graphs | Absent:
+    if traced is None:
+        return NOT_NAMED
+    from perfci.bench.proxies.graphs import trace
+
+    return trace(traced)
+
+
+def _generated(traced: Callable[[], object] | None, inductor: bool) -> int | Absent:
+    if traced is None or not inductor:
+        return Absent("counting generated kernels takes a compilation, which the benchmark did not ask for")
+    from perfci.bench.proxies.graphs import generated_kernels
+
+    return generated_kernels(traced)
+
+
+def _weighed(held: Any) -> int | Absent:
+    if held is None:
+        return NOT_NAMED
+    from perfci.bench.proxies.held import held_bytes
+
+    return held_bytes(held if not isinstance(held, Iterable) or isinstance(held, dict) else list(held))

@@ -3,54 +3,86 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 HOST = "cpu"
+aten = torch.ops.aten
+SCALED_PRODUCTS = (aten._scaled_mm,)
+"""Products of eight-bit numbers are wider than their factors: that is no conversion."""
 
 
 class Operators(TorchDispatchMode):  # type: ignore[misc]
     """Counts while it is entered.
 
     ``operators`` are all ATen operators but those that have a count of their own here: a value that the host reads, an
-    explicit conversion to a wider floating type, a copy to another device.
+    explicit conversion to a wider floating type, a copy to or from another device, pinning.
+
+    Where torch sees no accelerator memory cannot be pinned. There it is only noted which tensors would be.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.operators = 0
-        self.host_syncs = 0
         self.upcast_bytes = 0
         self.copied_to_device_bytes = 0
         self.pageable_copy_bytes = 0
         self.blocking_copy_bytes = 0
+        self._reads = {True: 0, False: 0}  # by whether the host holds what is read
+        self._saw_device = False
+        self._pinned: WeakSet[Any] = WeakSet()
+
+    @property
+    def host_syncs(self) -> int:
+        """How often the host needs a value or a size that a device has yet to compute.
+
+        Where the call uses an accelerator, reading what is on the host does not wait. Where it uses none, every read
+        counts, as it would if all of it ran on one.
+        """
+        return self._reads[False] if self._saw_device else self._reads[True]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func is aten._pin_memory.default and not torch.accelerator.is_available():
+            return self._note_pinned(args[0].clone())
         result = func(*args, **kwargs)
         given, made = tensors((args, kwargs)), tensors(result)
-        widened = sum(bytes_of(tensor) for tensor in made if widens(tensor, given))
+        self._saw_device |= any(tensor.device.type != HOST for tensor in (*given, *made))
         crossing = crossing_of(func, args, kwargs, result)
-        reads = waits_for_a_value(func, given)
+        reads = needs_values(func, given, kwargs)
+        widened = widened_bytes(func, given, result)
         self.upcast_bytes += widened
-        self.host_syncs += reads
+        if reads:
+            self._read(given[0])
         if crossing is not None:
-            self._crossed(*crossing)
-        elif not (reads and not made) and not (widened and func._overloadpacket is torch.ops.aten._to_copy):
+            self._cross(*crossing)
+        elif not (reads and not made) and not (widened and func._overloadpacket is aten._to_copy):
             self.operators += 1
         return result
 
-    def _crossed(self, source: Any, target: Any, non_blocking: bool) -> None:
+    def _note_pinned(self, tensor: Any) -> Any:
+        self._pinned.add(tensor.untyped_storage())
+        return tensor
+
+    def _read(self, source: Any) -> None:
+        self._reads[source.device.type == HOST] += 1
+
+    def _cross(self, source: Any, target: Any, non_blocking: bool) -> None:
         if target.device.type == HOST:
-            self.host_syncs += not non_blocking
+            self._reads[False] += not non_blocking
             return
-        self.copied_to_device_bytes += bytes_of(target)
-        if not source.is_pinned():
-            self.pageable_copy_bytes += bytes_of(target)
+        size = bytes_of(target)
+        self.copied_to_device_bytes += size
+        if not self._is_pinned(source):
+            self.pageable_copy_bytes += size
         elif not non_blocking:
-            self.blocking_copy_bytes += bytes_of(target)
+            self.blocking_copy_bytes += size
+
+    def _is_pinned(self, tensor: Any) -> bool:
+        return tensor.untyped_storage() in self._pinned or bool(tensor.is_pinned())
 
 
 def tensors(tree: Any) -> list[Any]:
@@ -61,31 +93,42 @@ def bytes_of(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def widens(made: Any, given: list[Any]) -> bool:
-    """Whether a result is new and floats wider than the narrowest that was read."""
-    floats = [tensor.element_size() for tensor in given if tensor.is_floating_point()]
-    return bool(
-        made.is_floating_point()
-        and floats
-        and made.element_size() > min(floats)
-        and not any(made is tensor for tensor in given)
-    )
-
-
-def waits_for_a_value(func: Any, given: list[Any]) -> bool:
-    """Whether the host needs the values, not only the shapes, of what it gives: torch's tags say which operators."""
-    if func is torch.ops.aten.index.Tensor:
+def needs_values(func: Any, given: list[Any], kwargs: Any) -> bool:
+    """Whether the host needs values, not only shapes, before it can go on: torch's tags say of which operators."""
+    if func is aten.index.Tensor:
         return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in given[1:])
+    if kwargs.get("output_size") is not None:  # of repeat_interleave
+        return False
     return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
 
 
+def widened_bytes(func: Any, given: list[Any], result: Any) -> int:
+    """Bytes that are new and float wider than the narrowest that was read.
+
+    Statistics that a kernel keeps beside its result (the second and further of a tuple) may be wider.
+    """
+    floats = [tensor.element_size() for tensor in given if tensor.is_floating_point()]
+    if not floats or func.is_view or func._overloadpacket in SCALED_PRODUCTS:
+        return 0
+    made = tensors(result[:1] if isinstance(result, tuple) else result)
+    return sum(bytes_of(tensor) for tensor in made if _is_wider(tensor, min(floats)) and not _is_among(tensor, given))
+
+
+def _is_wider(tensor: Any, element_size: int) -> bool:
+    return bool(tensor.is_floating_point() and tensor.element_size() > element_size)
+
+
+def _is_among(tensor: Any, given: list[Any]) -> bool:
+    return any(tensor is other for other in given)
+
+
 def crossing_of(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:
-    """Give source, target and whether the host goes on meanwhile, of a copy from one kind of device to another."""
-    packet = func._overloadpacket
-    if packet is torch.ops.aten._to_copy:
-        source, target, non_blocking = args[0], result, kwargs.get("non_blocking", False)
-    elif packet is torch.ops.aten.copy_:
-        source, target = args[1], args[0]
+    """Give source, target and whether the host may go on meanwhile, of a copy from one kind of device to another."""
+    if func._overloadpacket is aten._to_copy:
+        source, target = args[0], result
+        non_blocking = kwargs.get("non_blocking", False)
+    elif func._overloadpacket is aten.copy_:
+        target, source = args[:2]
         non_blocking = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
     else:
         return None

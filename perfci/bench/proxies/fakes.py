@@ -1,0 +1,35 @@
+"""Run torch code without computing: every tensor has a shape and a device, and no values."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from perfci.model import PerfciError
+
+NO_DEVICE = "meta"
+"""Where a function that runs on fake tensors may put what belongs on an accelerator, on a machine without one.
+
+With ``cuda`` only torch's CUDA builds can do that. Operators whose kernel depends on the device (attention) take the
+plain one here.
+"""
+
+
+@contextlib.contextmanager
+def fake_tensors() -> Iterator[None]:
+    """Make all tensors that are created within fake. A value that is only kept, such as a logged loss, may be read.
+
+    Raises ``PerfciError`` where the code cannot go on without values: ``if loss.item() > 3``, ``tokens[mask]`` summed
+    into a size, a number that is printed.
+    """
+    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+
+    unknown = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+    try:
+        with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True):
+            yield
+    except unknown as error:
+        raise PerfciError(
+            f"without computing the function cannot go on, because it needs a value: {str(error).splitlines()[0]}"
+        ) from error

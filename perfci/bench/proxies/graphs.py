@@ -1,0 +1,79 @@
+"""What ``torch.compile`` makes of a function: breaks in its graph, compilations made again, kernels generated.
+
+Dynamo alone reads the Python code; it takes a second and no compiler. Kernels need inductor and minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from perfci.bench.readings import Absent
+
+CALLS = 2
+"""What is compiled again although nothing changed, is so in the second call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graphs:
+    """``breaks``: places where dynamo had to give the code back to Python, as its own counter has them.
+    ``recompiles``: compilations of code that had one already, because a guard failed.
+    """
+
+    breaks: int
+    recompiles: int
+
+
+def trace(function: Callable[[], object]) -> Graphs:
+    """Let dynamo read the function, and run it twice as dynamo cut it, with plain operators.
+
+    Everything that dynamo compiled before in this process is forgotten, before and after.
+    """
+    from torch._dynamo.utils import counters, get_compilation_metrics
+
+    with _fresh_dynamo():
+        compiled = torch.compile(function, backend=_as_it_is)
+        for _ in range(CALLS):
+            compiled()
+        breaks = sum(counters["graph_break"].values())
+        recompiles = sum(metrics.recompile_reason is not None for metrics in get_compilation_metrics())
+    return Graphs(int(breaks), int(recompiles))
+
+
+def generated_kernels(function: Callable[[], object]) -> int | Absent:
+    """Count the kernels that inductor writes for a function (the forward pass, or all that the function calls)."""
+    from torch._inductor import config, metrics
+    from torch._inductor.exc import CppCompileError, InvalidCxxCompiler
+
+    with _fresh_dynamo(), config.patch(force_disable_caches=True):
+        metrics.reset()
+        try:
+            torch.compile(function, backend="inductor")()
+        except (InvalidCxxCompiler, CppCompileError) as error:
+            return Absent(f"inductor found no compiler that works: {str(error).splitlines()[0]}")
+        return int(metrics.generated_kernel_count)
+
+
+def _as_it_is(graph: Any, examples: Any) -> Any:
+    return graph.forward
+
+
+@contextlib.contextmanager
+def _fresh_dynamo() -> Iterator[None]:
+    from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
+
+    def forget() -> None:
+        torch._dynamo.reset()
+        counters.clear()
+        clear_compilation_metrics()
+
+    set_compilation_metrics_limit(10_000)
+    forget()
+    try:
+        yield
+    finally:
+        forget()

@@ -1,0 +1,80 @@
+"""Instructions that a function retires, read from the processor through Linux's ``perf_event_open(2)``.
+
+Of all that is counted here the one number that does not repeat exactly: pytorch's own gate on it sees 0.1 % between
+runs (pytorch#198079).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from perfci.bench.readings import Absent
+
+SYSCALLS = {"x86_64": 298, "aarch64": 241}
+ATTRIBUTES = "=IIQQQQQIIQ"  # perf_event_attr as it was first published: type, size, config, ..., flags, ...
+HARDWARE, INSTRUCTIONS = 0, 1
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+TIMES = 0b11  # read the time the counter was wanted, and the time it ran
+DISABLED, INHERIT, NO_KERNEL, NO_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
+ENABLE, DISABLE, RESET = 0x2400, 0x2401, 0x2403
+CALLS = 3
+
+
+def instructions(function: Callable[[], object]) -> int | Absent:
+    """Count the instructions of a call in user space, the least of three; threads that ran before do not count.
+
+    Absent with the reason where the system, its settings or its (virtual) processor have no such counter, and where the
+    counter had to be shared meanwhile.
+    """
+    try:
+        counter = _open(HARDWARE, INSTRUCTIONS)
+    except OSError as error:
+        return Absent(_reason(error))
+    try:
+        readings = [_read(counter, function) for _ in range(CALLS)]
+    finally:
+        os.close(counter)
+    if not all(readings):
+        return Absent("the processor's instruction counter was shared with somebody else")
+    return min(readings)
+
+
+def _open(kind: int, event: int) -> int:
+    """Open a counter of this process that does not run yet: threads started later count, the kernel does not."""
+    number = SYSCALLS.get(platform.machine())
+    if sys.platform != "linux" or number is None:
+        raise OSError(errno.ENOSYS, f"perf_event_open is not known on {sys.platform} {platform.machine()}")
+    size, flags = struct.calcsize(ATTRIBUTES), DISABLED | INHERIT | NO_KERNEL | NO_HYPERVISOR
+    attributes = struct.pack(ATTRIBUTES, kind, size, event, 0, 0, TIMES, flags, 0, 0, 0)
+    counter = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, -1, 0)
+    if counter < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return int(counter)
+
+
+def _read(counter: int, function: Callable[[], object]) -> int:
+    """The count, or 0 where the counter did not run all the time."""
+    fcntl.ioctl(counter, RESET, 0)
+    _, wanted_before, ran_before = struct.unpack("=QQQ", os.read(counter, 24))
+    fcntl.ioctl(counter, ENABLE, 0)
+    function()
+    fcntl.ioctl(counter, DISABLE, 0)
+    count, wanted, ran = struct.unpack("=QQQ", os.read(counter, 24))
+    return int(count) if wanted - wanted_before == ran - ran_before else 0
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.ENOENT:
+        return "this processor, or the virtual machine around it, offers no counter of instructions"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        setting = PARANOID.read_text().strip() if PARANOID.exists() else "unknown"
+        return f"this process may not count instructions: kernel.perf_event_paranoid is {setting}, 2 or less is needed"
+    return f"instructions cannot be counted: {error.strerror}"
