@@ -112,6 +112,9 @@ def time_blocks(
     )
 
 
+time_blocks.skip_benchmark = True  # type: ignore[attr-defined]  # asv takes any time_* that a suite imports for its own
+
+
 @dataclass(slots=True)
 class Blocks:
     """The samples so far, and how to take one more."""
