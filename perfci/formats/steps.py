@@ -102,7 +102,7 @@ class _Reader:
         elapsed = None if t is None or self._last_t is None or since is None else t - self._last_t
         self._first, self._last, self._last_t = number if self._first is None else self._first, number, t
         seconds = given if given is not None or elapsed is None or since is None else elapsed / since
-        if seconds is not None and seconds <= 0:
+        if seconds is not None and not 0 < seconds < math.inf:
             self._complain(line_number, _no_time(seconds, given))
             seconds = None
         if waited is not None and seconds is not None and waited > seconds:
@@ -129,8 +129,10 @@ class _Reader:
 
 def _no_time(seconds: float, given: float | None) -> str:
     if given is not None:
-        return f"has a step_time of {given:g}; seconds above 0 were expected"
-    return f"has a t that goes back by {-seconds:g} s" if seconds < 0 else "has the same t as the line before"
+        return f'has "step_time": {given:g}; seconds above 0 were expected'
+    if seconds == 0:
+        return 'has the same "t" as the line before'
+    return f'has a "t" that goes {"back" if seconds < 0 else "on"} by {abs(seconds):g} s'
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -154,14 +156,14 @@ def _measured(values: Mapping[str, Any], name: str) -> float | None:
     """A time, a count or a number of bytes: none of them is below zero."""
     value = _finite(values, name)
     if value is not None and value < 0:
-        raise Fault(f"has a {name} below zero: {value:g}")
+        raise Fault(f'has "{name}": {value:g}, which is below zero')
     return value
 
 
 def _finite(values: Mapping[str, Any], name: str) -> float | None:
     value = _number(values, name)
     if value is not None and not math.isfinite(value):
-        raise Fault(f"has a {name} that is {value}")
+        raise Fault(f'has "{name}": {value}, which is not finite')
     return value
 
 
@@ -170,7 +172,7 @@ def _number(values: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Fault(f"has a {name} that is no number: {_shown(json.dumps(value))}")
+        raise Fault(f'has "{name}": {_shown(json.dumps(value))}, which is no number')
     try:
         return float(value)
     except OverflowError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import signal
 import tempfile
@@ -176,7 +177,8 @@ def _readings(
     ]
     of_the_whole = [(LAST_LOSS, losses[-1:]), (WALL, [end.wall_s]), (PEAK_RSS, peak_rss)]
     found += [(metric, Clock.WITNESS, samples) for metric, samples in of_the_whole if whole]
-    return ((metric, (clock, tuple(samples))) for metric, clock, samples in found if samples)
+    usable = ((metric, clock, tuple(filter(math.isfinite, samples))) for metric, clock, samples in found)
+    return ((metric, (clock, samples)) for metric, clock, samples in usable if samples)
 
 
 # ------------------------------------------------------------------ storing
