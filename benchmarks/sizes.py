@@ -44,7 +44,7 @@ GPT2 = Sizes(
     batches=[4, 8],
     prompts=[128, 512],
     requests=[1, 8],
-    new_tokens=128,
+    new_tokens=64,
     repeat=20,
     warmups=10,
     optimizer_steps=1,
@@ -65,6 +65,7 @@ SMOKE = Sizes(
     optimizer_steps=10,
 )
 PRECISIONS = ["fp32", "bf16"]
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 # device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
 DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
@@ -80,3 +81,108 @@ def settle() -> None:
 
 def precision_of(name: str) -> contextlib.AbstractContextManager[object]:
     return torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=name == "bf16")
+
+
+@dataclass(frozen=True)
+class KernelSizes:
+    """What attention and the feed-forward part compute alone, and how long one timing of theirs may take."""
+
+    batch: int
+    heads: int
+    head_width: int
+    lengths: list[int]
+    precisions: list[str]
+    causal: list[bool]
+    kv_heads: list[int]
+    masked_length: int  # of the sequences that a sparse mask is laid over
+    masks: list[str]
+    block: int  # edge of a mask's blocks
+    tokens: int  # through the feed-forward part
+    width: int
+    expansions: list[int]
+    losses: int  # terms of a loss over K
+    classes: int
+    timing: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DataSizes:
+    """What is loaded, copied, read and prepared before a model sees it."""
+
+    workers: list[int]
+    prefetch: list[int]
+    loader_batch: int
+    loader_steps: int  # per epoch
+    epochs: int
+    copy_bytes: int
+    file_bytes: int
+    packed_bytes: int  # before compression
+    documents: int
+    notes: int
+    timing: dict[str, float]
+
+
+if SIZES is SMOKE:
+    KERNELS = KernelSizes(
+        batch=2,
+        heads=4,
+        head_width=32,
+        lengths=[160],
+        precisions=["fp32"],
+        causal=[True],
+        kv_heads=[4, 2, 1],
+        masked_length=160,
+        masks=["window-32", "blocks-50", "blocks-75", "blocks-90"],
+        block=16,
+        tokens=64,
+        width=192,
+        expansions=[4],
+        losses=8,
+        classes=256,
+        timing={"warmup_s": 0.05, "budget_s": 0.15},
+    )
+    DATA = DataSizes(
+        workers=[0, 2],
+        prefetch=[2],
+        loader_batch=8,
+        loader_steps=16,
+        epochs=4,
+        copy_bytes=8 << 20,
+        file_bytes=8 << 20,
+        packed_bytes=1 << 18,
+        documents=8,
+        notes=2000,
+        timing={"warmup_s": 0.05, "budget_s": 0.15},
+    )
+else:
+    KERNELS = KernelSizes(
+        batch=8,
+        heads=12,
+        head_width=64,
+        lengths=[512, 2048, 8192],
+        precisions=["bf16"],
+        causal=[True, False],
+        kv_heads=[12, 4, 1],
+        masked_length=8192,
+        masks=["window-128", "window-512", "blocks-50", "blocks-75", "blocks-90"],
+        block=128,
+        tokens=8192,
+        width=768,
+        expansions=[3, 4],
+        losses=16,
+        classes=8192,
+        timing={},
+    )
+    DATA = DataSizes(
+        workers=[0, 2, 4, 8],
+        prefetch=[2, 4],
+        loader_batch=32,
+        loader_steps=100,
+        epochs=5,
+        copy_bytes=256 << 20,
+        file_bytes=256 << 20,
+        packed_bytes=32 << 20,
+        documents=500,
+        notes=100_000,
+        timing={},
+    )

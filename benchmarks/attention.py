@@ -1,0 +1,396 @@
+"""Attention alone: by every kernel torch has for it, with fewer heads of keys, and under sparse masks.
+
+A kernel that was asked for runs, or the cell says why not: nothing falls back. What is fast and wrong is rejected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib.util
+import math
+import statistics
+import warnings
+from collections.abc import Callable
+
+import torch
+from asv_runner.benchmarks.mark import SkipNotImplemented
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask, flex_attention
+from torch.nn.functional import scaled_dot_product_attention
+from torch.profiler import ProfilerActivity, profile
+
+from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, peak_tensor_bytes, witness
+from perfci.bench.device import this_device
+from perfci.bench.flops import count_flops
+from perfci.bench.memory import allocator_readings
+from perfci.bench.parity import TOLERANCES, ParityFailed, max_relative_error
+from perfci.bench.timing import Timing, time_blocks
+
+from .sizes import DEVICE, DTYPES, KERNELS, SIZES, settle
+
+BACKENDS = {
+    "math": SDPBackend.MATH,
+    "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+}
+OPERATOR = "aten::_scaled_dot_product_"
+OPERATORS = {
+    "math": f"{OPERATOR}attention_math",
+    "efficient": f"{OPERATOR}efficient_attention",
+    "flash": f"{OPERATOR}flash_attention",
+    "cudnn": f"{OPERATOR}cudnn_attention",
+}
+"""How the operator begins that a backend runs: flash's ends in ``_for_cpu`` on a CPU."""
+
+REFUSALS = ("No viable backend", "No available kernel")
+"""How torch begins to say that none of the backends it may use can compute this."""
+
+FP32_ROUNDING = TOLERANCES["fp32"].outputs
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+Visible = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+class Implementations(Bench):
+    """One attention by each implementation; ``l2`` says what a call finds in the caches: the last call, or zeros."""
+
+    params = (
+        [*BACKENDS, "flex", "hand-written"],
+        KERNELS.lengths,
+        [KERNELS.heads],
+        KERNELS.precisions,
+        KERNELS.causal,
+        ["hot"] if DEVICE == "cpu" else ["hot", "cold"],
+        [SIZES.name],
+    )
+    param_names = ("implementation", "length", "heads", "precision", "causal", "l2", "sizes")
+
+    @metrics(
+        Metric("forward_time", "seconds"),
+        Metric("backward_time", "seconds"),
+        Metric("peak_tensor_bytes", "bytes"),
+        Metric("peak_allocated_bytes", "bytes"),
+        Metric("flops", "FLOP"),
+        Metric("flop_rate", "FLOP/s", "higher"),
+        Metric("max_relative_error", "ratio"),
+    )
+    def measure_attention(
+        self, implementation: str, length: int, heads: int, precision: str, causal: bool, l2: str, sizes: str
+    ) -> Measured:
+        settle()
+        case = Case.of(length, heads, heads, DTYPES[precision])
+        visible = causally if causal else None
+        with only(implementation):
+            attention, case, kernel = chosen(implementation, case, visible)
+            error = check_numerics(attention, case, visible)
+            forward = time_blocks(lambda: attention(*case.inputs), flush_l2=l2 == "cold", **KERNELS.timing)
+            backward = time_backward(attention, case, flush_l2=l2 == "cold")
+            counted = counts(implementation, attention, case)
+            allocated = allocator_readings(this_device(), lambda: case.results(attention))
+        readings = {
+            "forward_time": forward.reading(),
+            "backward_time": backward if isinstance(backward, Absent) else backward.reading(),
+            "peak_tensor_bytes": counted["peak_tensor_bytes"],
+            "peak_allocated_bytes": allocated["peak_allocated_bytes"],
+            "flops": counted["flops"],
+            "flop_rate": witness(*(case.useful_flops(causal) / seconds for seconds in forward.judged)),
+            "max_relative_error": witness(error),
+        }
+        return Measured(readings, flags=(kernel, *flags_of(forward, backward)))
+
+
+class SharedHeads(Bench):
+    """Grouped and multi query attention (GQA, MQA): several heads of queries read the same head of keys and values."""
+
+    params = (
+        ["flash"] if DEVICE == "cpu" else ["math", "flash"],
+        [KERNELS.lengths[len(KERNELS.lengths) // 2]],
+        [KERNELS.heads],
+        KERNELS.kv_heads,
+        KERNELS.precisions,
+        [SIZES.name],
+    )
+    param_names = ("implementation", "length", "heads", "kv_heads", "precision", "sizes")
+
+    @metrics(
+        Metric("forward_time", "seconds"),
+        Metric("backward_time", "seconds"),
+        Metric("peak_tensor_bytes", "bytes"),
+        Metric("kv_cache_bytes", "bytes"),
+        Metric("max_relative_error", "ratio"),
+    )
+    def measure_shared_heads(
+        self, implementation: str, length: int, heads: int, kv_heads: int, precision: str, sizes: str
+    ) -> Measured:
+        settle()
+        case = Case.of(length, heads, kv_heads, DTYPES[precision])
+        with only(implementation):
+            attention, case, kernel = chosen(implementation, case, causally)
+            error = check_numerics(attention, case, causally)
+            forward = time_blocks(lambda: attention(*case.inputs), **KERNELS.timing)
+            backward = time_backward(attention, case)
+            counted = counts(implementation, attention, case)
+        readings = {
+            "forward_time": forward.reading(),
+            "backward_time": backward if isinstance(backward, Absent) else backward.reading(),
+            "peak_tensor_bytes": counted["peak_tensor_bytes"],
+            "kv_cache_bytes": exact(case.key.nbytes + case.value.nbytes),
+            "max_relative_error": witness(error),
+        }
+        return Measured(readings, flags=(kernel, *flags_of(forward, backward)))
+
+
+class SparseMasks(Bench):
+    """flex_attention under a sliding window or a mask of blocks, next to flash on the same inputs without it.
+
+    ``realised_sparsity`` is the share of blocks that are skipped, which is less than a window hides. ``speedup`` is
+    against flash over the dense (for a window: causal) square, since nobody who can choose would run math.
+    """
+
+    params = (KERNELS.masks, [KERNELS.masked_length], [KERNELS.heads], KERNELS.precisions, [SIZES.name])
+    param_names = ("mask", "length", "heads", "precision", "sizes")
+
+    @metrics(
+        Metric("forward_time", "seconds"),
+        Metric("backward_time", "seconds"),
+        Metric("realised_sparsity", "ratio", "higher"),
+        Metric("speedup", "ratio", "higher"),
+        Metric("max_relative_error", "ratio"),
+    )
+    def measure_mask(self, mask: str, length: int, heads: int, precision: str, sizes: str) -> Measured:
+        settle()
+        case = Case.of(length, heads, heads, DTYPES[precision])
+        visible = mask_of(mask, length)
+        with only("flex"):
+            attention, case, kernel = chosen("flex", case, visible)
+            error = check_numerics(attention, case, visible)
+            forward = time_blocks(lambda: attention(*case.inputs), **KERNELS.timing)
+            backward = time_backward(attention, case)
+        with only("flash"):
+            dense, case, _ = chosen("flash", case, causally if mask.startswith("window") else None)
+            flash = time_blocks(lambda: dense(*case.inputs), **KERNELS.timing)
+        readings = {
+            "forward_time": forward.reading(),
+            "backward_time": backward if isinstance(backward, Absent) else backward.reading(),
+            "realised_sparsity": witness(block_mask(visible, length).sparsity() / 100),
+            "speedup": witness(statistics.median(flash.judged) / statistics.median(forward.judged)),
+            "max_relative_error": witness(error),
+        }
+        return Measured(readings, flags=(kernel, *flags_of(forward, backward)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Queries (batch, heads, length, width), keys and values, and the gradient that comes back to the result."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    gradient: Tensor
+    no_backward: str = ""  # why there is none, where there is none
+
+    @classmethod
+    def of(cls, length: int, heads: int, kv_heads: int, dtype: torch.dtype) -> Case:
+        def normal(count: int, *, learned: bool = True) -> Tensor:
+            shape = (KERNELS.batch, count, length, KERNELS.head_width)
+            return torch.randn(shape, device=DEVICE, dtype=dtype, requires_grad=learned)
+
+        return cls(normal(heads), normal(kv_heads), normal(kv_heads), normal(heads, learned=False))
+
+    @property
+    def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.query, self.key, self.value
+
+    def forward_only(self, reason: str) -> Case:
+        query, key, value = (tensor.detach() for tensor in self.inputs)
+        return Case(query, key, value, self.gradient, no_backward=reason)
+
+    def first(self, dtype: torch.dtype) -> Case:
+        """The first sequence of the batch, in another precision: attention looks at each sequence alone."""
+        query, key, value = (tensor[:1].detach().to(dtype).requires_grad_() for tensor in self.inputs)
+        return Case(query, key, value, self.gradient[:1].to(dtype), no_backward=self.no_backward)
+
+    def results(self, attention: Attention) -> list[Tensor]:
+        """The result and, where there is a backward pass, the gradients of queries, keys and values."""
+        out = attention(*self.inputs)
+        return [out] if self.no_backward else [out, *torch.autograd.grad(out, self.inputs, self.gradient)]
+
+    def useful_flops(self, causal: bool) -> float:
+        """Of one forward pass, a causal one counted as half a square, as FlashAttention's benchmark counts."""
+        batch, heads, length, width = self.query.shape
+        return 4 * batch * heads * length**2 * width / (2 if causal else 1)
+
+
+def only(implementation: str) -> contextlib.AbstractContextManager[None]:
+    """Leave torch no other backend than this one.
+
+    A CPU runs flex_attention eagerly, since compiling it takes longer than a whole smoke suite may: what a mask hides
+    is computed, too, and all scores are materialised. Its times there say nothing about flex_attention on a GPU.
+    """
+    if implementation == "flex" and DEVICE == "cpu":
+        return torch.compiler.set_stance("force_eager")
+    return sdpa_kernel(BACKENDS[implementation]) if implementation in BACKENDS else contextlib.nullcontext()
+
+
+def chosen(implementation: str, case: Case, visible: Visible | None) -> tuple[Attention, Case, str]:
+    """Give an implementation, the case it can compute, and what a profiler saw it run.
+
+    Skips, in torch's own words, what torch refuses here. Raises ``RuntimeError`` where something else ran.
+    """
+    attention = attention_of(implementation, case, visible)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            names = names_run(attention, case)
+        except NotImplementedError as refusal:
+            case = case.forward_only(str(refusal))
+            names = names_run(attention, case)
+        except RuntimeError as refusal:
+            if not str(refusal).startswith(REFUSALS):
+                raise
+            reasons = [str(refusal), *(str(warning.message).partition(" (Triggered")[0] for warning in said)]
+            raise SkipNotImplemented(f"torch refuses {implementation} here: {' '.join(reasons)}") from refusal
+    return attention, case, kernel_among(names, implementation)
+
+
+def attention_of(implementation: str, case: Case, visible: Visible | None) -> Attention:
+    if implementation == "flex":
+        return flex(case.query.shape[-2], visible)
+    if implementation == "hand-written":
+        return functools.partial(hand_written, mask=dense_mask(visible, case.query.shape[-2]))
+    return functools.partial(
+        scaled_dot_product_attention,
+        is_causal=visible is causally,
+        enable_gqa=case.query.shape[1] != case.key.shape[1],
+    )
+
+
+def flex(length: int, visible: Visible | None) -> Attention:
+    if DEVICE != "cpu" and importlib.util.find_spec("triton") is None:
+        raise SkipNotImplemented("flex_attention is compiled with Triton, which is not installed")
+    attention = flex_attention if DEVICE == "cpu" else torch.compile(flex_attention, dynamic=False)
+    return functools.partial(attention, block_mask=block_mask(visible, length) if visible else None)
+
+
+def hand_written(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None) -> Tensor:
+    """Attention as textbooks write it."""
+    repeats = query.shape[1] // key.shape[1]
+    key, value = key.repeat_interleave(repeats, dim=1), value.repeat_interleave(repeats, dim=1)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1) @ value
+
+
+def causally(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+    return query >= key
+
+
+def mask_of(name: str, length: int) -> Visible:
+    """``window-128``: every token sees itself and the 127 before it. ``blocks-75``: 75 % of the blocks are hidden."""
+    kind, _, size = name.partition("-")
+    if kind == "window":
+        return lambda batch, head, query, key: (query >= key) & (query - key < int(size))
+    shown = shown_blocks(length // KERNELS.block, int(size) / 100).to(DEVICE)
+    return lambda batch, head, query, key: shown[query // KERNELS.block, key // KERNELS.block]
+
+
+def shown_blocks(edge: int, hidden: float) -> Tensor:
+    """(edge, edge) of bool: the diagonal, so that no token sees nothing, and blocks drawn at random."""
+    shown = torch.eye(edge, dtype=torch.bool)
+    others = (~shown).flatten().nonzero().flatten()
+    more = round((1 - hidden) * edge**2) - edge
+    drawn = torch.randperm(len(others), generator=torch.Generator().manual_seed(0))[: max(0, more)]
+    shown.view(-1)[others[drawn]] = True
+    return shown
+
+
+def block_mask(visible: Visible, length: int) -> BlockMask:
+    return create_block_mask(visible, None, None, length, length, device=DEVICE, BLOCK_SIZE=KERNELS.block)
+
+
+def dense_mask(visible: Visible | None, length: int) -> Tensor | None:
+    """(1, 1, length, length) of bool, True where a query sees a key."""
+    return None if visible is None else create_mask(visible, None, None, length, length, device=DEVICE)
+
+
+def names_run(attention: Attention, case: Case) -> list[str]:
+    """The operators and compiled kernels that the host launched, forward and backward."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        case.results(attention)
+    return [event.key for event in profiler.key_averages()]
+
+
+def kernel_among(names: list[str], implementation: str) -> str:
+    """Say what ran, or that it was not what was asked for."""
+    ran = [name for name in names if name.startswith(OPERATOR) and not name.endswith("_backward")]
+    if implementation in OPERATORS:
+        matching = [name for name in ran if name.startswith(OPERATORS[implementation])]
+        wrong = [name for name in ran if name not in matching]
+    elif implementation == "flex" and DEVICE != "cpu":
+        matching, wrong = [name for name in names if "triton_tem" in name or "flex_attention" in name], ran
+    else:
+        matching, wrong = ["eager matrix products, all scores materialised"], ran
+    if wrong or not matching:
+        other = ", ".join(wrong) or "no kernel of its own"
+        raise RuntimeError(f"rejected: {implementation} was asked for, and {other} ran")
+    return f"ran: {', '.join(matching)}"
+
+
+def check_numerics(attention: Attention, case: Case, visible: Visible | None) -> float:
+    """Give the greatest error against math in fp32, as a ratio of the greatest entry; reject what is wrong.
+
+    Wrong is what FlashAttention's own tests call wrong: a result with more than twice, a gradient with more than three
+    times the error of the hand-written form in the same precision (``tests/test_flash_attn.py``). Below
+    1e-5 of the greatest entry nothing is wrong: another order of summation does as much.
+    """
+    dtype = case.query.dtype
+    mask = dense_mask(visible, case.query.shape[-2])
+    with sdpa_kernel(SDPBackend.MATH):
+        exactly = functools.partial(
+            scaled_dot_product_attention, attn_mask=mask, enable_gqa=case.query.shape[1] != case.key.shape[1]
+        )
+        right = case.first(torch.float32).results(exactly)
+    plain = case.first(dtype).results(functools.partial(hand_written, mask=mask))
+    greatest = 0.0
+    for times, got, other, want in zip((2, 3, 3, 3), case.results(attention), plain, right, strict=False):
+        error = max_relative_error(got[:1], want)
+        allowed = max(FP32_ROUNDING, times * max_relative_error(other, want))
+        if not error <= allowed:
+            what = "the result" if times == 2 else "a gradient"
+            raise ParityFailed(
+                f"{what} is {error:.2g} of its greatest entry away from fp32 math, allowed {allowed:.2g}"
+            )
+        greatest = max(greatest, error)
+    return greatest
+
+
+def time_backward(attention: Attention, case: Case, *, flush_l2: bool = False) -> Timing | Absent:
+    """The backward pass of one forward pass, again and again over the same graph."""
+    if case.no_backward:
+        return Absent(case.no_backward)
+    out = attention(*case.inputs)
+
+    def backward() -> None:
+        torch.autograd.grad(out, case.inputs, case.gradient, retain_graph=True)
+
+    return time_blocks(backward, flush_l2=flush_l2, **KERNELS.timing)
+
+
+def counts(implementation: str, attention: Attention, case: Case) -> dict[str, Reading | Absent]:
+    """Count forward and backward together; the operators inside flex_attention are hidden from every counter."""
+    if implementation == "flex":
+        hidden = Absent("flex_attention is one operator of higher order: what it runs inside cannot be counted")
+        return dict.fromkeys(("peak_tensor_bytes", "flops"), hidden)
+    return {
+        "peak_tensor_bytes": exact(peak_tensor_bytes(lambda: case.results(attention))),
+        "flops": exact(count_flops(lambda: case.results(attention))),
+    }
+
+
+def flags_of(*timings: Timing | Absent) -> list[str]:
+    return [flag for timing in timings if isinstance(timing, Timing) for flag in timing.flags]

@@ -1,0 +1,445 @@
+"""What happens to data before a model sees it: read, decompressed, tokenised, loaded, and copied to the device."""
+
+from __future__ import annotations
+
+import bz2
+import ctypes
+import dataclasses
+import functools
+import gzip
+import hashlib
+import lzma
+import mmap
+import os
+import random
+import re
+import statistics
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from asv_runner.benchmarks.mark import SkipNotImplemented
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
+from perfci.bench.device import Cpu, this_device
+from perfci.bench.parity import ParityFailed
+from perfci.bench.proxies import count
+from perfci.bench.timing import Timing, time_blocks
+
+from .sizes import DATA, DEVICE, SIZES, settle
+
+MEMORIES = ["pageable", "pinned"]
+on_host = functools.partial(time_blocks, device=Cpu(), **DATA.timing)
+
+NO_PINNING = "pinned memory is what a device copies from by itself, and torch sees no device but the CPU"
+GIGABYTE = 1e9
+
+
+class Loader(Bench):
+    """A loop that trains on what a ``DataLoader`` brings: how long it waits, of how long it takes.
+
+    Waiting is the host's time in ``next``, while the device still works on the steps before: torchtitan's
+    ``data_loading(s)`` and ``data_loading(%)``. The first batch of an epoch is not in it, it waits for the workers to
+    start: ``loader_startup``. All of it is wall time: a process that waits uses no CPU.
+    """
+
+    params = (DATA.workers, DATA.prefetch, MEMORIES, [SIZES.name])
+    param_names = ("workers", "prefetch", "memory", "sizes")
+
+    @metrics(
+        Metric("data_time", "seconds"),
+        Metric("data_stall", "ratio"),
+        Metric("step_time", "seconds"),
+        Metric("loader_startup", "seconds"),
+    )
+    def measure_loader(self, workers: int, prefetch: int, memory: str, sizes: str) -> Measured:
+        if memory == "pinned" and DEVICE == "cpu":
+            raise SkipNotImplemented(NO_PINNING)
+        if workers == 0 and prefetch != DATA.prefetch[0]:
+            raise SkipNotImplemented("without workers nothing is fetched ahead, so prefetch changes nothing")
+        settle()
+        step = Step()
+        loader = loader_of(workers, prefetch, pinned=memory == "pinned")
+        for batch in range(3):
+            step(torch.full((DATA.loader_batch, Texts.TOKENS), batch, dtype=torch.uint8))
+        epochs = [run_epoch(loader, step) for _ in range(DATA.epochs)]
+        steps = DATA.loader_steps
+        readings = {
+            "data_time": Reading([epoch.waited_s / steps for epoch in epochs], Clock.WALL, steps),
+            "data_stall": Reading([epoch.waited_s / epoch.loop_s for epoch in epochs], Clock.VALUE, steps),
+            "step_time": Reading([epoch.loop_s / steps for epoch in epochs], Clock.WALL, steps),
+            "loader_startup": Reading([epoch.startup_s for epoch in epochs], Clock.WALL),
+        }
+        return Measured(readings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Epoch:
+    """Wall seconds of one pass: to the first batch, of the loop from there on, and waiting inside that loop."""
+
+    startup_s: float
+    loop_s: float
+    waited_s: float
+
+
+def run_epoch(loader: DataLoader[Tensor], step: Callable[[Tensor], None]) -> Epoch:
+    start = time.perf_counter()
+    batches = iter(loader)
+    batch = next(batches)
+    begin = time.perf_counter()
+    waited = 0.0
+    for _ in range(DATA.loader_steps):
+        step(batch)
+        asked = time.perf_counter()
+        batch = next(batches)
+        waited += time.perf_counter() - asked
+    this_device().synchronize()
+    return Epoch(begin - start, time.perf_counter() - begin, waited)
+
+
+def loader_of(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoader[Tensor]:
+    """Load one batch more than an epoch has steps: the loop waits for a next batch after every step.
+
+    The generator seeds the workers' random numbers, so that every epoch of every process crops alike.
+    """
+    return DataLoader(
+        Texts(DATA.loader_batch * (DATA.loader_steps + 1)),
+        DATA.loader_batch,
+        num_workers=workers,
+        prefetch_factor=prefetch if workers else None,
+        pin_memory=pinned,
+        generator=torch.Generator().manual_seed(0),
+    )
+
+
+class Texts(Dataset[Tensor]):
+    """Texts that cost CPU time to make: hashed often enough, then cropped at random."""
+
+    HASHES = 4
+    TOKENS = 512
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.raw = bytes(64 << 10)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Tensor:
+        digest = index.to_bytes(8, "little")
+        for _ in range(self.HASHES):
+            digest = hashlib.sha256(digest + self.raw).digest()
+        text = torch.frombuffer(bytearray(digest * (2 * self.TOKENS // len(digest))), dtype=torch.uint8)
+        start = int(torch.randint(self.TOKENS, ()))
+        return text[start : start + self.TOKENS].clone()
+
+
+class Step:
+    """A forward and backward pass of a small network, queued and not waited for."""
+
+    def __init__(self) -> None:
+        self.network = nn.Sequential(nn.Linear(Texts.TOKENS, 1024), nn.GELU(), nn.Linear(1024, Texts.TOKENS)).to(DEVICE)
+
+    def __call__(self, batch: Tensor) -> None:
+        loss = self.network(batch.to(DEVICE, torch.float32, non_blocking=True) / 255).square().mean()
+        torch.autograd.grad(loss, list(self.network.parameters()))
+
+
+class HostToDevice(Bench):
+    """One copy to the device, on a stream of its own, and how much of it a step beside it does not hide."""
+
+    params = (MEMORIES, ["blocking", "non_blocking"], [DATA.copy_bytes], [SIZES.name])
+    param_names = ("memory", "copy", "bytes", "sizes")
+
+    @metrics(
+        Metric("copy_time", "seconds"),
+        Metric("step_with_copy_time", "seconds"),
+        Metric("exposed_copy_time", "seconds"),
+        Metric("pageable_copy_bytes", "bytes"),
+        Metric("bandwidth", "bytes/s", "higher"),
+    )
+    def measure_copy(self, memory: str, copy: str, size: int, sizes: str) -> Measured:
+        settle()
+        if DEVICE == "cpu":
+            return copy_in_memory(memory, copy, size)
+        return copy_to_device(memory, copy, size)
+
+
+def copy_in_memory(memory: str, copy: str, size: int) -> Measured:
+    """What is left of a copy to the device where there is none: the bandwidth of host memory."""
+    if memory == "pinned":
+        raise SkipNotImplemented(NO_PINNING)
+    if copy == "non_blocking":
+        raise SkipNotImplemented("no device copies while the CPU goes on, so no copy can be left to one")
+    source, target = torch.ones(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
+    timing = on_host(lambda: target.copy_(source))
+    absent = Absent("nothing is copied to a device: torch sees none but the CPU")
+    readings = {
+        "copy_time": timing.reading(),
+        "step_with_copy_time": absent,
+        "exposed_copy_time": absent,
+        "pageable_copy_bytes": absent,
+        "bandwidth": witness(*(size / seconds for seconds in timing.wall)),
+    }
+    return Measured(readings, flags=timing.flags)
+
+
+def copy_to_device(memory: str, copy: str, size: int) -> Measured:
+    """CUDA copies pageable memory through a buffer of its own, and the host waits whatever ``non_blocking`` says."""
+    source = torch.ones(size, dtype=torch.uint8, pin_memory=memory == "pinned")
+    target = torch.empty(size, dtype=torch.uint8, device=DEVICE)
+    stream = torch.cuda.Stream()
+
+    def transfer() -> None:
+        target.copy_(source, non_blocking=copy == "non_blocking")
+
+    with torch.cuda.stream(stream):
+        copying = time_blocks(transfer, **DATA.timing)
+    resident, beside = time_steps(transfer, stream)
+    silent = memory == "pageable" and copy == "non_blocking"
+    readings = {
+        "copy_time": copying.reading(),
+        "step_with_copy_time": beside.reading(),
+        "exposed_copy_time": witness(statistics.median(beside.judged) - statistics.median(resident.judged)),
+        "pageable_copy_bytes": exact(count(transfer).pageable_copy_bytes),
+        "bandwidth": witness(*(size / seconds for seconds in copying.judged)),
+    }
+    return Measured(readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else [])))
+
+
+def time_steps(transfer: Callable[[], None], stream: torch.cuda.Stream) -> tuple[Timing, Timing]:
+    """Time a step whose data is already there, and one that fetches the next step's data meanwhile."""
+    matrix = torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16)
+    compute = torch.cuda.current_stream()
+
+    def step() -> None:
+        for _ in range(32):  # about as long as a copy of 256 MB takes
+            matrix @ matrix
+
+    def step_beside_copy() -> None:
+        stream.wait_stream(compute)  # the last step still reads what will be overwritten
+        with torch.cuda.stream(stream):
+            transfer()
+        step()
+        compute.wait_stream(stream)
+
+    return time_blocks(step, **DATA.timing), time_blocks(step_beside_copy, **DATA.timing)
+
+
+class Read(Bench):
+    """Reading a file: from the page cache, or after the kernel was told to forget it.
+
+    Cold is what this kernel's cache makes of it: a disk or a host below may remember on its own.
+    """
+
+    params = (["warm", "cold"], [DATA.file_bytes], [SIZES.name])
+    param_names = ("page_cache", "bytes", "sizes")
+
+    @metrics(Metric("read_time", "seconds/GB"), Metric("bandwidth", "bytes/s", "higher"))
+    def measure_read(self, page_cache: str, size: int, sizes: str) -> Measured:
+        with tempfile.TemporaryFile(dir=".") as file:
+            file.write(random.Random(0).randbytes(size))
+            file.flush()
+            os.fsync(file.fileno())  # pages that are not on the disk yet cannot be forgotten
+            if page_cache == "warm":
+                timing = on_host(lambda: read_all(file.fileno(), size))
+                reading = timing.reading()
+            else:
+                timing = on_host(
+                    lambda: read_all(file.fileno(), size), prepare=lambda: forget_pages(file.fileno(), size), number=1
+                )
+                reading = Reading(timing.wall, Clock.WALL)  # waiting for a disk uses no CPU
+        return Measured(
+            {
+                "read_time": scaled(reading, GIGABYTE / size),
+                "bandwidth": witness(*(size / seconds for seconds in timing.wall)),
+            },
+            flags=timing.flags,
+        )
+
+
+def read_all(descriptor: int, size: int) -> None:
+    buffer = bytearray(1 << 20)
+    for offset in range(0, size, len(buffer)):
+        os.preadv(descriptor, [buffer], offset)
+
+
+def forget_pages(descriptor: int, size: int) -> None:
+    """Drop a file from the page cache and look whether it is gone: a file in memory (tmpfs) has no other home."""
+    if not hasattr(os, "posix_fadvise"):
+        raise SkipNotImplemented("this system has no way to drop one file from its page cache")
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    kept = cached_ratio(descriptor, size)
+    if kept > 0.01:
+        raise SkipNotImplemented(f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache")
+
+
+def cached_ratio(descriptor: int, size: int) -> float:
+    """Ask mincore(2), which changes nothing: a read of what is cached only (RWF_NOWAIT) would start reading ahead."""
+    pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+    with mmap.mmap(descriptor, size) as mapped:
+        start = ctypes.c_char.from_buffer(mapped)
+        failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), pages)
+        del start  # a mapping that is still referred to does not close
+    if failed:
+        raise SkipNotImplemented("this kernel does not tell which pages of a file it holds (mincore)")
+    return sum(page & 1 for page in pages) / len(pages)
+
+
+class Decompress(Bench):
+    """Decompressing text in memory, per gigabyte that comes out."""
+
+    params = (["gzip", "zlib", "lzma", "bz2"], [DATA.packed_bytes], [SIZES.name])
+    param_names = ("codec", "bytes", "sizes")
+
+    @metrics(
+        Metric("decompress_time", "seconds/GB"),
+        Metric("bandwidth", "bytes/s", "higher"),
+        Metric("compressed_size", "ratio"),
+    )
+    def measure_decompress(self, codec: str, size: int, sizes: str) -> Measured:
+        text = text_of(size)
+        compress, decompress = CODECS[codec]
+        packed = compress(text)
+        if decompress(packed) != text:
+            raise ParityFailed(f"{codec} does not give back what it was given")
+        timing = on_host(lambda: decompress(packed))
+        readings = {
+            "decompress_time": scaled(timing.reading(), GIGABYTE / size),
+            "bandwidth": witness(*(size / seconds for seconds in timing.wall)),
+            "compressed_size": witness(len(packed) / size),
+        }
+        return Measured(readings, flags=timing.flags)
+
+
+CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    "gzip": (functools.partial(gzip.compress, compresslevel=6, mtime=0), gzip.decompress),
+    "zlib": (functools.partial(zlib.compress, level=6), zlib.decompress),
+    "lzma": (functools.partial(lzma.compress, preset=0), lzma.decompress),
+    "bz2": (bz2.compress, bz2.decompress),
+}
+
+
+class Preprocess(Bench):
+    """Work on the CPU that turns documents into tokens, and notes into steps of a grid."""
+
+    params = ([SIZES.name],)
+    param_names = ("sizes",)
+
+    @metrics(
+        Metric("time_per_1k_documents", "seconds"),
+        Metric("tokens", "count"),
+        Metric("token_rate", "tokens/s", "higher"),
+    )
+    def measure_tokenise(self, sizes: str) -> Measured:
+        documents = [text_of(400, seed).decode() for seed in range(DATA.documents)]
+        tokeniser = Tokeniser.learned(documents[:20])
+        timing = on_host(lambda: [tokeniser.encode(document) for document in documents])
+        tokens = sum(len(tokeniser.encode(document)) for document in documents)
+        readings = {
+            "time_per_1k_documents": scaled(timing.reading(), 1000 / len(documents)),
+            "tokens": exact(tokens),
+            "token_rate": witness(*(tokens / seconds for seconds in timing.judged)),
+        }
+        return Measured(readings, flags=timing.flags)
+
+    @metrics(Metric("loop_time", "seconds"), Metric("batched_time", "seconds"), Metric("speedup", "ratio", "higher"))
+    def measure_quantise(self, sizes: str) -> Measured:
+        settle()
+        onsets = torch.rand(DATA.notes, dtype=torch.float64) * 600
+        listed = onsets.tolist()
+        if quantise_loop(listed) != quantise(onsets).tolist():
+            raise ParityFailed("the loop and the batched form put notes on different steps")
+        loop = on_host(lambda: quantise_loop(listed))
+        batched = on_host(lambda: quantise(onsets))
+        readings = {
+            "loop_time": loop.reading(),
+            "batched_time": batched.reading(),
+            "speedup": witness(statistics.median(loop.judged) / statistics.median(batched.judged)),
+        }
+        return Measured(readings, flags=(*loop.flags, *batched.flags))
+
+
+@dataclasses.dataclass(frozen=True)
+class Tokeniser:
+    """Byte-pair encoding of words (Sennrich et al., arXiv:1508.07909): pairs are merged in the order they were learned.
+
+    Every word is merged anew. A cache of words, as GPT-2's has, would make this a benchmark of a dictionary.
+    """
+
+    ranks: dict[tuple[str, str], int]
+
+    WORDS = re.compile(r" ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+")
+    MERGES = 100
+
+    @classmethod
+    def learned(cls, documents: list[str]) -> Tokeniser:
+        """Merge the most frequent pair of neighbours, the alphabetically first of equals, again and again."""
+        words = Counter(word for document in documents for word in cls.WORDS.findall(document))
+        parts = {word: list(word) for word in words}
+        ranks: dict[tuple[str, str], int] = {}
+        while len(ranks) < cls.MERGES:
+            pairs: Counter[tuple[str, str]] = Counter()
+            for word, frequency in words.items():
+                for pair in pairwise(parts[word]):
+                    pairs[pair] += frequency
+            if not pairs:
+                break
+            best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+            ranks[best] = len(ranks)
+            parts = {word: merged(pieces, best) for word, pieces in parts.items()}
+        return cls(ranks)
+
+    def encode(self, document: str) -> list[str]:
+        return [token for word in self.WORDS.findall(document) for token in self.merge(word)]
+
+    def merge(self, word: str) -> list[str]:
+        pieces = list(word)
+        while ranked := [(self.ranks[pair], pair) for pair in pairwise(pieces) if pair in self.ranks]:
+            pieces = merged(pieces, min(ranked)[1])
+        return pieces
+
+
+def merged(pieces: list[str], pair: tuple[str, str]) -> list[str]:
+    """Join every occurrence of a pair of neighbours, from the left."""
+    result: list[str] = []
+    for piece in pieces:
+        if result and (result[-1], piece) == pair:
+            result[-1] += piece
+        else:
+            result.append(piece)
+    return result
+
+
+STEP_S = 60 / 120 / 4  # a sixteenth note at 120 beats per minute
+
+
+def quantise_loop(onsets: list[float]) -> list[int]:
+    return [round(onset / STEP_S) for onset in onsets]
+
+
+def quantise(onsets: Tensor) -> Tensor:
+    return torch.round(onsets / STEP_S).long()
+
+
+def text_of(size: int, seed: int = 0) -> bytes:
+    """Write text whose words are as unevenly frequent as Zipf's law has it, the same for one seed."""
+    words = random.Random(1)
+    vocabulary = ["".join(words.choices("etaoinshrdlu", k=words.randint(2, 9))) for _ in range(2000)]
+    weights = [1 / rank for rank in range(1, len(vocabulary) + 1)]
+    chosen = random.Random(seed).choices(vocabulary, weights, k=size // 3 + 1)
+    return " ".join(chosen).encode()[:size]
+
+
+def scaled(reading: Reading, factor: float) -> Reading:
+    return dataclasses.replace(
+        reading,
+        samples=[sample * factor for sample in reading.samples],
+        cpu=[sample * factor for sample in reading.cpu],
+    )

@@ -1,0 +1,57 @@
+"""A loss with K terms: computed one after the other in a loop, or all at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from perfci.bench import Bench, Measured, Metric, exact, metrics
+from perfci.bench.parity import Numerics, check_parity, tolerance_of
+from perfci.bench.proxies import count_operators
+from perfci.bench.timing import time_blocks
+
+from .sizes import DEVICE, DTYPES, KERNELS, SIZES, settle
+
+
+class LossOverK(Bench):
+    """The count of operators alone proves a loop: it grows with K, whatever a clock says."""
+
+    params = (["looped", "batched"], [KERNELS.losses], KERNELS.precisions, [SIZES.name])
+    param_names = ("implementation", "terms", "precision", "sizes")
+
+    @metrics(Metric("loss_time", "seconds"), Metric("operators", "count"))
+    def measure_loss(self, implementation: str, terms: int, precision: str, sizes: str) -> Measured:
+        settle()
+        shape = (terms, KERNELS.tokens // terms)
+        logits = torch.randn(*shape, KERNELS.classes, device=DEVICE, dtype=DTYPES[precision], requires_grad=True)
+        targets = torch.randint(KERNELS.classes, shape, device=DEVICE)
+        check_equal(logits, targets)
+
+        def loss_and_gradient() -> Tensor:
+            return torch.autograd.grad(LOSSES[implementation](logits, targets), logits)[0]
+
+        timing = time_blocks(loss_and_gradient, **KERNELS.timing)
+        readings = {"loss_time": timing.reading(), "operators": exact(count_operators(loss_and_gradient))}
+        return Measured(readings, flags=timing.flags)
+
+
+def looped(logits: Tensor, targets: Tensor) -> Tensor:
+    """(K, tokens, classes), (K, tokens) -> mean cross-entropy over all terms."""
+    terms = [functional.cross_entropy(logits[k], targets[k]) for k in range(len(logits))]
+    return torch.stack(terms).mean()
+
+
+def batched(logits: Tensor, targets: Tensor) -> Tensor:
+    """As ``looped``: terms of equal length weigh alike, so the mean over all tokens is the mean of their means."""
+    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+LOSSES = {"looped": looped, "batched": batched}
+
+
+def check_equal(logits: Tensor, targets: Tensor) -> None:
+    """Both forms give the same loss, or neither is worth timing."""
+    with torch.no_grad():
+        one, other = (Numerics((float(form(logits, targets)),)) for form in (looped, batched))
+    check_parity(one, other, tolerance_of(logits.dtype))
