@@ -104,15 +104,18 @@ def record_stream(
         raise ValueError(f"at least 1 request has to be measured; got {requests}")
     device = device or this_device()
     request = Request(stream, device, tokens_of, audio_seconds)
-    with collector_off():
-        unsettled = warm_up(request, device, warmup_s).unsettled
+    with collector_off() as collect:
+        warmed = warm_up(request, device, warmup_s)
         events = Events(device)
-        pairs = [request() for _ in range(requests)]
-        unsettled = unsettled or events.happened("while requests were measured")
+        pairs = []
+        for _ in range(requests):
+            pairs.append(request())
+            collect()
+    reasons = [reason for reason in (warmed.unsettled, events.happened("in a measured request")) if reason]
     return Recording(
         tuple(wall for wall, _ in pairs),
         tuple(cpu for _, cpu in pairs) if device.kind == "cpu" else (),
-        (f"unsettled: {unsettled}",) if unsettled else (),
+        tuple(f"unsettled: {reason}" for reason in reasons),
     )
 
 
@@ -174,20 +177,19 @@ def generation_readings(recording: Recording, *, sla: Sequence[Objective] = (), 
     witnesses, by the wall. ``batch`` sequences advance with each request and count in the two rates. Rates are over the
     time spent in requests, which follow each other with nothing between them but the harness.
     """
-    read = _Readings(recording, sla, batch)
+    read = TraceReadings(recording, sla, batch)
     readings: dict[str, Reading | Absent] = {
         "ttft": read.each(latency.ttft),
         "ttfb": read.each(latency.ttfb, NO_AUDIO),
         "tpot": read.each(latency.tpot, ONE_CHUNK),
         "tpot_slope": read.slope(),
         "tpot_growth": read.each(latency.tpot_growth, TOO_SHORT),
-        "itl": read.pooled(latency.itl),
-        "itl_per_token": read.pooled(latency.itl_per_token),
+        "itl": read.twins(latency.itl, ONE_CHUNK),
+        "itl_per_token": read.twins(latency.itl_per_token, ONE_CHUNK),
         "e2el": read.each(latency.e2el),
-        **{f"ttft_{rank}": read.percentile(latency.ttft, share) for rank, share in PERCENTILES.items()},
-        **{f"e2el_{rank}": read.percentile(latency.e2el, share) for rank, share in PERCENTILES.items()},
-        "generate_tok_s": witness(batch * latency.token_throughput(recording.wall, busy_seconds(recording.wall))),
-        "rtf": read.rtf(),
+        **read.percentiles(),
+        "generate_tok_s": read.tokens_per_second(),
+        "rtf": read.each(_rtf, NO_AUDIO),
         "rtfx": read.rtfx(),
         "sla_attainment": read.attainment(),
         "goodput": read.goodput(),
@@ -201,19 +203,20 @@ def busy_seconds(traces: Iterable[Trace]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Readings:
+class TraceReadings:
+    """Readings of traced requests; rates are over the seconds that ``seconds_of`` finds in them."""
+
     recording: Recording
-    sla: Sequence[Objective]
-    batch: int
+    sla: Sequence[Objective] = ()
+    batch: int = 1
+    seconds_of: Callable[[Sequence[Trace]], float] = busy_seconds
 
     def each(self, value_of: Callable[[Trace], float | None], reason: str = "") -> Reading | Absent:
         """One sample per request that has the value."""
         return self.twins(lambda traces: [value for trace in traces if (value := value_of(trace)) is not None], reason)
 
-    def pooled(self, values_of: Callable[[Iterable[Trace]], list[float]]) -> Reading | Absent:
-        return self.twins(values_of, ONE_CHUNK)
-
-    def twins(self, values_of: Callable[[Sequence[Trace]], list[float]], reason: str) -> Reading | Absent:
+    def twins(self, values_of: Callable[[Sequence[Trace]], list[float]], reason: str = "") -> Reading | Absent:
+        """The same samples by the wall, and by the CPU's clock where it computed."""
         samples = values_of(self.recording.wall)
         return Reading(samples, Clock.WALL, cpu=values_of(self.recording.cpu)) if samples else Absent(reason)
 
@@ -221,37 +224,44 @@ class _Readings:
         slope = latency.tpot_slope(self.recording.wall)
         return Absent(TOO_SHORT) if slope is None else witness(slope)
 
-    def percentile(self, value_of: Callable[[Trace], float], share: float) -> Reading | Absent:
-        values = [value_of(trace) for trace in self.recording.wall]
+    def percentiles(self) -> dict[str, Reading | Absent]:
+        """``ttft_p50`` to ``e2el_p99``, each a witness or absent for want of requests."""
+        values = {"ttft": latency.ttft, "e2el": latency.e2el}
+        return {
+            f"{name}_{rank}": self._percentile([value_of(trace) for trace in self.recording.wall], share)
+            for name, value_of in values.items()
+            for rank, share in PERCENTILES.items()
+        }
+
+    def _percentile(self, values: Sequence[float], share: float) -> Reading | Absent:
         found = latency.percentile(values, share)
         if found is None:
             return Absent(f"needs {latency.needed(share)} requests, measured {len(values)}")
         return witness(found.value)
 
-    def rtf(self) -> Reading | Absent:
-        return self.each(_rtf, NO_AUDIO)
+    def tokens_per_second(self) -> Reading:
+        traces = self.recording.wall
+        return witness(self.batch * latency.token_throughput(traces, self.seconds_of(traces)))
 
     def rtfx(self) -> Reading | Absent:
-        audio = sum(trace.audio_seconds for trace in self.recording.wall)
-        return (
-            witness(latency.rtfx(busy_seconds(self.recording.wall), audio)) if self._has_audio() else Absent(NO_AUDIO)
-        )
-
-    def _has_audio(self) -> bool:
-        return any(trace.audio_s for trace in self.recording.wall)
+        traces = self.recording.wall
+        if not any(trace.audio_s for trace in traces):
+            return Absent(NO_AUDIO)
+        return witness(latency.rtfx(self.seconds_of(traces), sum(trace.audio_seconds for trace in traces)))
 
     def attainment(self) -> Reading | Absent:
-        return self._agreed(lambda traces: latency.sla_attainment(traces, self.sla))
+        return self._promised(lambda traces: latency.sla_attainment(traces, self.sla))
 
     def goodput(self) -> Reading | Absent:
-        return self._agreed(lambda traces: self.batch * latency.goodput(traces, self.sla, busy_seconds(traces)))
+        return self._promised(lambda traces: self.batch * latency.goodput(traces, self.sla, self.seconds_of(traces)))
 
-    def _agreed(self, value_of: Callable[[Sequence[Trace]], float]) -> Reading | Absent:
+    def _promised(self, value_of: Callable[[Sequence[Trace]], float]) -> Reading | Absent:
         if not self.sla:
             return Absent(NO_SLA)
-        return self.twins(lambda traces: [value_of(traces)] if traces else [], "")
+        return self.twins(lambda traces: [value_of(traces)] if traces else [])
 
     def flags(self) -> tuple[str, ...]:
+        """What has to be known beside the numbers: chunks that are no tokens, and a broken SLA."""
         most = latency.bundled(self.recording.wall)
         bundled = (f"a chunk holds up to {most} tokens: itl is the time between chunks",) if most > 1 else ()
         return (*bundled, *latency.violations(self.recording.wall, self.sla))
