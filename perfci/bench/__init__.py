@@ -5,6 +5,7 @@ Importing this room is cheap: torch is imported by the first function that needs
 
 from perfci.bench.clocks import cpu_clock, wall_clock
 from perfci.bench.memory import peak_allocated_bytes, peak_tensor_bytes
+from perfci.bench.model_bench import ModelBench
 from perfci.bench.readings import Absent, Measured, Reading, exact, metrics, witness
 from perfci.bench.tracks import Bench
 from perfci.model import Clock, Metric
@@ -15,6 +16,7 @@ __all__ = [
     "Clock",
     "Measured",
     "Metric",
+    "ModelBench",
     "Reading",
     "cpu_clock",
     "exact",

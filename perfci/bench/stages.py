@@ -120,14 +120,16 @@ class Stages:
         """The stages in the order they were first left."""
         return tuple(dict.fromkeys(name for run in self._runs for name in run.stages))
 
-    def readings(self, names: Sequence[str] = ()) -> dict[str, Reading | Absent]:
+    def readings(self, names: Sequence[str] = (), *, complete: bool = True) -> dict[str, Reading | Absent]:
         """Seconds per stage and run, by the wall with the CPU's beside it where the CPU computes, and their shares.
 
         With ``names`` a stage that no run entered is absent, with its reason. Shares are of the whole, by the clock
         that is judged, and only shown. Raises ``ValueError`` with the numbers when the stages leave out more than 2 %
-        of the whole, by the same clock: then the shares describe something else than what ran.
+        of the whole, by the same clock: then the shares describe something else than what ran. Stages that never meant
+        to be ``complete`` are not held to that.
         """
-        self._check()
+        if complete:
+            self._check()
         readings: dict[str, Reading | Absent] = {}
         for name in names or self.names:
             missing = name not in self.names
