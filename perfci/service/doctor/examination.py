@@ -76,15 +76,14 @@ def build_finding(prepared: Prepared) -> Finding:
 
 
 def environment_findings(prepared: Prepared | None, config: Config, gpus: tuple[str, ...]) -> Iterator[Finding]:
-    """What the interpreter that measures has installed, and what NVML tells it."""
+    """What the interpreter that measures has installed."""
     python = prepared.python if prepared is not None else config.settings.environment.python or sys.executable
     try:
-        facts, nvml = observing.environment(python)
+        facts = observing.environment(python)
     except PerfciError as error:
         yield problem("Python", str(error), "name one that runs with [environment] python in perfci.toml")
         return
     yield from software.software_findings(facts, asv_runner=metadata.version("asv_runner"), gpus=gpus)
-    yield from machine.gpu_findings(gpus, nvml)
 
 
 def suite_findings(patient: Patient, repository: Repository, commit: Commit) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Does the machine hold still? What was read from the kernel and the driver in, findings out."""
+"""Does the machine hold still? What the kernel told in, findings out."""
 
 from __future__ import annotations
 
@@ -32,24 +32,6 @@ class MachineFacts:
     clock: str = ""
     governors: tuple[str, ...] = ()
     turbo: bool | None = None
-    perf_error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuFacts:
-    """What NVML tells of one GPU; ``throttled`` names the reasons that slow it at this moment."""
-
-    name: str
-    throttled: tuple[str, ...] = ()
-    processes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class NvmlFacts:
-    """``error`` says why NVML does not answer the measured environment; ``gpus`` is what it answers."""
-
-    error: str = ""
-    gpus: tuple[GpuFacts, ...] = ()
 
 
 def machine_findings(facts: MachineFacts) -> Iterator[Finding]:
@@ -59,7 +41,6 @@ def machine_findings(facts: MachineFacts) -> Iterator[Finding]:
     yield clock_finding(facts.clock)
     yield governor_finding(facts.governors)
     yield turbo_finding(facts.turbo)
-    yield perf_finding(facts.perf_error)
 
 
 def cores_finding(facts: MachineFacts) -> Finding:
@@ -119,44 +100,6 @@ def turbo_finding(turbo: bool | None) -> Finding:
         advice = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > /sys/devices/system/cpu/cpufreq/boost"
         return warning("turbo", "on: the clock depends on temperature and on the other cores", advice)
     return ok("turbo", "off")
-
-
-def perf_finding(error: str) -> Finding:
-    if error:
-        return warning(
-            "perf events",
-            f"instructions cannot be counted here: {error}",
-            "on hardware that has counters: sysctl kernel.perf_event_paranoid=2, in a container also --cap-add PERFMON",
-        )
-    return ok("perf events", "instructions can be counted")
-
-
-# ------------------------------------------------------------------ GPUs
-
-
-def gpu_findings(gpus: tuple[str, ...], nvml: NvmlFacts) -> Iterator[Finding]:
-    """``gpus`` is what the driver's own tool lists: without any there is nothing NVML could add."""
-    if not gpus and not nvml.gpus:
-        yield ok("NVML", "no NVIDIA GPU here")
-        return
-    if nvml.error:
-        advice = "pip install nvidia-ml-py there: clocks, temperature, power and throttling are recorded through it"
-        yield warning("NVML", f"it does not answer: {nvml.error}", advice)
-        return
-    yield ok("NVML", f"answers for {listed([gpu.name for gpu in nvml.gpus])}")
-    for number, gpu in enumerate(nvml.gpus):
-        yield from _gpu(f"GPU {number}", gpu)
-
-
-def _gpu(subject: str, gpu: GpuFacts) -> Iterator[Finding]:
-    if gpu.throttled:
-        told = f"{gpu.name} is slowed down right now: {', '.join(gpu.throttled)}"
-        yield problem(subject, told, "cool it, raise its power limit or lock its clocks (nvidia-smi -lgc)")
-    if gpu.processes:
-        told = f"{gpu.name} is in use by {counted(gpu.processes, 'other program')}"
-        yield problem(subject, told, "end what shares the GPU: it is measured too")
-    if not gpu.throttled and not gpu.processes:
-        yield ok(subject, f"{gpu.name} is not slowed down and not in use by others")
 
 
 # ------------------------------------------------------------------ what is kept

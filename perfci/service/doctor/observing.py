@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
-import platform
 import shutil
-import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +15,8 @@ from perfci.config import Config
 from perfci.model import PerfciError
 from perfci.runner.lock import machine_lock
 from perfci.runner.machine import this_machine
-from perfci.service.doctor.machine import GpuFacts, MachineFacts, NvmlFacts
-from perfci.service.doctor.software import PluginFacts, SoftwareFacts, TorchFacts
+from perfci.service.doctor.machine import MachineFacts
+from perfci.service.doctor.software import BenchFacts, PluginFacts, SoftwareFacts, TorchFacts
 from perfci.service.doctor.suite import Recorded, WrittenFunction, functions_written
 from perfci.store import Store, open_store
 from perfci.store.engine import address_of, path_of, shown_as
@@ -30,8 +27,8 @@ PROBE_TIMEOUT_S = 300.0
 SESSIONS_LOOKED_AT = 20
 
 
-def environment(python: str) -> tuple[SoftwareFacts, NvmlFacts]:
-    """What the measured interpreter has installed, and what NVML answers it."""
+def environment(python: str) -> SoftwareFacts:
+    """What the measured interpreter has installed, and what perfci's measuring tools find in it."""
     try:
         done = subprocess.run(
             [python, str(PROBE)], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, stdin=subprocess.DEVNULL
@@ -42,27 +39,25 @@ def environment(python: str) -> tuple[SoftwareFacts, NvmlFacts]:
     except ValueError:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
         raise PerfciError(f"the interpreter {python} does not tell what it has installed: {last[0]}") from None
-    return software_facts(told), nvml_facts(told["nvml"])
+    return software_facts(told)
 
 
 def software_facts(told: dict[str, Any]) -> SoftwareFacts:
+    """Freeze what the probe wrote."""
     return SoftwareFacts(
         python=told["python"],
         executable=told["executable"],
-        torch=TorchFacts(**{**told["torch"], "devices": tuple(told["torch"].get("devices", ()))}),
+        torch=TorchFacts(**_frozen(told["torch"])),
         asv_runner=told["asv_runner"],
         asv_error=told["asv_error"],
         types=tuple(told["types"]),
-        plugins=tuple(
-            PluginFacts(one["name"], one["version"], tuple(one["types"]), tuple(one["errors"]))
-            for one in told["plugins"]
-        ),
+        plugins=tuple(PluginFacts(**_frozen(plugin)) for plugin in told["plugins"]),
+        bench=BenchFacts(**_frozen(told["bench"])),
     )
 
 
-def nvml_facts(told: dict[str, Any]) -> NvmlFacts:
-    gpus = (GpuFacts(gpu["name"], tuple(gpu["throttled"]), gpu["processes"]) for gpu in told["gpus"])
-    return NvmlFacts(told["error"], tuple(gpus))
+def _frozen(told: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
 
 
 def gpus_of_the_driver() -> tuple[str, ...]:
@@ -93,7 +88,6 @@ def machine(root: Path = Path("/")) -> MachineFacts:
         clock=_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governors=_governors(root),
         turbo=_turbo(root),
-        perf_error=perf_error(),
     )
 
 
@@ -155,24 +149,6 @@ def _text(path: Path) -> str:
         return path.read_text().strip()
     except OSError:
         return ""
-
-
-def perf_error() -> str:
-    """Why this process may not count its instructions, or nothing: open such a counter and close it again.
-
-    ``perf_event_open`` (man 2) with type hardware, event instructions, disabled, kernel and hypervisor excluded.
-    """
-    number = {"x86_64": 298, "aarch64": 241}.get(platform.machine())
-    if number is None:
-        return f"not known how to ask a {platform.machine()} processor"
-    size, instructions, disabled_user_only = 112, 1, 0b1100001
-    attributes = struct.pack("=IIQQQQQ", 0, size, instructions, 0, 0, 0, disabled_user_only).ljust(size, b"\0")
-    libc = ctypes.CDLL(None, use_errno=True)
-    handle = libc.syscall(number, ctypes.create_string_buffer(attributes, size), 0, -1, -1, 0)
-    if handle < 0:
-        return os.strerror(ctypes.get_errno())
-    os.close(handle)
-    return ""
 
 
 # ------------------------------------------------------------------ perfci's own things

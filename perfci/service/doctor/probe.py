@@ -1,7 +1,7 @@
 """Runs in the measured environment by itself, with nothing of perfci beside it: tell in JSON what is installed there.
 
-asv swallows what goes wrong while it looks for plugins, so each is imported here again and its error kept. torch is
-imported last: it may start a context on a GPU, and NVML has to be asked before that who else uses it.
+asv swallows what goes wrong while it looks for plugins, so each is imported here again and its error kept. What the
+device, NVML and the processor's counters give is asked through perfci.bench, as a measuring function would ask.
 """
 
 from __future__ import annotations
@@ -13,19 +13,14 @@ import os
 import pkgutil
 import re
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SLOWED_BY = {
-    0x4: "power cap",
-    0x8: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "power brake",
-}
-"""The bits of NVML's clock event reasons that mean less speed; idling and clocks set on purpose do not."""
+WATCHED_S = 0.5
+"""How long the GPU is watched while nothing runs."""
 
 
 def main() -> None:
@@ -35,10 +30,10 @@ def main() -> None:
     told = {
         "python": sys.version.split()[0],
         "executable": sys.executable,
-        "nvml": nvml(),
         **asv(),
         "plugins": list(plugins()),
         "torch": torch(),
+        **bench(),
     }
     os.write(answer, json.dumps(told).encode())
 
@@ -94,52 +89,49 @@ def torch() -> dict[str, Any]:
         return {} if error.name == "torch" else {"error": last_line(error)}
     except Exception as error:
         return {"error": last_line(error)}
-    kind, why_unmeasured = device()
     hip, cuda = module.version.hip, module.version.cuda
     return {
         "version": str(module.__version__),
         "build": f"ROCm {hip}" if hip else f"CUDA {cuda}" if cuda else "CPU",
-        "kind": kind,
-        "devices": [module.cuda.get_device_name(i) for i in range(module.cuda.device_count())] or accelerator(module),
-        "why_unmeasured": why_unmeasured,
+        "devices": list(devices(module)),
     }
 
 
-def device() -> tuple[str, str]:
-    """What perfci would measure on, and why nobody should trust it there yet; the CPU where perfci is not installed."""
+def devices(module: Any) -> Iterator[str]:
+    for index in range(module.cuda.device_count()):
+        yield str(module.cuda.get_device_name(index))
+    other = module.accelerator.current_accelerator(check_available=True)
+    if other is not None and other.type != "cuda":
+        yield str(other)
+
+
+def bench() -> dict[str, Any]:
+    """What perfci's own measuring tools find here; nothing of it where perfci or torch is not installed."""
     try:
         shim = importlib.import_module("perfci.bench.device")
-    except ModuleNotFoundError:
-        return "cpu", ""
-    kind = shim.this_device().kind
-    measured, why = shim.MEASURED[kind]
-    return kind, "" if measured else why
-
-
-def accelerator(module: Any) -> list[str]:
-    current = module.accelerator.current_accelerator(check_available=True)
-    return [str(current)] if current is not None else []
-
-
-def nvml() -> dict[str, Any]:
-    try:
-        library = importlib.import_module("pynvml")
-        library.nvmlInit()
-        gpus = [gpu(library, index) for index in range(library.nvmlDeviceGetCount())]
+        device = shim.this_device()
+        measured, why = shim.MEASURED[device.kind]
+        seen = watched()
+        counted = importlib.import_module("perfci.bench.proxies.instructions").instructions(lambda: None)
     except Exception as error:
-        return {"error": last_line(error), "gpus": []}
-    return {"error": "", "gpus": gpus}
-
-
-def gpu(library: Any, index: int) -> dict[str, Any]:
-    handle = library.nvmlDeviceGetHandleByIndex(index)
-    name = library.nvmlDeviceGetName(handle)
-    reasons = library.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+        return {"bench": {"error": last_line(error)}}
+    power = seen.readings["power"]
     return {
-        "name": name.decode() if isinstance(name, bytes) else name,
-        "throttled": [reason for bit, reason in SLOWED_BY.items() if reasons & bit],
-        "processes": len(library.nvmlDeviceGetComputeRunningProcesses(handle)),
+        "bench": {
+            "kind": device.kind,
+            "why_unmeasured": "" if measured else why,
+            "nvml_error": getattr(power, "reason", ""),
+            "gpu_flags": list(seen.flags),
+            "counter_error": getattr(counted, "reason", ""),
+        }
     }
+
+
+def watched() -> Any:
+    """What a watch over half a second in which we do nothing says: whoever is seen then is somebody else."""
+    with importlib.import_module("perfci.bench.validity").watch() as seen:
+        time.sleep(WATCHED_S)
+    return seen
 
 
 def last_line(error: BaseException) -> str:

@@ -17,15 +17,24 @@ GIT = (2, 25)
 
 @dataclass(frozen=True, slots=True)
 class TorchFacts:
-    """What ``import torch`` gave. ``build`` is ``CPU``, ``CUDA 12.8`` or ``ROCm 6.4``; ``why_unmeasured`` is empty
-    where somebody has measured perfci on this kind of device."""
+    """What ``import torch`` gave; nothing where it is not installed. ``build`` is ``CPU`` or such as ``CUDA 12.8``."""
 
     version: str = ""
     error: str = ""
     build: str = ""
-    kind: str = "cpu"
     devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFacts:
+    """What perfci.bench found, or the ``error`` of importing it; the other texts are empty where all is well."""
+
+    error: str = ""
+    kind: str = "cpu"
     why_unmeasured: str = ""
+    nvml_error: str = ""
+    gpu_flags: tuple[str, ...] = ()
+    counter_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +58,17 @@ class SoftwareFacts:
     asv_error: str = ""
     types: tuple[str, ...] = ()
     plugins: tuple[PluginFacts, ...] = ()
+    bench: BenchFacts = BenchFacts()
 
 
 def software_findings(facts: SoftwareFacts, *, asv_runner: str, gpus: tuple[str, ...]) -> Iterator[Finding]:
     """``asv_runner`` is the version that perfci is written for, ``gpus`` what the driver's own tool lists."""
     yield python_finding(facts)
     yield torch_finding(facts.torch, gpus)
-    if facts.torch.why_unmeasured:
-        yield unmeasured_finding(facts.torch)
     yield asv_finding(facts, asv_runner)
     for plugin in facts.plugins:
         yield plugin_finding(plugin, facts.types)
+    yield from bench_findings(facts.bench)
 
 
 def python_finding(facts: SoftwareFacts) -> Finding:
@@ -90,7 +99,7 @@ def torch_finding(torch: TorchFacts, gpus: tuple[str, ...]) -> Finding:
     told = f"{torch.version}, {torch.build} build, {_seen(torch)}"
     if version_of(torch.version)[:2] < TORCH:
         return problem("torch", told, f"install torch {'.'.join(map(str, TORCH))} or newer")
-    if gpus and torch.kind == "cpu":
+    if gpus and not torch.devices:
         advice = (
             "install a CUDA build of torch" if torch.build == "CPU" else "compare the driver with torch's CUDA version"
         )
@@ -100,14 +109,6 @@ def torch_finding(torch: TorchFacts, gpus: tuple[str, ...]) -> Finding:
 
 def _seen(torch: TorchFacts) -> str:
     return f"sees {listed(list(torch.devices))}" if torch.devices else "sees no accelerator"
-
-
-def unmeasured_finding(torch: TorchFacts) -> Finding:
-    return warning(
-        "device",
-        f"perfci has not been proven on {torch.kind} devices: {torch.why_unmeasured}",
-        "compare a few of its figures with torch.utils.benchmark before you rely on them",
-    )
 
 
 def asv_finding(facts: SoftwareFacts, expected: str) -> Finding:
@@ -136,6 +137,51 @@ def plugin_finding(plugin: PluginFacts, registered: tuple[str, ...]) -> Finding:
     if missing:
         return problem("plugin", f"{told} is there, but asv did not register {listed(missing)}", "reinstall it there")
     return ok("plugin", f"{told} adds {', '.join(plugin.types)}")
+
+
+def bench_findings(bench: BenchFacts) -> Iterator[Finding]:
+    """What a benchmark written with perfci.bench can read here."""
+    if bench.error:
+        advice = "pip install perfci there, unless no benchmark uses perfci.bench"
+        yield warning("perfci.bench", f"it cannot be used there: {bench.error}", advice)
+        return
+    if bench.why_unmeasured:
+        yield warning(
+            "perfci.bench",
+            f"nobody has proven it on {bench.kind} devices: {bench.why_unmeasured}",
+            "compare a few of its figures with torch.utils.benchmark before you rely on them",
+        )
+    if bench.kind == "cuda":
+        yield from gpu_findings(bench)
+    yield counter_finding(bench.counter_error)
+
+
+def gpu_findings(bench: BenchFacts) -> Iterator[Finding]:
+    """The flags are those a process would carry that was measured now."""
+    if bench.nvml_error:
+        advice = "pip install nvidia-ml-py there: clocks, power, throttling and other users of the GPU are read by it"
+        yield warning("GPU", f"NVML does not answer: {bench.nvml_error}", advice)
+        return
+    harmful = {"shared_gpu": _shared, "throttled": _throttled}
+    flags = [flag.split(": ", 1) for flag in bench.gpu_flags]
+    found = [harmful[kind](told) for kind, told in flags if kind in harmful]
+    yield from found or [ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it")]
+
+
+def _shared(told: str) -> Finding:
+    return problem("GPU", f"somebody else uses it: {told}", "end that program: nothing measured beside it is judged")
+
+
+def _throttled(told: str) -> Finding:
+    advice = "cool it, raise its power limit, or lock its clocks with nvidia-smi -lgc"
+    return problem("GPU", f"slowed down although it is idle: {told}", advice)
+
+
+def counter_finding(error: str) -> Finding:
+    if error:
+        advice = "judge by the other counts; where it is a setting: sysctl kernel.perf_event_paranoid=2"
+        return warning("instructions", error, advice)
+    return ok("instructions", "perf events are allowed: instructions can be counted")
 
 
 def version_of(text: str) -> tuple[int, ...]:
