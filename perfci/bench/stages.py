@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 
@@ -125,11 +125,9 @@ class Stages:
 
         With ``names`` a stage that no run entered is absent, with its reason. Shares are of the whole, by the clock
         that is judged, and only shown. Raises ``ValueError`` with the numbers when the stages leave out more than 2 %
-        of the whole, by the same clock: then the shares describe something else than what ran. Stages that never meant
-        to be ``complete`` are not held to that.
+        of the whole: then they describe something else than what ran.
         """
-        if complete:
-            self._check()
+        self._check()
         readings: dict[str, Reading | Absent] = {}
         for name in names or self.names:
             missing = name not in self.names
@@ -140,12 +138,18 @@ class Stages:
     def _check(self) -> None:
         if not self._runs:
             raise ValueError("no run of the stages was timed; put `with stages:` around the whole")
-        whole = sum(map(self._judged, (run.whole for run in self._runs)))
-        inside = sum(map(self._judged, (run.outermost for run in self._runs)))
+        self._check_clock("wall", lambda span: span.wall)
+        self._check_clock("judged", self._judged)
+
+    def _check_clock(self, clock: str, seconds: Callable[[Span], float]) -> None:
+        whole = sum(seconds(run.whole) for run in self._runs)
+        inside = sum(seconds(run.outermost) for run in self._runs)
+        if whole <= 0:
+            raise ValueError(f"the run took {whole} s of {clock} time; there is nothing to divide into stages")
         if whole - inside > ALLOWED_GAP * whole:
             raise ValueError(
-                f"the stages add up to {inside:.4g} s of {whole:.4g} s: {1 - inside / whole:.1%} of the whole is in no "
-                f"stage and {ALLOWED_GAP:.0%} is allowed; time what lies between {', '.join(self.names) or 'them'} too"
+                f"the stages add up to {inside:.4g} s of {whole:.4g} s ({clock} time): {1 - inside / whole:.1%} of it is "
+                f"in none of {', '.join(self.names) or 'them'}, {ALLOWED_GAP:.0%} is allowed; time the rest too"
             )
 
     def _seconds(self, name: str) -> Reading:

@@ -1,0 +1,341 @@
+"""Every formula against a count by hand, on timestamps that are whole numbers of seconds."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfci.bench import latency
+from perfci.bench.latency import Trace
+
+
+def trace(*chunks: float | tuple[float, int], sent: float = 0.0, done: float | None = None) -> Trace:
+    """A request whose chunks hold one token unless said otherwise, and whose stream ends with its last."""
+    full = tuple(chunk if isinstance(chunk, tuple) else (chunk, 1) for chunk in chunks)
+    return Trace(sent, full, full[-1][0] if done is None else done)
+
+
+SLOW_START = trace(13.0, 14.0, 16.0, 19.0, sent=10.0)
+
+
+def test_counts_ttft_from_sending_to_the_first_chunk() -> None:
+    assert latency.ttft(SLOW_START) == 3.0
+
+
+def test_does_not_count_a_first_chunk_that_only_names_the_role() -> None:
+    role_first = trace((11.0, 0), 13.0, 14.0, sent=10.0)
+
+    assert latency.ttft(role_first) == 3.0
+    assert latency.itl([role_first]) == [1.0]
+
+
+def test_counts_the_whole_from_sending_to_the_end_of_the_stream() -> None:
+    tail = trace(13.0, 14.0, sent=10.0, done=20.0)
+
+    assert latency.e2el(SLOW_START) == 9.0
+    assert latency.e2el(tail) == 10.0
+
+
+def test_spreads_what_follows_the_first_token_over_the_other_tokens() -> None:
+    assert latency.tpot(SLOW_START) == 2.0
+
+
+def test_has_no_tpot_for_a_request_of_one_token() -> None:
+    assert latency.tpot(trace(13.0, sent=10.0)) is None
+    assert latency.itl([trace(13.0, sent=10.0)]) == []
+
+
+def test_has_no_tpot_where_all_tokens_came_in_one_chunk() -> None:
+    assert latency.tpot(trace((13.0, 10), sent=10.0)) is None
+
+
+def test_pools_the_gaps_between_chunks_over_requests_without_ttft() -> None:
+    assert latency.itl([SLOW_START, trace(5.0, 9.0)]) == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_weighs_itl_by_gap_and_tpot_by_request_so_that_they_differ() -> None:
+    traces = [trace(1.0, 2.0, 3.0, 4.0, 5.0), trace(1.0, 7.0)]
+
+    itl = latency.itl(traces)
+    tpot = [latency.tpot(one) for one in traces]
+
+    assert sum(itl) / len(itl) == 2.0
+    assert tpot == [1.0, 6.0]
+
+
+def test_keeps_itl_per_chunk_where_a_chunk_is_not_a_token_and_gives_it_per_token_under_another_name() -> None:
+    bundled = trace((1.0, 1), (5.0, 4), (7.0, 1))
+
+    assert latency.itl([bundled]) == [4.0, 2.0]
+    assert latency.itl_per_token([bundled]) == [1.0, 2.0]
+    assert latency.bundled([bundled]) == 4
+
+
+def test_counts_the_tokens_of_bundled_chunks_in_tpot() -> None:
+    assert latency.tpot(trace((1.0, 1), (5.0, 4), (7.0, 2))) == 1.0
+
+
+def test_ignores_an_empty_chunk_in_the_middle() -> None:
+    assert latency.itl([trace(1.0, (2.0, 0), 4.0)]) == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("sent", "chunks", "done", "said"),
+    [
+        (-1.0, ((1.0, 1),), 2.0, "not negative"),
+        (0.0, ((math.nan, 1),), 2.0, "finite"),
+        (0.0, ((math.inf, 1),), math.inf, "finite"),
+        (0.0, ((3.0, 1), (2.0, 1)), 4.0, "must not go back"),
+        (2.0, ((1.0, 1),), 4.0, "must not go back"),
+        (0.0, ((3.0, 1),), 2.0, "must not go back"),
+        (0.0, ((1.0, -1), (2.0, 1)), 2.0, "less than 0 tokens"),
+        (0.0, (), 2.0, "no output"),
+        (0.0, ((1.0, 0),), 2.0, "no output"),
+    ],
+)
+def test_refuses_a_trace_that_cannot_be(
+    sent: float, chunks: tuple[tuple[float, int], ...], done: float, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        Trace(sent, chunks, done)
+
+
+@pytest.mark.parametrize("audio", [(0.1,), (0.1, -0.1), (0.1, math.nan)])
+def test_refuses_audio_that_does_not_fit_its_chunks(audio: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="audio"):
+        Trace(0.0, ((1.0, 1), (2.0, 1)), 2.0, audio)
+
+
+def test_finds_the_first_chunk_that_can_be_heard() -> None:
+    silent_header = Trace(10.0, ((11.0, 1), (14.0, 1)), 15.0, (0.0, 0.5))
+
+    assert latency.ttfb(silent_header) == 4.0
+    assert latency.ttfb(SLOW_START) is None
+
+
+def test_divides_computing_by_audio_for_rtf_and_the_other_way_for_rtfx() -> None:
+    assert latency.rtf(compute_seconds=2.0, audio_seconds=8.0) == 0.25
+    assert latency.rtfx(compute_seconds=2.0, audio_seconds=8.0) == 4.0
+
+
+@pytest.mark.parametrize("audio", [0.0, -1.0, math.nan])
+def test_has_no_real_time_factor_without_audio(audio: float) -> None:
+    with pytest.raises(ValueError, match="needs audio"):
+        latency.rtf(1.0, audio)
+
+
+def test_has_no_inverse_real_time_factor_without_computing() -> None:
+    with pytest.raises(ValueError, match="took time"):
+        latency.rtfx(0.0, 1.0)
+
+
+def test_sees_each_token_cost_more_than_the_one_before() -> None:
+    cache_lost = trace(*(position * (position + 1) / 2 for position in range(1, 34)))
+
+    assert latency.tpot_slope([cache_lost]) == pytest.approx(1.0)
+    assert latency.tpot_growth(cache_lost) == pytest.approx(29.5 / 5.5)
+
+
+def test_sees_no_slope_in_even_tokens_even_with_a_stall() -> None:
+    even = [float(second) for second in range(1, 34)]
+    stalled = trace(*(second + 100.0 * (second > 20) for second in even))
+
+    assert latency.tpot_slope([stalled]) == 0.0
+    assert latency.tpot_growth(stalled) == 1.0
+
+
+def test_measures_slope_by_token_and_not_by_chunk() -> None:
+    pairs = trace(*((float(second * second), 2) for second in range(1, 20)))
+
+    assert latency.tpot_slope([pairs]) == pytest.approx(0.5)
+
+
+def test_says_nothing_of_slope_over_a_few_tokens() -> None:
+    short = trace(1.0, 2.0, 4.0, 8.0)
+
+    assert latency.tpot_slope([short]) is None
+    assert latency.tpot_growth(short) is None
+
+
+def test_has_no_growth_from_a_quarter_that_took_no_time() -> None:
+    frozen_clock = trace(*[1.0] * 6, *(float(second) for second in range(2, 9)))
+
+    assert latency.tpot_growth(frozen_clock) is None
+
+
+@pytest.mark.parametrize(("share", "fewest"), [(0.5, 1), (0.9, 64), (0.99, 662)])
+def test_tells_a_tail_only_from_as_many_requests_as_early_stopping_asks(share: float, fewest: int) -> None:
+    assert latency.needed(share) == fewest
+    assert latency.percentile([1.0] * fewest, share) is not None
+    assert fewest == 1 or latency.percentile([1.0] * (fewest - 1), share) is None
+
+
+@pytest.mark.parametrize("share", [0.9, 0.99])
+def test_needs_so_many_that_the_second_largest_is_beyond_the_percentile_by_exact_counting(share: float) -> None:
+    def risk(n: int) -> Fraction:
+        inside = Fraction(share).limit_denominator(100)
+        return inside**n + n * (1 - inside) * inside ** (n - 1)
+
+    fewest = latency.needed(share)
+
+    assert risk(fewest) <= Fraction(1, 100) < risk(fewest - 1)
+
+
+def test_interpolates_a_percentile_linearly() -> None:
+    hundred = [float(value) for value in range(100, -1, -1)]
+
+    found = latency.percentile(hundred, 0.9)
+
+    assert found is not None
+    assert found.value == pytest.approx(90.0)
+
+
+def test_bounds_a_median_by_the_order_statistics_of_the_sign_test() -> None:
+    found = latency.percentile([float(value) for value in range(1, 21)], 0.5)
+
+    assert found is not None
+    assert (found.lo, found.value, found.hi) == (6.0, 10.5, 15.0)
+
+
+def test_has_no_bounds_where_even_the_extremes_miss_too_often() -> None:
+    found = latency.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5)
+
+    assert found is not None
+    assert (found.lo, found.value, found.hi) == (None, 3.0, None)
+
+
+def test_refuses_a_percentile_of_nothing_and_one_that_is_no_share() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        latency.percentile([], 0.5)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        latency.percentile([1.0], 90)
+
+
+def test_reads_an_sla_with_limits_per_request_and_shares_of_requests() -> None:
+    p90, first = latency.parse_sla({"e2el_p90": 2.0, "ttft": 0.5})
+
+    assert (p90.metric, p90.limit, p90.share) == ("e2el", 2.0, 0.9)
+    assert (first.metric, first.limit, first.share) == ("ttft", 0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"latency": 1.0}, "names 'latency'; known are ttft, tpot, e2el, ttfb, rtf"),
+        ({"e2el_p0": 1.0}, "names 'e2el_p0'"),
+        ({"e2el_p100": 1.0}, "names 'e2el_p100'"),
+        ({"itl_p90": 1.0}, "names 'itl_p90'"),
+        ({"ttft": 0}, "limits ttft to 0"),
+        ({"ttft": "fast"}, "limits ttft to 'fast'"),
+        ({"ttft": True}, "limits ttft to True"),
+        ({"ttft": math.nan}, "limits ttft to nan"),
+        ({}, "at least one objective"),
+    ],
+)
+def test_says_what_is_wrong_with_an_sla(spec: dict[str, float], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        latency.parse_sla(spec)
+
+
+FAST, LATE_FIRST, LATE_END, SHORT = trace(1.0, 2.0), trace(3.0, 4.0), trace(1.0, 9.0), trace(1.0)
+FOUR = [FAST, LATE_FIRST, LATE_END, SHORT]
+SLA = latency.parse_sla({"ttft": 2.0, "e2el": 5.0})
+
+
+def test_counts_as_good_only_requests_that_keep_every_limit() -> None:
+    assert latency.sla_attainment(FOUR, SLA) == 0.5
+    assert latency.goodput(FOUR, SLA, wall_s=8.0) == 0.25
+    assert latency.throughput(FOUR, wall_s=8.0) == 0.5
+
+
+def test_lets_a_request_of_one_token_keep_any_limit_on_tpot() -> None:
+    assert latency.sla_attainment([SHORT, LATE_END], latency.parse_sla({"tpot": 1.0})) == 0.5
+
+
+def test_holds_audio_to_its_own_limits() -> None:
+    spoken = Trace(0.0, ((1.0, 1), (2.0, 1)), 2.0, (2.0, 2.0))
+
+    assert latency.sla_attainment([spoken], latency.parse_sla({"rtf": 0.5, "ttfb": 1.0})) == 1.0
+    assert latency.sla_attainment([spoken], latency.parse_sla({"rtf": 0.49})) == 0.0
+
+
+def test_takes_rates_from_the_first_sending_to_the_last_end() -> None:
+    overlapping = [trace(3.0, 6.0, sent=2.0), trace((5.0, 3), (10.0, 5), sent=4.0)]
+
+    assert latency.throughput(overlapping) == 0.25
+    assert latency.token_throughput(overlapping) == 1.25
+
+
+def test_has_no_rate_over_no_time_and_none_of_no_requests() -> None:
+    with pytest.raises(ValueError, match=r"0\.0 seconds"):
+        latency.throughput([trace(0.0)])
+    with pytest.raises(ValueError, match="no request"):
+        latency.goodput([], SLA)
+
+
+def test_tells_which_objective_too_few_requests_keep() -> None:
+    sla = latency.parse_sla({"e2el_p90": 5.0, "ttft_p50": 2.0})
+
+    assert latency.violations(FOUR, sla) == ("sla: 75.0% of 4 requests keep e2el_p90 <= 5, 90% were asked for",)
+
+
+seconds = st.floats(min_value=0, max_value=1e4, allow_nan=False)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    """Requests of 1 to 12 chunks of 0 to 3 tokens that end with their last chunk with output."""
+    gaps = draw(st.lists(seconds, min_size=1, max_size=12))
+    tokens = [
+        *draw(st.lists(st.integers(0, 3), min_size=len(gaps) - 1, max_size=len(gaps) - 1)),
+        draw(st.integers(1, 3)),
+    ]
+    sent = draw(seconds)
+    times, now = [], sent
+    for gap in gaps:
+        now += gap
+        times.append(now)
+    return Trace(sent, tuple(zip(times, tokens, strict=True)), now)
+
+
+@given(traces())
+def test_gaps_add_up_to_what_follows_the_first_token(one: Trace) -> None:
+    assert math.fsum(latency.itl([one])) == pytest.approx(latency.e2el(one) - latency.ttft(one), abs=1e-6)
+
+
+@given(traces())
+def test_tpot_and_ttft_add_up_to_the_whole(one: Trace) -> None:
+    tpot = latency.tpot(one)
+
+    assert tpot is None or tpot * (one.output_tokens - 1) + latency.ttft(one) == pytest.approx(latency.e2el(one))
+
+
+@given(st.lists(seconds, min_size=1, max_size=50), st.integers(662, 700))
+def test_percentiles_rise_with_their_share_and_lie_between_their_bounds(few: list[float], count: int) -> None:
+    values = (few * count)[:count]
+
+    found = [latency.percentile(values, share) for share in (0.5, 0.9, 0.99)]
+
+    assert [one.value for one in found if one] == sorted(one.value for one in found if one)
+    assert all(one is not None and one.lo <= one.value <= one.hi for one in found)  # type: ignore[operator]
+
+
+@given(st.lists(seconds, min_size=64, max_size=80))
+def test_agrees_with_numpy_on_percentiles(values: list[float]) -> None:
+    found = latency.percentile(values, 0.9)
+
+    assert found is not None
+    assert found.value == pytest.approx(np.quantile(values, 0.9))
+
+
+@given(st.lists(traces(), min_size=1, max_size=8), st.floats(1e-3, 1e4), st.floats(1e-3, 1e4))
+def test_goodput_never_exceeds_throughput(several: list[Trace], first: float, whole: float) -> None:
+    sla = latency.parse_sla({"ttft": first, "e2el": whole})
+
+    assert latency.goodput(several, sla, 7.0) <= latency.throughput(several, 7.0)
+    assert 0.0 <= latency.sla_attainment(several, sla) <= 1.0
