@@ -10,11 +10,15 @@ def wall_clock() -> float:
     """Read wall time once the accelerator has finished what was queued.
 
     A launch returns before its kernel ends: a clock that does not wait measures launches. Nothing can be queued before
-    CUDA is initialised, so this clock never initialises it: a process that reads it may still fork.
+    CUDA (ROCm, XPU) is initialised, so this clock never initialises it: a process that reads it may still fork.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.synchronize()
+    if torch is not None:
+        for backend in (torch.cuda, torch.xpu):
+            if backend.is_initialized():
+                backend.synchronize()
+        if torch.backends.mps.is_available():
+            torch.mps.synchronize()
     return time.perf_counter()
 
 

@@ -176,13 +176,17 @@ def sampling(uuid: str, interval_s: float) -> Iterator[Sampled]:
 def _collect(beside: subprocess.Popen[str], sampled: Sampled) -> None:
     try:
         told, errors = beside.communicate("stop\n", timeout=10)
-        answer = json.loads(told)
-    except (subprocess.TimeoutExpired, ValueError) as error:
+    except subprocess.TimeoutExpired:
         beside.kill()
-        last = "it did not stop" if isinstance(error, subprocess.TimeoutExpired) else errors.strip()[-200:]
-        answer = {"samples": {}, "reasons": dict.fromkeys([*SAMPLED, "sm_active"], f"the NVML sampler failed: {last}")}
+        told, errors = "", "it did not stop when told"
+    answer = json.loads(told) if told else _nothing(errors)
     sampled.samples.update(answer["samples"])
     sampled.reasons.update(answer["reasons"])
+
+
+def _nothing(errors: str) -> dict[str, Any]:
+    reason = f"the NVML sampler failed: {(errors.strip().splitlines() or ['it was killed'])[-1]}"
+    return {"samples": {}, "reasons": dict.fromkeys([*SAMPLED, "sm_active"], reason)}
 
 
 def sample_until_told(gpu: Gpu, interval_s: float, told: Callable[[float], bool]) -> Sampled:

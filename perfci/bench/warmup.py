@@ -165,7 +165,7 @@ def moving(seconds: Sequence[float]) -> str:
     difference, from the median absolute deviations of the two halves (1.2533 x 1.4826 x MAD / sqrt(n) for each).
     """
     if len(seconds) < 2 * ROUNDS:
-        return f"only {len(seconds)} rounds of calls fitted into the warm-up"
+        return f"only {len(seconds)} of {2 * ROUNDS} rounds of calls fitted into the warm-up"
     older, newer = seconds[-2 * ROUNDS : -ROUNDS], seconds[-ROUNDS:]
     change = statistics.median(newer) - statistics.median(older)
     error = 1.2533 * 1.4826 * math.hypot(deviation(older), deviation(newer)) / math.sqrt(ROUNDS)

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from perfci.bench.device import MEASURED, Accelerator, Apple, Cpu, this_device
+
+
+def gpus(monkeypatch: pytest.MonkeyPatch, **counts: int) -> None:
+    """Let torch see so many devices, and fail when one is started."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: counts.get("cuda", 0))
+    monkeypatch.setattr(torch.xpu, "device_count", lambda: counts.get("xpu", 0))
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: bool(counts.get("mps")))
+    for backend in (torch.cuda, torch.xpu):
+        monkeypatch.setattr(backend, "_lazy_init", lambda: pytest.fail("a device was started"))
+        monkeypatch.setattr(backend, "init", lambda: pytest.fail("a device was started"))
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind", "torch_device"),
+    [
+        ({}, "cpu", "cpu"),
+        ({"cuda": 1}, "cuda", "cuda"),
+        ({"xpu": 2}, "xpu", "xpu"),
+        ({"mps": 1}, "mps", "mps"),
+        ({"cuda": 1, "xpu": 1}, "cuda", "cuda"),
+    ],
+)
+def test_finds_the_device_without_starting_it(
+    monkeypatch: pytest.MonkeyPatch, seen: dict[str, int], kind: str, torch_device: str
+) -> None:
+    gpus(monkeypatch, **seen)
+
+    device = this_device()
+
+    assert (device.kind, device.torch_device) == (kind, torch_device)
+    assert device.measured == (kind == "cpu")
+
+
+def test_calls_torchs_cuda_on_an_amd_gpu_rocm(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(monkeypatch, cuda=1)
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+
+    device = this_device()
+
+    assert (device.kind, device.torch_device, device.uuid) == ("rocm", "cuda", None)
+
+
+def test_says_of_every_kind_whether_it_was_measured() -> None:
+    assert [kind for kind, (measured, _) in MEASURED.items() if measured] == ["cpu"]
+    assert all(sentence for _, sentence in MEASURED.values())
+
+
+def test_a_cpu_has_no_events_no_allocator_and_nothing_to_wait_for() -> None:
+    cpu = Cpu()
+
+    cpu.synchronize()
+    cpu.empty_cache()
+    cpu.reset_peaks()
+
+    assert (cpu.events(), cpu.memory(), cpu.uuid, cpu.l2_bytes) == (None, None, None, None)
+    assert cpu.name.startswith("CPU (")
+
+
+def backend(**answers: object) -> SimpleNamespace:
+    calls: list[str] = []
+    names = ("init", "synchronize", "empty_cache", "reset_peak_memory_stats")
+    return SimpleNamespace(
+        calls=calls,
+        current_device=lambda: 0,
+        get_device_properties=lambda index: SimpleNamespace(uuid="1234-abcd", L2_cache_size=50 << 20),
+        get_device_name=lambda: "NVIDIA H100",
+        Event=lambda enable_timing: SimpleNamespace(timed=enable_timing),
+        **{name: lambda name=name: calls.append(name) for name in names},
+        **answers,
+    )
+
+
+def test_an_accelerator_asks_torch_about_the_current_device() -> None:
+    torch_cuda = backend()
+    device = Accelerator("cuda", "cuda", torch_cuda)
+
+    device.synchronize()
+    device.empty_cache()
+    device.reset_peaks()
+
+    assert (device.name, device.uuid, device.l2_bytes) == ("NVIDIA H100", "GPU-1234-abcd", 50 << 20)
+    assert torch_cuda.calls == ["synchronize", "empty_cache", "reset_peak_memory_stats"]
+    assert [event.timed for event in device.events()] == [True, True]
+
+
+def test_the_allocator_is_asked_once_it_runs_because_before_it_says_nothing() -> None:
+    torch_cuda = backend(memory_stats=lambda: {"allocated_bytes.all.peak": 7} if torch_cuda.calls else {})
+
+    assert Accelerator("cuda", "cuda", torch_cuda).memory() == {"allocated_bytes.all.peak": 7}
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "reason"),
+    [
+        ((8, 0), torch.float8_e4m3fn, "float8_e4m3fn needs compute capability 8.9; this GPU has 8.0"),
+        ((8, 9), torch.float8_e4m3fn, None),
+        ((9, 0), torch.float8_e5m2, None),
+        ((7, 5), torch.bfloat16, "bfloat16 needs compute capability 8.0; this GPU has 7.5"),
+        ((7, 5), torch.float16, None),
+    ],
+)
+def test_refuses_what_a_gpu_would_only_emulate(
+    capability: tuple[int, int], dtype: torch.dtype, reason: str | None
+) -> None:
+    device = Accelerator("cuda", "cuda", backend(get_device_capability=lambda: capability))
+
+    assert device.refuses(dtype) == reason
+
+
+def test_a_cpu_refuses_float8_alone() -> None:
+    assert Cpu().refuses(torch.bfloat16) is None
+    assert Cpu().refuses(torch.float8_e4m3fn) == "no CPU multiplies float8 natively: its speed says nothing"
+
+
+def test_apples_allocator_gives_what_it_has_and_no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 3)
+    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 8)
+
+    assert Apple().memory() == {"allocated_bytes.all.current": 3, "reserved_bytes.all.current": 8}
+    assert Apple().refuses(torch.float64) == "Apple's GPU does not compute in float64"

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_nvml import install_nvml
+
+from perfci.bench import nvml
+from perfci.bench.nvml import GpuProcess, Sampled, Unreadable, open_gpu, sample_until_told, sampling
+
+
+def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch)
+
+    gpu = open_gpu("GPU-fake")
+
+    assert (gpu.sm_clock(), gpu.sm_clock_max(), gpu.temperature()) == (1.98e9, 1.98e9, 55.0)
+    assert (gpu.power(), gpu.busy_share(), gpu.energy()) == (310.0, 0.97, 1.0)
+
+
+def test_says_which_question_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch, millijoules=None)
+
+    with pytest.raises(Unreadable, match="NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported"):
+        open_gpu("GPU-fake").energy()
+
+
+def test_an_older_gpu_tells_no_sm_activity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch, gpm=0)
+
+    with pytest.raises(Unreadable, match="SM activity needs a Hopper GPU or newer, or DCGM"):
+        open_gpu("GPU-fake").activity_mark()
+
+
+def test_names_processes_where_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch, pids="7 8", **{"name of 7": "/usr/bin/python3"})
+
+    assert open_gpu("GPU-fake").processes() == [GpuProcess(7, "python3"), GpuProcess(8, "")]
+
+
+@pytest.mark.parametrize(
+    ("uuid", "answers", "reason"),
+    [
+        (None, {}, "NVML reads NVIDIA GPUs, and this is none"),
+        ("GPU-other", {}, "NVML cannot open GPU-other: Not Supported"),
+        ("GPU-fake", {"init": None}, "NVML cannot open GPU-fake: Not Supported"),
+    ],
+)
+def test_says_why_a_gpu_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uuid: str | None, answers: dict[str, None], reason: str
+) -> None:
+    install_nvml(tmp_path, monkeypatch, **answers)
+
+    with pytest.raises(Unreadable, match=reason):
+        open_gpu(uuid)
+
+
+def test_says_that_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+
+    with pytest.raises(Unreadable, match="nvidia-ml-py, which is not installed"):
+        open_gpu("GPU-fake")
+
+
+def test_samples_first_then_at_intervals_and_once_when_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch, celsius=[50, 51, 52, 53, 54])
+    waits: list[float] = []
+
+    def told(timeout_s: float) -> bool:
+        waits.append(timeout_s)
+        return len(waits) == 4
+
+    sampled = sample_until_told(open_gpu("GPU-fake"), 0.05, told)
+
+    assert sampled.samples["temperature"] == [50, 51, 52, 53, 54]
+    assert (waits, sampled.samples["sm_active"]) == ([0.05] * 4, [0.615])
+
+
+def test_a_question_refused_once_is_not_asked_again() -> None:
+    asked: list[int] = []
+
+    def refuse() -> float:
+        asked.append(1)
+        raise Unreadable("no")
+
+    sampled = Sampled()
+    for _ in range(3):
+        sampled.take("power", refuse)
+
+    assert (len(asked), sampled.samples, sampled.reasons) == (1, {}, {"power": "no"})
+
+
+def test_samples_from_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch, percent_busy=None)
+
+    with sampling("GPU-fake", 0.01) as sampled:
+        pass
+
+    assert set(sampled.samples["sm_clock"]) == {1.98e9}
+    assert len(sampled.samples["sm_clock"]) >= 2
+    assert sampled.reasons == {"busy_share": "NVML answers nvmlDeviceGetUtilizationRates with: Not Supported"}
+
+
+def test_says_that_the_sampler_failed_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch)
+    (tmp_path / "pynvml.py").write_text("raise RuntimeError('a broken driver')")
+
+    with sampling("GPU-fake", 0.01) as sampled:
+        pass
+
+    assert sampled.samples == {}
+    assert sampled.reasons["power"] == "the NVML sampler failed: RuntimeError: a broken driver"
+
+
+def test_says_that_the_sampler_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch)
+
+    with sampling("GPU-fake", 0.01) as sampled:
+        children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        (sampler,) = (pid for pid in children if "nvml.py" in Path(f"/proc/{pid}/cmdline").read_text())
+        os.kill(int(sampler), signal.SIGKILL)
+
+    assert sampled.reasons["sm_active"] == "the NVML sampler failed: it was killed"
+
+
+def test_no_sampler_outlives_a_parent_that_was_killed_even_while_a_fork_holds_its_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_nvml(tmp_path, monkeypatch)
+    code = (
+        "import os, sys, time; from perfci.bench.nvml import sampling\n"
+        "with sampling('GPU-fake', 0.01):\n"
+        "    holder = os.fork()\n"
+        "    if holder == 0: time.sleep(30); os._exit(0)\n"
+        "    children = open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()\n"
+        "    print(holder, *[pid for pid in children if pid != str(holder)], flush=True)\n"
+        "    time.sleep(30)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    holder, sampler = map(int, parent.stdout.readline().split())
+
+    parent.kill()
+    parent.wait()
+    gone = ended_within(sampler, 5.0)
+    os.kill(holder, signal.SIGKILL)
+    parent.stdout.close()
+
+    assert gone
+
+
+def ended_within(pid: int, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_the_program_beside_needs_nothing_of_perfci() -> None:
+    imported = "import sys, runpy; sys.argv = ['x']; runpy.run_path(sys.path.pop(), run_name='x')"
+    code = f"import sys; sys.path.append({nvml.__file__!r}); {imported}; print('perfci' in sys.modules)"
+
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert told.strip() == "False"

@@ -1,0 +1,380 @@
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import random
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from asv_runner.benchmarks.mark import SkipNotImplemented
+from fake_device import FakeDevice
+from fake_nvml import install_nvml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.bench.timing import Blocks, ColdBlocks, collector_off, half_width, interval_rank, time_blocks
+from perfci.bench.warmup import warm_up
+from perfci.model import Clock
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
+    monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
+    return FakeDevice(uuid=None).install(monkeypatch, "perfci.bench.timing", "perfci.bench.warmup")
+
+
+@pytest.fixture
+def cpu(gpu: FakeDevice) -> FakeDevice:
+    gpu.kind, gpu.stats = "cpu", None
+    return gpu
+
+
+@pytest.fixture
+def dynamo(gpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """torch._dynamo.utils as a process has it that compiles."""
+    module = SimpleNamespace(counters={"frames": Counter()}, compilation_time_metrics={})
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", module)
+    return module
+
+
+def after(calls: int, first: Callable[[], object], then: Callable[[], object]) -> Callable[[], object]:
+    """A function that does ``first`` so many times, and ``then`` from there on."""
+    count = itertools.count()
+    return lambda: first() if next(count) < calls else then()
+
+
+# The clocks
+
+
+def test_reads_device_time_from_events_and_wall_time_beside_it(gpu: FakeDevice) -> None:
+    timing = time_blocks(gpu.launching(1e-3), device=gpu, number=10)
+
+    assert timing.device == pytest.approx([1.001e-3] * 7)
+    assert timing.wall == pytest.approx([1.001e-3] * 7)
+    assert timing.cpu == pytest.approx([1e-5] * 7)
+
+
+def test_gives_the_device_samples_to_be_judged(gpu: FakeDevice) -> None:
+    reading = time_blocks(gpu.launching(1e-3), device=gpu, number=10).reading()
+
+    assert (reading.clock, reading.number, reading.cpu) == (Clock.DEVICE, 10, ())
+    assert reading.samples == pytest.approx([1.001e-3] * 7)
+
+
+def test_synchronises_once_per_block_however_many_calls_it_has(gpu: FakeDevice) -> None:
+    blocks = Blocks(gpu)
+
+    for number in (1, 10, 1000):
+        blocks.run(gpu.launching(1e-4), number)
+
+    assert gpu.synchronised == 3
+    assert gpu.pairs_made == 1
+
+
+def test_gives_wall_with_its_cpu_twin_where_there_is_no_device(cpu: FakeDevice) -> None:
+    def preempted() -> None:
+        cpu.work(1e-3)
+        cpu.host_s += 4e-3
+
+    reading = time_blocks(preempted, device=cpu, number=4).reading()
+
+    assert (reading.clock, reading.samples) == (Clock.WALL, pytest.approx([5e-3] * 7))
+    assert reading.cpu == pytest.approx([1e-3] * 7)
+
+
+def test_prepare_runs_untimed_before_each_block_and_is_waited_for(gpu: FakeDevice) -> None:
+    prepared: list[float] = []
+
+    def prepare() -> None:
+        prepared.append(gpu.host_s)
+        gpu.kernel(1.0)
+
+    timing = time_blocks(gpu.launching(1e-3), device=gpu, prepare=prepare, number=10, budget_s=60)
+
+    assert len(prepared) == len(timing.device) == 7
+    assert (*timing.device, *timing.wall) == pytest.approx([1.001e-3] * 14)
+
+
+def test_flushing_the_cache_is_not_in_the_time_of_a_cold_call(gpu: FakeDevice) -> None:
+    buffer = SimpleNamespace(zero_=gpu.launching(5e-3))
+    blocks = ColdBlocks(gpu, buffer=buffer)
+
+    blocks.run(gpu.launching(1e-3), 4)
+
+    assert blocks.device_s == pytest.approx([1e-3])
+    assert (blocks.wall, blocks.cpu, gpu.synchronised) == ([], [], 1)
+
+
+def test_cold_calls_are_judged_by_events_alone(gpu: FakeDevice) -> None:
+    timing = time_blocks(gpu.launching(1e-3), device=gpu, number=1, flush_l2=True)
+
+    assert timing.device == pytest.approx([1.01e-3] * 7)
+    assert (timing.wall, timing.cpu) == ((), ())
+
+
+def test_a_cold_cache_cannot_be_had_on_a_cpu(cpu: FakeDevice) -> None:
+    with pytest.raises(SkipNotImplemented, match="a cold L2 cache needs an accelerator"):
+        time_blocks(lambda: cpu.work(1e-3), device=cpu, flush_l2=True)
+
+
+@settings(max_examples=30)
+@given(call_s=st.floats(1e-5, 0.3))
+def test_a_block_is_as_many_calls_as_last_ten_milliseconds(call_s: float) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
+        cpu = FakeDevice(kind="cpu", stats=None)
+        cpu.install(monkeypatch, "perfci.bench.timing", "perfci.bench.warmup")
+
+        timing = time_blocks(lambda: cpu.work(call_s), device=cpu, warmup_s=0.01, max_blocks=1)
+
+    assert 0.0099 <= timing.number * call_s <= max(0.0101, call_s) + call_s
+
+
+# Evidence
+
+
+def test_stops_after_the_fewest_blocks_when_all_agree(cpu: FakeDevice) -> None:
+    timing = time_blocks(lambda: cpu.work(1e-3), device=cpu)
+
+    assert (len(timing.cpu), timing.settled, timing.flags) == (7, True, ())
+    assert timing.precision == pytest.approx(0, abs=1e-9)
+
+
+def test_takes_more_blocks_until_the_median_is_known(cpu: FakeDevice) -> None:
+    noise = random.Random(7)
+
+    timing = time_blocks(lambda: cpu.work(1e-2 * noise.gauss(1, 0.02)), device=cpu, number=1, budget_s=60)
+
+    assert 7 < len(timing.cpu) < 50
+    assert timing.precision <= 0.0125 < half_width(timing.cpu[:-1])
+
+
+def test_stops_at_the_most_blocks_when_noise_never_ends(cpu: FakeDevice) -> None:
+    noise = random.Random(7)
+
+    timing = time_blocks(lambda: cpu.work(1e-2 * noise.uniform(1, 3)), device=cpu, number=1, budget_s=60)
+
+    assert len(timing.cpu) == 50
+    assert timing.precision > 0.0125
+
+
+def test_stops_when_its_time_is_up_with_one_block_at_least(cpu: FakeDevice) -> None:
+    timing = time_blocks(lambda: cpu.work(5.0), device=cpu, budget_s=2.0)
+
+    assert timing.wall == pytest.approx([5.0])
+    assert timing.precision == math.inf
+
+
+def test_knows_the_ranks_of_the_published_tables() -> None:
+    ranks = {count: interval_rank(count) for count in (1, 5, 6, 8, 9, 20, 50, 100)}
+
+    assert ranks == {1: 0, 5: 0, 6: 1, 8: 1, 9: 2, 20: 6, 50: 18, 100: 40}
+
+
+samples = st.lists(st.floats(1e-6, 1e3), min_size=6, max_size=60)
+
+
+@given(samples, st.floats(1e-3, 1e3), st.randoms())
+def test_the_precision_depends_on_neither_unit_nor_order(values: list[float], unit: float, dice: random.Random) -> None:
+    shuffled = [value * unit for value in values]
+    dice.shuffle(shuffled)
+
+    assert half_width(shuffled) == pytest.approx(half_width(values), rel=1e-6)
+
+
+@given(samples)
+def test_the_precision_is_never_wider_than_the_range(values: list[float]) -> None:
+    width = half_width(values) * statistics.median(values)
+
+    assert 0 <= width <= (max(values) - min(values)) / 2 * (1 + 1e-9)
+
+
+def test_the_interval_holds_the_true_median_as_often_as_it_says() -> None:
+    dice, held, times = random.Random(3), 0, 2000
+    for _ in range(times):
+        ordered = sorted(dice.lognormvariate(0, 0.5) for _ in range(15))
+        rank = interval_rank(15)
+        held += ordered[rank - 1] <= 1.0 <= ordered[-rank]
+
+    assert held / times >= 0.945
+
+
+def test_without_samples_or_at_a_median_of_zero_nothing_is_known() -> None:
+    assert half_width([]) == half_width([1.0] * 5) == half_width([0.0] * 9) == math.inf
+
+
+# Warm-up
+
+
+def test_warms_up_until_nothing_is_compiled_any_more(cpu: FakeDevice, dynamo: SimpleNamespace) -> None:
+    def compile_first() -> None:
+        dynamo.counters["frames"]["total"] += 1
+        cpu.work(3.0)
+
+    timing = time_blocks(after(4, compile_first, lambda: cpu.work(1e-2)), device=cpu, warmup_s=0.5)
+
+    assert (timing.warmup_calls, timing.settled) == (4 + 6, True)
+    assert timing.cpu == pytest.approx([1e-2] * 7)
+
+
+def test_gives_up_on_a_function_that_compiles_at_every_call(cpu: FakeDevice, dynamo: SimpleNamespace) -> None:
+    def compiling() -> None:
+        dynamo.compilation_time_metrics.setdefault("backend_compile", []).append(1.0)
+        cpu.work(1.0)
+
+    timing = time_blocks(compiling, device=cpu, warmup_s=0.5, max_blocks=2)
+
+    assert not timing.settled
+    assert timing.flags == (
+        "unsettled: something was compiled in the last of 11 warm-up calls",
+        "unsettled: something was compiled in a timed block",
+    )
+
+
+def test_warms_up_until_the_allocator_has_what_it_needs(gpu: FakeDevice) -> None:
+    def allocate() -> None:
+        assert gpu.stats is not None
+        gpu.stats["num_device_alloc"] += 1
+        gpu.kernel(1e-2)
+
+    timing = time_blocks(after(5, allocate, gpu.launching(1e-2)), device=gpu)
+
+    assert (timing.warmup_calls, timing.flags) == (5 + 6, ())
+
+
+def test_keeps_and_flags_a_function_whose_allocator_never_settles(gpu: FakeDevice) -> None:
+    def allocate() -> None:
+        assert gpu.stats is not None
+        gpu.stats["num_device_alloc"] += 1
+        gpu.kernel(1e-2)
+
+    timing = time_blocks(allocate, device=gpu, number=1)
+
+    assert len(timing.device) == 7
+    assert timing.flags[0].startswith("unsettled: the allocator took new memory in the last of ")
+
+
+@pytest.mark.parametrize(("factor", "way"), [(0.97, "faster"), (1.03, "slower")])
+def test_flags_calls_that_still_changed_when_the_cap_was_reached(cpu: FakeDevice, factor: float, way: str) -> None:
+    call_s = itertools.accumulate(itertools.repeat(factor), lambda before, by: before * by, initial=1e-2)
+
+    warmed = warm_up(lambda: cpu.work(next(call_s)), cpu, cap_s=0.3)
+
+    assert warmed.unsettled == f"the calls still became {way}"
+
+
+def test_noise_alone_does_not_keep_a_function_from_settling(cpu: FakeDevice) -> None:
+    noise = random.Random(1)
+
+    settled = [warm_up(lambda: cpu.work(1e-2 * noise.gauss(1, 0.1)), cpu, cap_s=0.5).unsettled == "" for _ in range(50)]
+
+    assert sum(settled) >= 48
+
+
+def test_waits_for_the_sm_clock_of_an_nvidia_gpu(
+    gpu: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_nvml(tmp_path, monkeypatch, sm_mhz=[210, 210, 900, 1500, 1980])
+    gpu.uuid = "GPU-fake"
+
+    warmed = warm_up(gpu.launching(1e-2), gpu, cap_s=5.0)
+
+    assert (warmed.calls, warmed.unsettled) == (3 + 6, "")
+
+
+def test_flags_an_sm_clock_that_still_moved(gpu: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_nvml(tmp_path, monkeypatch, sm_mhz=[210, 400] * 50)
+    gpu.uuid = "GPU-fake"
+
+    warmed = warm_up(gpu.launching(1e-2), gpu, cap_s=0.2)
+
+    assert warmed.unsettled == "the SM clock still moved between 210 and 400 MHz"
+
+
+def test_says_when_too_few_calls_fit_into_the_warm_up(cpu: FakeDevice) -> None:
+    warmed = warm_up(lambda: cpu.work(1.0), cpu, cap_s=0.5)
+
+    assert (warmed.calls, warmed.call_s) == (1, pytest.approx(1.0))
+    assert warmed.unsettled == "only 1 of 6 rounds of calls fitted into the warm-up"
+
+
+# The cycle collector
+
+
+@pytest.fixture
+def collecting() -> Iterator[None]:
+    assert gc.isenabled()
+    yield
+    gc.enable()
+    gc.unfreeze()
+
+
+def test_the_collector_is_off_in_blocks_and_on_again_after(collecting: None, cpu: FakeDevice) -> None:
+    seen: list[bool] = []
+
+    def function() -> None:
+        seen.append(gc.isenabled())
+        cpu.work(1e-2)
+
+    timing = time_blocks(function, device=cpu)
+
+    assert set(seen[timing.warmup_calls :]) == {False}
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0)
+
+
+def test_the_collector_is_restored_after_an_exception(collecting: None, cpu: FakeDevice) -> None:
+    function = after(9, lambda: cpu.work(1e-2), lambda: 1 / 0)
+
+    with pytest.raises(ZeroDivisionError):
+        time_blocks(function, device=cpu)
+
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, 0)
+
+
+def test_a_collector_that_was_off_stays_off(collecting: None) -> None:
+    gc.disable()
+
+    with collector_off():
+        pass
+
+    assert not gc.isenabled()
+
+
+def test_a_heap_that_was_frozen_before_stays_frozen(collecting: None) -> None:
+    gc.freeze()
+
+    with collector_off() as collect:
+        collect()
+
+    assert gc.get_freeze_count() > 0
+
+
+def test_what_a_block_left_in_cycles_is_collected_before_the_next(collecting: None, cpu: FakeDevice) -> None:
+    class Cycle:
+        alive = 0
+        most = 0
+
+        def __init__(self) -> None:
+            self.itself = self
+            Cycle.alive += 1
+            Cycle.most = max(Cycle.most, Cycle.alive)
+
+        def __del__(self) -> None:
+            Cycle.alive -= 1
+
+    def function() -> None:
+        Cycle()
+        cpu.work(1e-2)
+
+    with collector_off() as collect:
+        for _ in range(20):
+            collect()
+            Blocks(cpu).run(function, 3)
+
+    assert Cycle.most == 3

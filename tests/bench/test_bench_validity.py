@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_device import FakeDevice
+from fake_nvml import install_nvml
+
+from perfci.bench.device import Cpu
+from perfci.bench.nvml import GpuProcess
+from perfci.bench.readings import UNITS, Absent, Reading, metrics, witness
+from perfci.bench.validity import WITNESSES, strangers, watch
+from perfci.model import Clock
+
+
+def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    install_nvml(folder, monkeypatch, **answers)
+    with watch(FakeDevice(), interval_s=0.01) as seen:
+        pass
+    return seen.flags, seen.readings
+
+
+def test_a_healthy_gpu_alone_has_no_flag_and_every_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags, readings = watched(tmp_path, monkeypatch)
+
+    assert flags == ()
+    assert {name: reading.samples[0] for name, reading in readings.items()} == {
+        "sm_clock": 1.98e9,
+        "temperature": 55,
+        "power": 310,
+        "busy_share": 0.97,
+        "sm_active": 0.615,
+        "gpu_neighbours": 0,
+    }
+
+
+def test_what_is_read_can_be_declared_and_is_never_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, readings = watched(tmp_path, monkeypatch)
+
+    told = metrics(*WITNESSES)(lambda: readings)()
+
+    assert {row["clock"] for row in told["metrics"]} == {Clock.WITNESS}
+    assert {metric.unit for metric in WITNESSES} <= UNITS
+
+
+@pytest.mark.parametrize(
+    ("bit", "name"),
+    [
+        (0x8, "HW slowdown"),
+        (0x10, "sync boost"),
+        (0x20, "SW thermal slowdown"),
+        (0x40, "HW thermal slowdown"),
+        (0x80, "HW power brake"),
+    ],
+)
+def test_flags_whatever_slowed_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bit: int, name: str) -> None:
+    flags, readings = watched(tmp_path, monkeypatch, reasons=[bit, 0])
+
+    samples = len(readings["sm_clock"].samples)
+    assert flags == (f"throttled: {name} in 1 of {samples} samples",)
+
+
+@pytest.mark.parametrize("bit", [0x0, 0x1, 0x2, 0x100])
+def test_an_idle_moment_or_a_locked_clock_is_no_throttling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bit: int
+) -> None:
+    flags, _ = watched(tmp_path, monkeypatch, reasons=bit, sm_mhz=1200)
+
+    assert flags == ()
+
+
+def test_a_power_cap_is_told_where_the_clock_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags, readings = watched(tmp_path, monkeypatch, reasons=0x4, sm_mhz=1500)
+
+    samples = len(readings["sm_clock"].samples)
+    assert flags == (f"power_capped: in {samples} of {samples} samples, down to 1500 of 1980 MHz",)
+
+
+def test_a_power_cap_is_throttling_below_three_quarters_of_the_highest_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags, readings = watched(tmp_path, monkeypatch, reasons=[0x4, 0], sm_mhz=[1400, 1980])
+
+    samples = len(readings["sm_clock"].samples)
+    assert flags == (f"throttled: SW power cap in 1 of {samples} samples, down to 1400 of 1980 MHz",)
+
+
+def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as other:
+        name = {f"name of {other.pid}": "/opt/bin/trainer"}
+        flags, readings = watched(tmp_path, monkeypatch, pids=f"{os.getpid()} {other.pid}", **name)
+        other.communicate(b"\n")
+
+    assert flags == (f"shared_gpu: pid {other.pid} trainer",)
+    assert readings["gpu_neighbours"] == witness(1)
+
+
+def test_flags_a_process_that_came_while_we_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags, _ = watched(tmp_path, monkeypatch, pids=["", "1"])
+
+    assert flags == ("shared_gpu: pid 1 (outside this container)",)
+
+
+def test_our_own_ranks_are_no_strangers() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as rank:
+        found = strangers([GpuProcess(os.getpid(), "python"), GpuProcess(rank.pid, "python")])
+        rank.communicate(b"\n")
+
+    assert found == []
+
+
+def test_takes_one_pid_of_the_host_for_ourselves_and_no_second() -> None:
+    nowhere = [GpuProcess(2**22 + number, "") for number in range(2)]
+
+    assert strangers(nowhere[:1]) == []
+    assert strangers(nowhere) == nowhere[1:]
+    assert strangers([GpuProcess(os.getpid(), "python"), *nowhere]) == nowhere
+
+
+def test_what_nvml_refuses_is_absent_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags, readings = watched(tmp_path, monkeypatch, milliwatts=None, pids=None, gpm=0)
+
+    assert flags == ()
+    assert readings["power"] == Absent("NVML answers nvmlDeviceGetPowerUsage with: Not Supported")
+    assert readings["sm_active"] == Absent("SM activity needs a Hopper GPU or newer, or DCGM")
+    assert readings["gpu_neighbours"].reason.startswith("NVML answers nvmlDeviceGetComputeRunningProcesses with")
+
+
+def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> None:
+    with watch(Cpu()) as seen:
+        sum(range(100_000))
+
+    absent = {name: reading for name, reading in seen.readings.items() if isinstance(reading, Absent)}
+    assert set(absent.values()) == {Absent("NVML reads NVIDIA GPUs, and this is none")}
+    assert set(seen.readings) - set(absent) == {"busy_share"}
+
+
+def test_the_share_a_cpu_worked_is_its_seconds_in_those_of_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = FakeDevice(kind="cpu", uuid=None).install(monkeypatch, "perfci.bench.validity")
+
+    with watch(cpu) as seen:
+        cpu.work(3.0)
+        cpu.host_s += 1.0
+
+    assert isinstance(seen.readings["busy_share"], Reading)
+    assert seen.readings["busy_share"].samples == pytest.approx((0.75,))
+
+
+def test_an_exception_of_the_benchmark_passes_and_the_sampler_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_nvml(tmp_path, monkeypatch)
+
+    with pytest.raises(ZeroDivisionError), watch(FakeDevice(), interval_s=0.01):
+        _ = 1 / 0
+
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    assert not [pid for pid in children if "nvml.py" in Path(f"/proc/{pid}/cmdline").read_text()]
