@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import timeit
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+from asv_runner.benchmarks.mark import SkipNotImplemented
 
 from perfci.bench import wall_clock
+from perfci.bench.device import this_device
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ SMOKE = Sizes(
     warmups=3,
     optimizer_steps=10,
 )
-PRECISIONS = ["fp32", "bf16"]
+PRECISIONS = ["fp32", "tf32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 # device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
@@ -81,6 +83,27 @@ def settle() -> None:
 
 def precision_of(name: str) -> contextlib.AbstractContextManager[object]:
     return torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=name == "bf16")
+
+
+def dtype_of(precision: str) -> torch.dtype:
+    """Look a type up, or skip the cell where the device cannot compute in it."""
+    why = this_device().refuses(DTYPES[precision])
+    if why is not None:
+        raise SkipNotImplemented(why)
+    return DTYPES[precision]
+
+
+@dataclass(frozen=True)
+class TrainingSizes:
+    """How the training step is varied, and how long one timing of it may take."""
+
+    accumulated: list[int]  # micro-batches; the largest number is the whole batch
+    sweep: list[int]
+    batch_limit: int
+    budget_bytes: int | None  # None tries on the device until memory runs out
+    matrix: int  # edge of the float8 product
+    budget_s: float
+    timing: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -123,6 +146,15 @@ class DataSizes:
 
 
 if SIZES is SMOKE:
+    TRAINING = TrainingSizes(
+        accumulated=[1, 4],
+        sweep=[1, 8],
+        batch_limit=64,
+        budget_bytes=256 << 20,
+        matrix=256,
+        budget_s=0.4,
+        timing={"warmup_s": 0.1, "budget_s": 0.4},
+    )
     KERNELS = KernelSizes(
         batch=2,
         heads=4,
@@ -155,6 +187,15 @@ if SIZES is SMOKE:
         timing={"warmup_s": 0.05, "budget_s": 0.15},
     )
 else:
+    TRAINING = TrainingSizes(
+        accumulated=[1, 4, 8],
+        sweep=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+        batch_limit=4096,
+        budget_bytes=None,
+        matrix=8192,
+        budget_s=2.0,
+        timing={},
+    )
     KERNELS = KernelSizes(
         batch=8,
         heads=12,
@@ -184,5 +225,77 @@ else:
         packed_bytes=32 << 20,
         documents=500,
         notes=100_000,
+        timing={},
+    )
+
+
+@dataclass(frozen=True)
+class ParallelSizes:
+    """What several ranks do together; every rank has a core or a GPU of its own."""
+
+    model: Sizes
+    precision: str
+    worlds: list[int]
+    rows: int  # sequences per rank where the work grows with the ranks, of all ranks together where it does not
+    parity_steps: int
+    reduced_bytes: list[int]
+    heads: int
+    head_width: int
+    length: int  # of the sequence that the ranks of a ring share
+    timing: dict[str, float]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class CompileSizes:
+    """What is compiled: by inductor as a whole model where there is time for it, by dynamo alone everywhere."""
+
+    model: Sizes
+    layers: int  # of what inductor compiles; 0 is one feed-forward block, whose compilation takes ten seconds, not 70
+    lengths: list[int]  # of sequences that come one after another
+    cap_s: float  # for one compilation
+    timing: dict[str, float]
+
+
+if SIZES is SMOKE:
+    PARALLEL = ParallelSizes(
+        model=replace(SMOKE, vocab=512, width=128, heads=4, layers=2, length=64),
+        precision="fp32",
+        worlds=[2],
+        rows=4,
+        parity_steps=3,
+        reduced_bytes=[1 << 20],
+        heads=4,
+        head_width=32,
+        length=256,
+        timing={"warmup_s": 0.1, "budget_s": 0.3},
+        timeout_s=60,
+    )
+    COMPILED = CompileSizes(
+        model=replace(SMOKE, vocab=256, width=64, heads=2, layers=2, length=32),
+        layers=0,
+        lengths=[16, 24, 32],
+        cap_s=60,
+        timing={"warmup_s": 0.1, "budget_s": 0.2},
+    )
+else:
+    PARALLEL = ParallelSizes(
+        model=GPT2,
+        precision="bf16",
+        worlds=[1, 2, 4, 8],
+        rows=8,
+        parity_steps=3,
+        reduced_bytes=[1 << 20, 16 << 20, 256 << 20],
+        heads=32,
+        head_width=128,
+        length=32768,
+        timing={"warmup_s": 3.0, "budget_s": 10.0},
+        timeout_s=300,
+    )
+    COMPILED = CompileSizes(
+        model=GPT2,
+        layers=12,
+        lengths=[512, 768, 1024],
+        cap_s=600,
         timing={},
     )

@@ -141,6 +141,9 @@ def time_together(
     )
 
 
+time_together.skip_benchmark = True  # type: ignore[attr-defined]  # asv takes any time_* that a suite imports for its own
+
+
 def _warm_up_together(step: Callable[[], object], device: Device, cap_s: float) -> tuple[float, int, str]:
     seconds: list[float] = []
     spent_s, unsettled = 0.0, "no call was made"

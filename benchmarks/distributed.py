@@ -1,0 +1,316 @@
+"""Several ranks of torch.distributed: training strategies and how they scale, ring attention, all-reduce.
+
+gloo where there is no GPU, NCCL where there are. Every rank has a core or a GPU of its own: more ranks than that would
+measure contention, and are skipped.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import functional
+
+from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
+from perfci.bench.children import ChildOutOfMemory
+from perfci.bench.communication import Communication, communicating_seconds
+from perfci.bench.device import this_device
+from perfci.bench.memory import peak_tensor_bytes
+from perfci.bench.parity import Numerics, ParityFailed, check_parity, tolerance_of
+from perfci.bench.ranks import run_ranks, time_together, why_not_ranks
+from perfci.bench.timing import Timing
+
+from .parallel import Replica, rows_of
+from .ring import ring_attention
+from .sizes import DEVICE, DTYPES, PARALLEL, SIZES
+
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+PARITY_LENGTH = 64  # tokens per rank
+LONGEST = 1 << 22
+ON_GPU_ONLY = Absent("the allocator's peaks need a GPU; see peak_tensor_bytes")
+ON_CPU_ONLY = Absent("operators are watched on a CPU only; see peak_allocated_bytes")
+
+
+class _Ranks(Bench):
+    """Skips what this machine has not the cores or GPUs for."""
+
+    timeout = 2 * PARALLEL.timeout_s + 60
+
+    def setup(self, *parameters: object) -> None:
+        reason = why_not_ranks(self.world(*parameters))
+        if reason:
+            raise NotImplementedError(reason)
+
+    def world(self, *parameters: object) -> int:
+        return int(dict(zip(self.param_names, parameters, strict=True))["ranks"])
+
+
+class DataParallel(_Ranks):
+    """A training step of all ranks, and one rank alone in the same minute as the reference of its scaling.
+
+    ``weak``: every rank has as many rows as the one alone. ``strong``: they share the rows of the one alone.
+    """
+
+    params = (["ddp", "zero1", "fsdp2"], ["weak", "strong"], PARALLEL.worlds, [SIZES.name])
+    param_names = ("strategy", "scaling", "ranks", "sizes")
+
+    @metrics(
+        Metric("step_time", "seconds"),
+        Metric("reference_step_time", "seconds"),
+        Metric("scaling_efficiency", "ratio", "higher"),
+        Metric("exposed_communication_time", "seconds"),
+        Metric("communication_time", "seconds"),
+        Metric("communication_operations", "count"),
+        Metric("communication_bytes", "bytes"),
+        Metric("peak_tensor_bytes", "bytes"),
+        Metric("peak_allocated_bytes", "bytes"),
+        Metric("tokens_per_s_per_rank", "tokens/s", "higher"),
+    )
+    def measure_training(self, strategy: str, scaling: str, ranks: int, sizes: str) -> Measured:
+        rows = PARALLEL.rows if scaling == "weak" else max(1, PARALLEL.rows // ranks)
+        reference = run_ranks(train, 1, "alone", PARALLEL.rows, ranks, 1, timeout_s=PARALLEL.timeout_s)[0]
+        trained = run_ranks(train, ranks, strategy, rows, 1, ranks, timeout_s=PARALLEL.timeout_s)
+        check_parity(Numerics(mean_losses(trained)), reference.numerics, tolerance_of(PARALLEL.precision))
+        step, alone = trained[0].timing, reference.timing
+        share = 1 if scaling == "weak" else ranks
+        readings = {
+            "step_time": step.reading(),
+            "reference_step_time": alone.reading(),
+            "scaling_efficiency": witness(judged(alone) / share / judged(step)),
+            "exposed_communication_time": exposed(step, alone, scaling),
+            "communication_time": communication_time(trained),
+            "communication_operations": exact(max(rank.operations for rank in trained)),
+            "communication_bytes": exact(max(rank.sent_bytes for rank in trained)),
+            **peaks(max(rank.peak_bytes for rank in trained)),
+            "tokens_per_s_per_rank": witness(*(rows * PARALLEL.model.length / second for second in step.device or step.wall)),
+        }
+        return Measured(readings, flags=(*step.flags, *alone.flags))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What one rank saw."""
+
+    numerics: Numerics
+    timing: Timing
+    operations: int
+    sent_bytes: int
+    communicating_s: float
+    peak_bytes: int
+
+
+def train(rank: int, strategy: str, rows: int, parity_rows: int, ranks: int) -> Trained:
+    """Train a few steps to see that the numbers are right, then measure memory, messages and time."""
+    peak = peak_bytes(lambda: some_steps(Replica(strategy), rows_of(rank, rows, ranks)))
+    replica = Replica(strategy)
+    losses = some_steps(replica, rows_of(rank, parity_rows, ranks))
+    text = rows_of(rank, rows, ranks)
+    with Communication() as said:
+        replica.step(text)
+    timing = time_together(lambda: replica.step(text), **PARALLEL.timing)
+    seconds = communicating_seconds(lambda: replica.step(text))
+    return Trained(Numerics(losses), timing, said.operations, said.sent_bytes, seconds, peak)
+
+
+def some_steps(replica: Replica, text: Tensor) -> tuple[float, ...]:
+    return tuple(float(replica.step(text)) for _ in range(PARALLEL.parity_steps))
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """Bytes of tensors on a CPU, what the allocator handed out on a GPU."""
+    if DEVICE == "cpu":
+        return peak_tensor_bytes(work)
+    device = this_device()
+    device.reset_peaks()
+    work()
+    device.synchronize()
+    return (device.memory() or {})["allocated_bytes.all.peak"]
+
+
+def peaks(found: int) -> dict[str, Reading | Absent]:
+    if DEVICE == "cpu":
+        return {"peak_tensor_bytes": exact(found), "peak_allocated_bytes": ON_GPU_ONLY}
+    return {"peak_tensor_bytes": ON_CPU_ONLY, "peak_allocated_bytes": Reading((float(found),), Clock.VALUE)}
+
+
+def mean_losses(trained: list[Trained]) -> tuple[float, ...]:
+    """The loss of the whole batch: ranks have equal shares of it."""
+    return tuple(map(statistics.fmean, zip(*(rank.numerics.losses for rank in trained), strict=True)))
+
+
+def judged(timing: Timing) -> float:
+    return statistics.median(timing.judged)
+
+
+def exposed(step: Timing, alone: Timing, scaling: str) -> Reading | Absent:
+    """What a step takes longer than the same work of one rank alone: communication that nothing hides."""
+    if scaling == "strong":
+        return Absent("the rank alone has more to compute than each of those that share its rows")
+    return witness(statistics.median(step.device or step.wall) - statistics.median(alone.device or alone.wall))
+
+
+def communication_time(trained: list[Trained]) -> Reading:
+    """Of the slowest rank; over gloo it is mostly waiting for the host's threads, so it is shown and not judged."""
+    seconds = max(rank.communicating_s for rank in trained)
+    return witness(seconds) if DEVICE == "cpu" else Reading((seconds,), Clock.DEVICE)
+
+
+class RingAttention(_Ranks):
+    """Forward and backward of causal attention over a sequence that is longer than one rank's memory allows."""
+
+    params = (["ring", "context_parallel"], PARALLEL.worlds, [SIZES.name])
+    param_names = ("implementation", "ranks", "sizes")
+
+    def setup(self, implementation: str, ranks: int, sizes: str) -> None:
+        super().setup(implementation, ranks, sizes)
+        if implementation == "context_parallel" and DEVICE == "cpu":
+            raise NotImplementedError("torch's context_parallel has no sharding rule for the attention of CPUs")
+
+    @metrics(
+        Metric("step_time", "seconds"),
+        Metric("communication_bytes", "bytes"),
+        Metric("peak_tensor_bytes", "bytes"),
+        Metric("peak_allocated_bytes", "bytes"),
+        Metric("max_seq_fit", "count", "higher"),
+    )
+    def measure_ring(self, implementation: str, ranks: int, sizes: str) -> Measured:
+        shared = (implementation, ranks)
+        run_ranks(check_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
+        attended = run_ranks(attend, ranks, *shared, timeout_s=PARALLEL.timeout_s)
+        timing = attended[0].timing
+        readings = {
+            "step_time": timing.reading(),
+            "communication_bytes": exact(max(rank.sent_bytes for rank in attended)),
+            **peaks(max(rank.peak_bytes for rank in attended)),
+            "max_seq_fit": exact(longest(*shared)) if DEVICE == "cuda" else Absent("only a GPU's memory has an end"),
+        }
+        return Measured(readings, flags=timing.flags)
+
+
+@dataclass(frozen=True)
+class Attended:
+    """What one rank saw."""
+
+    timing: Timing
+    sent_bytes: int
+    peak_bytes: int
+
+
+def check_attention(rank: int, implementation: str, ranks: int) -> None:
+    """Compare this rank's part of the result and of the gradients with what one process computes of the whole."""
+    torch.manual_seed(0)
+    whole = [tokens(PARITY_LENGTH * ranks) for _ in range(4)]
+    mixed, *gradients = mix(whole, attention_alone)
+    with shared_out(implementation, [*whole, mixed, *gradients]) as (parts, attention):
+        ours, theirs = mix(parts[:4], attention), parts[4:]
+        for result, reference in zip(ours, theirs, strict=True):
+            check_parity(Numerics((), outputs=result), Numerics((), outputs=reference), tolerance_of(reference.dtype))
+
+
+def attend(rank: int, implementation: str, ranks: int) -> Attended:
+    torch.manual_seed(rank)
+    with shared_out(implementation, [marks(PARALLEL.length)]) as (_, attention):
+        parts = [tokens(PARALLEL.length // ranks) for _ in range(4)]
+        peak = peak_bytes(lambda: mix(parts, attention))
+        with Communication() as said:
+            mix(parts, attention)
+        return Attended(time_together(lambda: mix(parts, attention), **PARALLEL.timing), said.sent_bytes, peak)
+
+
+def longest(implementation: str, ranks: int) -> int:
+    """The longest sequence that fits into the memory of all ranks: doubled, in new processes, until one has too few."""
+    length = PARALLEL.length
+    while 2 * length <= LONGEST:
+        try:
+            run_ranks(attend_once, ranks, implementation, ranks, 2 * length, timeout_s=PARALLEL.timeout_s)
+        except ChildOutOfMemory:
+            break
+        length *= 2
+    return length
+
+
+def attend_once(rank: int, implementation: str, ranks: int, length: int) -> None:
+    with shared_out(implementation, [marks(length)]) as (_, attention):
+        mix([tokens(length // ranks) for _ in range(4)], attention)
+        this_device().synchronize()
+
+
+@contextmanager
+def shared_out(implementation: str, whole: list[Tensor]) -> Iterator[tuple[list[Tensor], Attention]]:
+    """Give this rank's parts of tensors (batch, heads, length, width), and what computes attention over all parts."""
+    if implementation == "ring":
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        yield [tensor.chunk(ranks, dim=2)[rank].contiguous() for tensor in whole], ring_attention
+        return
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    mesh = init_device_mesh(DEVICE, (dist.get_world_size(),))
+    cut = {"buffers": whole, "buffer_seq_dims": [2] * len(whole), "no_restore_buffers": set(whole)}
+    with context_parallel(mesh, **cut), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        yield whole, attention_alone
+
+
+def attention_alone(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Looked up when it is called: context_parallel puts its own function in this place."""
+    return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+
+
+def mix(parts: list[Tensor], attention: Attention) -> list[Tensor]:
+    """Forward and backward: the result and the gradients of query, key and value."""
+    *given, gradient = parts
+    leaves = [tensor.detach().requires_grad_() for tensor in given]
+    mixed = attention(*leaves)
+    return [mixed.detach(), *torch.autograd.grad(mixed, leaves, gradient)]
+
+
+def tokens(length: int) -> Tensor:
+    dtype = DTYPES["fp32" if DEVICE == "cpu" else "bf16"]  # flash attention on a GPU knows 16 bits only
+    return torch.randn(1, PARALLEL.heads, length, PARALLEL.head_width, dtype=dtype, device=DEVICE)
+
+
+def marks(length: int) -> Tensor:
+    """A sequence that takes hardly any memory, to tell how long the real ones are."""
+    return torch.empty(1, 1, length, 1, device=DEVICE)
+
+
+class AllReduce(_Ranks):
+    """What every data-parallel step pays for: the sum of one tensor over all ranks.
+
+    Bandwidths are those of nccl-tests (doc/PERFORMANCE.md): ``bandwidth`` is bytes over time, ``bus_bandwidth`` that
+    times 2 (n - 1) / n, which can be compared with a link's for any number of ranks.
+    """
+
+    params = (PARALLEL.reduced_bytes, PARALLEL.worlds, [SIZES.name])
+    param_names = ("bytes", "ranks", "sizes")
+
+    @metrics(
+        Metric("all_reduce_time", "seconds"),
+        Metric("bandwidth", "bytes/s", "higher"),
+        Metric("bus_bandwidth", "bytes/s", "higher"),
+    )
+    def measure_all_reduce(self, size: int, ranks: int, sizes: str) -> Measured:
+        timing = run_ranks(all_reduce, ranks, size, ranks, timeout_s=PARALLEL.timeout_s)[0]
+        seconds = timing.device or timing.wall
+        readings = {
+            "all_reduce_time": timing.reading(),
+            "bandwidth": witness(*(size / second for second in seconds)),
+            "bus_bandwidth": witness(*(size / second * 2 * (ranks - 1) / ranks for second in seconds)),
+        }
+        return Measured(readings, flags=timing.flags)
+
+
+def all_reduce(rank: int, size: int, ranks: int) -> Timing:
+    summed = torch.full((size // 4,), float(rank + 1), device=DEVICE)
+    dist.all_reduce(summed)
+    if not bool((summed == ranks * (ranks + 1) / 2).all()):
+        raise ParityFailed(f"the sum over {ranks} ranks is wrong")
+    summed.zero_()
+    return time_together(lambda: dist.all_reduce(summed), **PARALLEL.timing)
