@@ -125,8 +125,8 @@ class Request:
 
     stream: Callable[[], Iterable[Any]]
     device: Device
-    tokens_of: Callable[[Any], int] | None
-    audio_seconds: Callable[[Any], float] | None
+    tokens_of: Callable[[Any], int] | None = None
+    audio_seconds: Callable[[Any], float] | None = None
 
     def __call__(self) -> tuple[Trace, Trace]:
         self.device.synchronize()

@@ -148,8 +148,8 @@ class Stages:
             raise ValueError(f"the run took {whole} s of {clock} time; there is nothing to divide into stages")
         if whole - inside > ALLOWED_GAP * whole:
             raise ValueError(
-                f"the stages add up to {inside:.4g} s of {whole:.4g} s ({clock} time): {1 - inside / whole:.1%} of it is "
-                f"in none of {', '.join(self.names) or 'them'}, {ALLOWED_GAP:.0%} is allowed; time the rest too"
+                f"the stages add up to {inside:.4g} s of {whole:.4g} s ({clock} time): {1 - inside / whole:.1%} of it "
+                f"is in none of {', '.join(self.names) or 'them'}, {ALLOWED_GAP:.0%} is allowed; time the rest too"
             )
 
     def _seconds(self, name: str) -> Reading:

@@ -1,0 +1,283 @@
+"""A stream is driven and read on a fake machine, whose clocks move only when something is computed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fake_device import FakeDevice
+
+from perfci.bench.generation import GENERATION_METRICS, Recording, Request, measure_stream, record_stream
+from perfci.bench.latency import Trace
+from perfci.bench.readings import Absent, Measured, Reading, report_of
+from perfci.model import Clock
+
+PREFILL_S, TOKEN_S = 0.03, 0.002
+CLOCKED = ("perfci.bench.generation", "perfci.bench.warmup")
+
+
+@pytest.fixture
+def cpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
+    return FakeDevice(kind="cpu", uuid=None).install(monkeypatch, *CLOCKED)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
+    return FakeDevice(uuid=None, launch_s=0.0).install(monkeypatch, *CLOCKED)
+
+
+def tokens(device: FakeDevice, count: int = 11) -> Callable[[], Iterator[int]]:
+    """A prefill of 30 ms and a token every 2 ms, computed on the host or queued on the device."""
+    compute = device.work if device.kind == "cpu" else device.kernel
+
+    def stream() -> Iterator[int]:
+        compute(PREFILL_S)
+        for token in range(count):
+            compute(TOKEN_S if token else 0.0)
+            yield token
+
+    return stream
+
+
+def read(measured: Measured, name: str) -> Reading:
+    reading = measured.readings[name]
+    assert isinstance(reading, Reading), reading
+    return reading
+
+
+def reason(measured: Measured, name: str) -> str:
+    absent = measured.readings[name]
+    assert isinstance(absent, Absent), absent
+    return absent.reason
+
+
+def test_reads_every_latency_by_the_wall_with_its_twin_in_cpu_seconds(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=3)
+
+    assert read(measured, "ttft").samples == pytest.approx([0.03] * 3)
+    assert read(measured, "tpot").samples == pytest.approx([0.002] * 3)
+    assert read(measured, "itl").samples == pytest.approx([0.002] * 30)
+    assert read(measured, "e2el").cpu == pytest.approx([0.05] * 3)
+    assert read(measured, "e2el").clock is Clock.WALL
+
+
+def test_leaves_time_that_a_neighbour_took_out_of_the_cpu_twin(cpu: FakeDevice) -> None:
+    def preempted() -> Iterator[int]:
+        for chunk in tokens(cpu)():
+            cpu.host_s += 0.01
+            yield chunk
+
+    measured = measure_stream(preempted, device=cpu, requests=1)
+
+    assert read(measured, "itl").samples == pytest.approx([0.012] * 10)
+    assert read(measured, "itl").cpu == pytest.approx([0.002] * 10)
+
+
+def test_sees_a_token_when_the_device_has_made_it_and_not_when_it_was_launched(gpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(gpu), device=gpu, requests=2)
+
+    assert read(measured, "ttft").samples == pytest.approx([0.03] * 2)
+    assert not read(measured, "ttft").cpu
+
+
+def test_waits_for_the_device_once_per_chunk_and_at_both_ends(gpu: FakeDevice) -> None:
+    Request(tokens(gpu, count=5), gpu)()
+
+    assert gpu.synchronised == 5 + 2
+
+
+def test_works_off_what_was_queued_before_the_clock_starts(gpu: FakeDevice) -> None:
+    gpu.kernel(5.0)
+
+    wall, _ = Request(tokens(gpu), gpu)()
+
+    assert wall.done - wall.sent == pytest.approx(0.05)
+
+
+def test_discards_what_the_first_requests_compile(cpu: FakeDevice) -> None:
+    requests = iter(range(100))
+
+    def compiling() -> Iterator[int]:
+        cpu.work(3.0 if next(requests) == 0 else 0.0)
+        yield from tokens(cpu)()
+
+    measured = measure_stream(compiling, device=cpu, requests=2, warmup_s=4.0)
+
+    assert read(measured, "e2el").samples == pytest.approx([0.05] * 2)
+    assert measured.flags == ()
+
+
+def test_says_that_a_stream_had_no_time_to_settle(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=1, warmup_s=0.04)
+
+    assert [flag.split(":")[0] for flag in measured.flags] == ["unsettled"]
+
+
+def test_keeps_the_collector_out_of_the_clock_and_turns_it_on_again(cpu: FakeDevice) -> None:
+    enabled = []
+
+    def watching() -> Iterator[int]:
+        enabled.append(gc.isenabled())
+        yield from tokens(cpu)()
+
+    record_stream(watching, device=cpu, requests=1)
+
+    assert set(enabled) == {False}
+    assert gc.isenabled()
+
+
+def test_asks_what_a_chunk_holds_outside_the_clock(cpu: FakeDevice) -> None:
+    def slow_count(chunk: int) -> int:
+        cpu.work(7.0)
+        return 2
+
+    measured = measure_stream(tokens(cpu), device=cpu, requests=1, tokens_of=slow_count)
+
+    assert read(measured, "e2el").samples == pytest.approx([0.05])
+    assert read(measured, "tpot").samples == pytest.approx([0.02 / 21])
+
+
+def test_tells_time_between_chunks_from_time_between_tokens(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=1, tokens_of=lambda chunk: 4)
+
+    assert read(measured, "itl").samples == pytest.approx([0.002] * 10)
+    assert read(measured, "itl_per_token").samples == pytest.approx([0.0005] * 10)
+    assert measured.flags == ("a chunk holds up to 4 tokens: itl is the time between chunks",)
+
+
+def test_skips_a_first_chunk_without_a_token(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=1, tokens_of=lambda chunk: int(chunk > 0))
+
+    assert read(measured, "ttft").samples == pytest.approx([0.032])
+
+
+def test_counts_every_sequence_of_a_batch_in_tokens_per_second(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=2, batch=8)
+
+    assert read(measured, "generate_tok_s").samples == pytest.approx([8 * 22 / 0.1])
+    assert read(measured, "tpot").samples == pytest.approx([0.002] * 2)
+
+
+def test_shows_rates_and_percentiles_as_witnesses(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=64, audio_seconds=lambda chunk: 0.1, warmup_s=0.01)
+
+    shown = {name for name, reading in measured.readings.items() if getattr(reading, "clock", None) is Clock.WITNESS}
+
+    assert shown == {"ttft_p50", "ttft_p90", "e2el_p50", "e2el_p90", "generate_tok_s", "tpot_slope", "rtfx"}
+    assert read(measured, "e2el_p90").samples == pytest.approx([0.05])
+
+
+def test_withholds_a_percentile_from_too_few_requests(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=12)
+
+    assert reason(measured, "ttft_p90") == "needs 64 requests, measured 12"
+    assert reason(measured, "e2el_p99") == "needs 662 requests, measured 12"
+
+
+def test_measures_sound_by_its_length(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=1, audio_seconds=lambda chunk: 0.1 * (chunk > 0))
+
+    assert read(measured, "rtf").samples == pytest.approx([0.05])
+    assert read(measured, "rtfx").samples == pytest.approx([20.0])
+    assert read(measured, "ttfb").samples == pytest.approx([0.032])
+
+
+def test_refuses_sound_of_no_length(cpu: FakeDevice) -> None:
+    with pytest.raises(ValueError, match="needs audio"):
+        measure_stream(tokens(cpu), device=cpu, requests=1, audio_seconds=lambda chunk: 0.0)
+
+
+def test_counts_requests_that_keep_the_sla_over_the_time_spent_in_requests(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=4, sla={"e2el_p90": 0.06})
+
+    assert read(measured, "sla_attainment").samples == [1.0]
+    assert read(measured, "goodput").samples == pytest.approx([20.0])
+    assert read(measured, "goodput").cpu == pytest.approx([20.0])
+
+
+def test_flags_a_broken_sla(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=4, sla={"ttft": 0.02})
+
+    assert read(measured, "goodput").samples == [0.0]
+    assert measured.flags == ("sla: 0.0% of 4 requests keep ttft <= 0.02, 100% were asked for",)
+
+
+def test_reads_the_sla_before_anything_runs(cpu: FakeDevice) -> None:
+    with pytest.raises(ValueError, match="names 'latency'"):
+        measure_stream(lambda: pytest.fail("it ran"), device=cpu, sla={"latency": 1.0})
+
+
+def test_tells_a_dropped_cache_by_growth_and_a_slow_one_by_tpot(cpu: FakeDevice) -> None:
+    def recomputing() -> Iterator[int]:
+        for token in range(1, 34):
+            cpu.work(0.001 * token)
+            yield token
+
+    dropped = measure_stream(recomputing, device=cpu, requests=1)
+    kept = measure_stream(tokens(cpu, count=34), device=cpu, requests=1)
+
+    assert read(dropped, "tpot_slope").samples == pytest.approx([0.001])
+    assert read(dropped, "tpot_growth").samples == pytest.approx([29.5 / 5.5])
+    assert read(kept, "tpot_growth").samples == pytest.approx([1.0])
+
+
+def test_gives_every_declared_metric_or_says_why_not(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu, count=1), device=cpu, requests=1)
+
+    report = report_of(GENERATION_METRICS, measured)
+
+    skipped = {row["name"]: row["reason"] for row in report["metrics"] if row["status"] == "skipped"}
+    assert skipped == {
+        "ttfb": "no audio_seconds was given",
+        "tpot": "every request gave all its output in one chunk, so nothing is known of its pace",
+        "tpot_slope": "needs a request with 8 gaps between chunks",
+        "tpot_growth": "needs a request with 8 gaps between chunks",
+        "itl": "every request gave all its output in one chunk, so nothing is known of its pace",
+        "itl_per_token": "every request gave all its output in one chunk, so nothing is known of its pace",
+        "ttft_p90": "needs 64 requests, measured 1",
+        "ttft_p99": "needs 662 requests, measured 1",
+        "e2el_p90": "needs 64 requests, measured 1",
+        "e2el_p99": "needs 662 requests, measured 1",
+        "rtf": "no audio_seconds was given",
+        "rtfx": "no audio_seconds was given",
+        "sla_attainment": "no SLA was given",
+        "goodput": "no SLA was given",
+    }
+
+
+@pytest.mark.parametrize(
+    ("stream", "hooks", "said"),
+    [
+        (lambda: iter(()), {}, "the stream yielded nothing"),
+        (lambda: None, {}, "the stream returned NoneType; something that yields chunks was expected"),
+        (lambda: iter("ab"), {"tokens_of": lambda chunk: 0}, "no chunk of it holds a token"),
+        (lambda: iter("ab"), {"tokens_of": lambda chunk: 1.5}, "tokens_of returned 1.5; a whole number"),
+        (lambda: iter("ab"), {"tokens_of": lambda chunk: None}, "tokens_of returned None"),
+        (lambda: iter("ab"), {"requests": 0}, "at least 1 request"),
+    ],
+)
+def test_says_what_is_wrong_with_a_stream(
+    cpu: FakeDevice, stream: Callable[[], Any], hooks: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        measure_stream(stream, device=cpu, **hooks)
+
+
+def test_takes_torch_streams_on_the_real_machine() -> None:
+    import torch
+
+    layer = torch.nn.Linear(8, 8)
+
+    def stream() -> Iterator[torch.Tensor]:
+        state = torch.ones(2, 8)
+        for _ in range(12):
+            state = layer(state).detach()
+            yield state
+
+    recording = record_stream(stream, requests=2, warmup_s=0.01)
+
+    assert isinstance(recording, Recording)
+    assert [len(trace.chunks) for trace in recording.wall] == [12, 12]
+    assert all(isinstance(trace, Trace) for trace in recording.wall + recording.cpu)
