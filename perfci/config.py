@@ -93,6 +93,16 @@ class ModelTable(Table):
     params: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
     sla: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {}
     tokens_per_batch: int | None = Field(default=None, gt=0)
+    reference: dict[str, Value] = {}
+    requests: int | None = Field(default=None, gt=0)
+    steps: int | None = Field(default=None, gt=0)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What is given beside the hooks, as plain values."""
+        values = self.model_dump(include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"})
+        values["params"] = {name: list(choices) for name, choices in self.params.items()}
+        return {name: value for name, value in values.items() if value}
 
     @property
     def hooks(self) -> dict[str, str]:

@@ -51,8 +51,6 @@ def models_module(models: Sequence[ModelTable]) -> str:
 
 
 def _body(model: ModelTable) -> Iterator[str]:
-    params = {name: list(values) for name, values in model.params.items()}
-    said = {"params": params, "tokens_per_batch": model.tokens_per_batch, "sla": dict(model.sla)}
-    yield from (f"    {name} = {value!r}\n" for name, value in said.items() if value)
+    yield from (f"    {name} = {value!r}\n" for name, value in model.said.items())
     for hook, dotted in model.hooks.items():
         yield HOOK.format(hook=hook, model=model.name, dotted=dotted)
