@@ -68,13 +68,13 @@ def sight_finding(visible: dict[int, float], judge: JudgeTable) -> Finding:
 def visible(found: Shift, pairs: int, judge: JudgeTable) -> float:
     """The smallest effect whose 95 % interval leaves out what a conviction must exclude, with 80 % power.
 
-    As a ratio minus one, foretold from the error of a run of another number of pairs. A conviction also asks for an
-    estimate beyond the bar itself: a change exactly there is found half of the time on the quietest machine, so that
-    part says nothing about the machine and is left out.
+    As a ratio minus one, foretold from the error of a run of another number of pairs. Excluded must be half the bar. A
+    conviction also asks for an estimate beyond the bar (``strict``: for an interval beyond it), which a change of
+    exactly that size meets half of the time on the quietest machine: that says nothing about this one and is left out.
     """
     error = found.error * math.sqrt(found.pairs / pairs)
     df = found.df / found.pairs * pairs
-    excluded = Limits.of(Rule(bar=judge.bar, strict=False)).null
+    excluded = Limits.of(Rule(bar=judge.bar)).null
     effect = smallest_visible(error, df, 0.0, excluded)
     return math.expm1(effect) if effect < math.log(1e3) else math.inf
 

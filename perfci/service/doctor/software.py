@@ -122,13 +122,13 @@ def asv_finding(facts: SoftwareFacts, expected: str) -> Finding:
 
 
 def plugin_finding(plugin: PluginFacts, registered: tuple[str, ...]) -> Finding:
-    """asv says nothing when it passes a plugin over, so its benchmarks would silently not exist."""
+    """asv says nothing when it passes a plugin over or swallows its ImportError."""
     told, module = f"{plugin.name} {plugin.version}", re.sub(r"[-.]+", "_", plugin.name)
     if not plugin.name.startswith("asv_bench"):
         sentence = f"{told} is installed and never discovered: asv looks for names that begin with asv_bench"
         return problem("plugin", sentence, f"have its author spell the distribution {module}, with underscores")
     if plugin.errors:
-        sentence = f"{told} does not import, which asv passes over in silence: {plugin.errors[0]}"
+        sentence = f"{told} does not import, so its benchmarks do not exist: {plugin.errors[0]}"
         return problem("plugin", sentence, f"make `import {module}` work there, or uninstall {plugin.name}")
     if not plugin.types:
         sentence = f"{told} exports no benchmark type"

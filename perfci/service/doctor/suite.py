@@ -16,6 +16,9 @@ PLUGIN_NAMES = re.compile(r"gpu_?(mem)?_|gen_(ttft|tpot|e2el)_")
 LOOKALIKES = re.compile(r"(test|bench|benchmark|timing|timeit|perf)_")
 """What begins so was probably meant as a benchmark, by habits from elsewhere."""
 
+SILENT_DECORATORS = frozenset({"staticmethod", "classmethod", "skip_for_params", "skip_benchmark_if"})
+"""Decorators that declare no metric; any other may hide a ``@metrics``."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenFunction:
@@ -72,11 +75,19 @@ def lost_findings(versions: Mapping[str, str], recorded: Recorded | None) -> Ite
 
 
 def written_findings(functions: Iterable[WrittenFunction], found: Collection[str]) -> Iterator[Finding]:
-    """Functions that were probably written to be measured and are not. ``found`` are the names discovered."""
+    """Functions that were written to be measured and will not be. ``found`` are the names discovered."""
     known = {name.rpartition(".")[2] for name in found}
     for function in functions:
-        if function.name not in known:
+        if function.name.startswith("measure_"):
+            yield from _undeclared(function)
+        elif function.name not in known:
             yield from _overlooked(function)
+
+
+def _undeclared(function: WrittenFunction) -> Iterator[Finding]:
+    if SILENT_DECORATORS.issuperset(function.decorators):
+        sentence = f"{function.place} (line {function.line}) declares no metric, so it fails when it is measured"
+        yield problem("suite", sentence, "put @metrics(Metric(name, unit), ...) above it, from perfci.bench")
 
 
 def _overlooked(function: WrittenFunction) -> Iterator[Finding]:
@@ -88,9 +99,6 @@ def _overlooked(function: WrittenFunction) -> Iterator[Finding]:
         rest = function.name.partition("_")[2]
         sentence = f"{told} looks like a benchmark and matches no type"
         yield warning("suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart")
-    elif function.name.startswith("measure_") and "metrics" not in function.decorators:
-        sentence = f"{told} declares no metric, so it is not measured"
-        yield problem("suite", sentence, "put @metrics(Metric(name, unit), ...) above it, from perfci.bench")
 
 
 def omitted_findings(notes: Iterable[str]) -> Iterator[Finding]:

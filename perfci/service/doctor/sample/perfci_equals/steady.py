@@ -30,4 +30,4 @@ else:
             model(batch).square().mean().backward()
             optimizer.step()
 
-        return {"time": time_blocks(step, warmup_s=0.2, max_blocks=20, budget_s=0.3).reading()}
+        return {"time": time_blocks(step, warmup_s=0.3, budget_s=0.7).reading()}

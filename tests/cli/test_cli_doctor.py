@@ -1,0 +1,211 @@
+"""`perfci doctor` from the outside, in repositories in which something is wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+from perfci.cli.doctor import conclusion, shown
+from perfci.config import Settings, load_config
+from perfci.runner.git import Repository
+from perfci.runner.lock import machine_lock
+from perfci.service.doctor.findings import ok, problem, warning
+from perfci.service.doctor.quiet import measure_equals
+
+HEALTHY = """
+    def track_bytes():
+        return 7
+    track_bytes.clock = "exact"
+
+    def time_nothing():
+        pass
+"""
+
+
+def findings(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[dict[str, Any]]]:
+    capsys.readouterr()
+    code = run(["doctor", "--quick", "--json", *options])
+    return code, json.loads(capsys.readouterr().out)["findings"]
+
+
+def about(found: list[dict[str, Any]], subject: str) -> list[tuple[str, str]]:
+    return [(finding["level"], finding["sentence"]) for finding in found if finding["subject"] == subject]
+
+
+def test_finds_nothing_wrong_with_what_is_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = GitProject(here)
+    sha = project.commit("First", benchmarks__suite=HEALTHY)
+    assert run(["run", "--rounds", "1"]) == 0
+
+    code, found = findings(capsys)
+
+    assert code == (1 if any(finding["level"] == "problem" for finding in found) else 0)
+    assert about(found, "repository") == [("ok", f"{here} at {sha[:10]} First")]
+    assert about(found, "suite") == [("ok", "2 benchmarks in 2 cells: 1 track, 1 time")]
+    assert about(found, "history")[0][0] == "ok"
+    assert about(found, "database") == [("ok", f"{here}/.perfci/perfci.db has the current schema")]
+    assert about(found, "Python") == [("ok", f"{sys.version.split()[0]} at {sys.executable}")]
+    assert about(found, "lock") == [("ok", "nobody else measures on this machine")]
+    assert [f["subject"] for f in found if f["subject"] in ("cores", "load", "memory", "clock", "disk")] == [
+        "cores", "load", "memory", "clock", "disk"
+    ]  # fmt: skip
+
+
+def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = GitProject(here)
+    suite = """
+        from perfci.bench import ModelBench
+
+        class Chat(ModelBench):
+            def build(self, p): ...
+            def stream(self, model, p): yield 1
+
+        class Kernels:
+            def gpu_matmul(self): ...
+            def bench_softmax(self): ...
+            def measure_layer(self): ...
+    """
+    project.commit("First", benchmarks__serving=suite, benchmarks__broken="import no_such_module\n")
+
+    code, found = findings(capsys)
+
+    told = about(found, "suite")
+    assert code == 1
+    assert told[0] == (
+        "problem",
+        "module benchmarks.broken does not import, so nothing of it is measured: ModuleNotFoundError: No module named "
+        "'no_such_module'",
+    )
+    assert [sentence.partition(" is ")[0].partition(" looks ")[0] for _, sentence in told[2:5]] == [
+        "serving.Kernels.gpu_matmul (line 9)",
+        "serving.Kernels.bench_softmax (line 10)",
+        "serving.Kernels.measure_layer (line 11) declares no metric, so it fails when it",
+    ]
+    assert ("ok", "serving.Chat: no training metrics, because it gives no batch and no loss") in told
+
+
+def test_misses_what_the_last_run_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = GitProject(here)
+    project.commit("First", benchmarks__suite=HEALTHY)
+    assert run(["run", "--rounds", "1"]) == 0
+    project.commit("Second", benchmarks__suite=HEALTHY.replace("time_nothing", "_time_nothing").replace("7", "8"))
+
+    code, found = findings(capsys)
+
+    history = [sentence.split(" ", 3) for _, sentence in about(found, "history")]
+    assert code == 1
+    assert [(words[0], words[3].rpartition(" ")[2]) for words in history] == [
+        ("measured", "suite.time_nothing"),
+        ("rewritten", "suite.track_bytes"),
+    ]
+
+
+def test_finds_plugins_that_asv_does_not(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    GitProject(here).commit("First", benchmarks__suite=HEALTHY)
+    for name in ("asv-bench-hyphens", "asv_bench_broken"):
+        folder = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (tmp_path / "asv_bench_broken.py").write_text("import no_such_module\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    code, found = findings(capsys)
+
+    ours = sorted(told for told in about(found, "plugin") if told[0] == "problem")
+    assert code == 1
+    assert ours == [
+        (
+            "problem",
+            "asv-bench-hyphens 1.0 is installed and never discovered: asv looks for names that begin with asv_bench",
+        ),
+        (
+            "problem",
+            "asv_bench_broken 1.0 does not import, so its benchmarks do not exist: ModuleNotFoundError: No module "
+            "named 'no_such_module'",
+        ),
+    ]
+
+
+def test_outside_a_repository_it_examines_the_rest(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = findings(capsys)
+
+    assert code == 1
+    assert about(found, "repository") == [("problem", "this folder is not inside a git repository")]
+    assert about(found, "suite") == []
+    assert about(found, "asv")[0][0] in ("ok", "warning")
+
+
+def test_without_a_suite_it_says_how_to_get_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = GitProject(here)
+    project.commit("First", thing="X = 1\n")
+
+    code, found = findings(capsys)
+
+    assert code == 1
+    assert about(found, "suite") == [
+        (
+            "problem",
+            f"there is no suite folder {here}/benchmarks; make one with `perfci init`, or name yours with --suite",
+        )
+    ]
+
+
+def test_refuses_a_suite_folder_that_does_not_exist(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("First", benchmarks__suite=HEALTHY)
+
+    code = run(["doctor", "--quick", "--suite", "nowhere"])
+
+    assert code == 2
+    assert capsys.readouterr().err == (
+        "perfci: there is no suite folder nowhere; name the folder of the benchmarks with --suite\n"
+    )
+
+
+def test_does_not_disturb_who_measures(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("First", benchmarks__suite=HEALTHY)
+
+    with machine_lock(load_config(here).lock_path, owner="perfci run in /elsewhere"):
+        run(["doctor", "--json"])
+
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert about(found, "noise") == [("warning", "not measured, so as not to disturb who measures")]
+    assert "perfci run in /elsewhere" in about(found, "lock")[0][1]
+
+
+@pytest.mark.slow
+def test_measures_equals_as_a_comparison_would(here: Path) -> None:
+    GitProject(here).commit("First", thing="X = 1\n")
+    repository = Repository(here)
+
+    equals = measure_equals(repository, Settings(), repository.commits("HEAD")[0], seconds=0.0)
+
+    assert len(equals.log_ratios) == equals.shift.pairs == 5
+    assert equals.series.startswith("steady.measure_training_step")
+    assert 0 < equals.shift.error < 1
+    assert not (here / ".perfci" / "perfci.db").exists()
+
+
+def test_shows_a_level_a_subject_a_sentence_and_what_to_do() -> None:
+    finding = warning("cores", "the control group allows only the time of 1", "give it " + "whole cores and " * 7)
+
+    assert click.unstyle(shown(finding)).splitlines() == [
+        "warning  cores        the control group allows only the time of 1",
+        "                      -> give it whole cores and whole cores and whole cores and whole cores and whole cores and whole",
+        "                         cores and whole cores and",
+    ]
+
+
+def test_ends_with_a_count() -> None:
+    nothing, little, much = ok("git", "2.39"), warning("load", "5", "wait"), problem("disk", "full", "free some")
+
+    assert conclusion([nothing]) == "everything is as it should be"
+    assert conclusion([nothing, little, much, much]) == "2 problems, 1 warning"

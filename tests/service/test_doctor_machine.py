@@ -1,0 +1,236 @@
+"""What the doctor says of the machine, fact by fact and word by word, and where it reads the facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from perfci.service.doctor import observing
+from perfci.service.doctor.findings import Finding, Level, ok, problem, warning
+from perfci.service.doctor.machine import (
+    GIB,
+    MachineFacts,
+    clock_finding,
+    cores_finding,
+    database_finding,
+    disk_finding,
+    governor_finding,
+    load_finding,
+    lock_finding,
+    machine_findings,
+    memory_finding,
+    turbo_finding,
+)
+
+QUIET = MachineFacts(
+    cores=16, memory=64 * GIB, load=0.5, clock="tsc", governors=("performance",), turbo=False
+)  # fmt: skip
+
+
+def test_a_quiet_machine_has_nothing_to_be_done() -> None:
+    findings = list(machine_findings(QUIET))
+
+    assert [finding.subject for finding in findings] == ["cores", "load", "memory", "clock", "governor", "turbo"]
+    assert {finding.level for finding in findings} == {Level.OK}
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (QUIET, ok("cores", "16 cores, no quota below that")),
+        (
+            replace(QUIET, cores=4, quota_cores=1.5, stopped_share=0.034),
+            warning(
+                "cores",
+                "4 cores, but the control group allows only the time of 1.5, which stopped it in 3% of the periods "
+                "so far",
+                "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
+            ),
+        ),
+        (
+            replace(QUIET, cores=4, quota_cores=2.0),
+            warning(
+                "cores",
+                "4 cores, but the control group allows only the time of 2",
+                "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
+            ),
+        ),
+        (
+            replace(QUIET, cores=1),
+            warning("cores", "one core, which everything else runs on too", "measure with two cores or more"),
+        ),
+    ],
+)
+def test_cores_belong_to_the_measurement(facts: MachineFacts, expected: Finding) -> None:
+    assert cores_finding(facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        (3.99, ok("load", "3.99 tasks over the last minute on 16 cores")),
+        (
+            4.01,
+            warning(
+                "load",
+                "4.01 tasks over the last minute on 16 cores",
+                "end what else runs here, or wait a minute if it has just ended",
+            ),
+        ),
+        (None, ok("load", "the kernel does not tell")),
+    ],
+)
+def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Finding) -> None:
+    assert load_finding(replace(QUIET, load=load)) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (memory_finding(4 * GIB), ok("memory", "4.0 GiB can still be used")),
+        (
+            memory_finding(GIB),
+            warning(
+                "memory", "1.0 GiB can still be used", "free some: a process that swaps is measured as slow, or killed"
+            ),
+        ),
+        (memory_finding(None), ok("memory", "the kernel does not tell")),
+        (clock_finding("tsc"), ok("clock", "tsc")),
+        (
+            clock_finding("hpet"),
+            warning(
+                "clock",
+                "hpet, which takes a microsecond to read",
+                "make the kernel use tsc (see /sys/devices/system/clocksource)",
+            ),
+        ),
+        (clock_finding(""), ok("clock", "the kernel does not name its clock source")),
+        (governor_finding(("performance",)), ok("governor", "performance on every core")),
+        (governor_finding(()), ok("governor", "not visible here, as usual in virtual machines")),
+        (
+            governor_finding(("performance", "powersave")),
+            warning(
+                "governor",
+                "performance, powersave: the clock follows the load",
+                "sudo cpupower frequency-set -g performance",
+            ),
+        ),
+        (turbo_finding(False), ok("turbo", "off")),
+        (turbo_finding(None), ok("turbo", "not visible here, as usual in virtual machines")),
+        (
+            turbo_finding(True),
+            warning(
+                "turbo",
+                "on: the clock depends on temperature and on the other cores",
+                "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > /sys/devices/system/cpu/cpufreq/boost",
+            ),
+        ),
+        (lock_finding(""), ok("lock", "nobody else measures on this machine")),
+        (
+            lock_finding("perfci run in /src (process 7)"),
+            warning(
+                "lock",
+                "this machine is being measured: perfci run in /src (process 7)",
+                "wait until that has ended",
+            ),
+        ),
+        (database_finding("perfci.db", True, ""), ok("database", "perfci.db has the current schema")),
+        (
+            database_finding("perfci.db", False, ""),
+            ok("database", "perfci.db does not exist yet: the first `perfci run` makes it"),
+        ),
+        (
+            database_finding("perfci.db", True, "The database perfci.db is read-only."),
+            problem(
+                "database",
+                "The database perfci.db is read-only",
+                "see `perfci db --help`, or name another store with --db",
+            ),
+        ),
+        (disk_finding(3 * GIB), ok("disk", "3.0 GiB are free below .perfci")),
+        (
+            disk_finding(GIB),
+            problem(
+                "disk", "1.0 GiB are free below .perfci", "free some: checkouts, builds and results go there"
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_says_it_in_plain_words(found: Finding, expected: Finding) -> None:
+    assert found == expected
+
+
+# ------------------------------------------------------------------ where the facts are read
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_reads_the_kernel_of_a_bare_machine(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "proc/loadavg": "1.25 0.80 0.40 2/512 4711\n",
+            "proc/meminfo": "MemTotal: 100 kB\nMemAvailable: 64 kB\n",
+            "proc/self/cgroup": "0::/\n",
+            "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "powersave\n",
+            "sys/devices/system/cpu/intel_pstate/no_turbo": "0\n",
+        },
+    )
+
+    facts = observing.machine(tmp_path)
+
+    expected = MachineFacts(facts.cores, memory=65536, load=1.25, clock="tsc", governors=("powersave",), turbo=True)
+    assert facts == expected
+
+
+def test_takes_the_tightest_limit_of_nested_control_groups(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "proc/meminfo": "MemAvailable: 4096 kB\n",
+            "proc/self/cgroup": "0::/pod/job\n",
+            "sys/fs/cgroup/pod/cpu.max": "150000 100000\n",
+            "sys/fs/cgroup/pod/cpu.stat": "usage_usec 9\nnr_periods 200\nnr_throttled 50\n",
+            "sys/fs/cgroup/pod/job/cpu.max": "max 100000\n",
+            "sys/fs/cgroup/pod/memory.max": "1048576\n",
+            "sys/fs/cgroup/pod/memory.current": "548576\n",
+        },
+    )
+
+    facts = observing.machine(tmp_path)
+
+    assert (facts.quota_cores, facts.stopped_share, facts.memory) == (1.5, 0.25, 500_000)
+
+
+def test_reads_control_groups_of_the_first_version(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "proc/self/cgroup": "4:memory:/box\n3:cpu,cpuacct:/box\n2:cpuset:/\n",
+            "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us": "50000\n",
+            "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us": "100000\n",
+            "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+            "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "3000\n",
+            "sys/fs/cgroup/memory/box/memory.usage_in_bytes": "1000\n",
+            "sys/devices/system/cpu/cpufreq/boost": "0\n",
+        },
+    )
+
+    facts = observing.machine(tmp_path)
+
+    assert (facts.quota_cores, facts.stopped_share, facts.memory, facts.turbo) == (0.5, None, 2000, False)
+
+
+def test_knows_little_where_the_kernel_shows_nothing(tmp_path: Path) -> None:
+    facts = observing.machine(tmp_path)
+
+    assert facts == MachineFacts(facts.cores)

@@ -1,0 +1,89 @@
+"""What the doctor promises of a machine, from what equals showed on it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from perfci.config import JudgeTable
+from perfci.service.doctor.findings import Finding, ok, problem, warning
+from perfci.service.doctor.quiet import PAIRS, Equals, quiet_findings, sight_finding, visible
+from perfci.stats.interval import Shift, shift
+
+JUDGE = JudgeTable()
+
+
+@pytest.mark.parametrize(
+    ("effects", "expected"),
+    [
+        (
+            (0.041, 0.034, 0.031),
+            ok("noise", "little enough for 5%: 5 pairs see 4.1%; 10 pairs see 3.4%; 20 pairs see 3.1%"),
+        ),
+        (
+            (0.062, 0.049, 0.038),
+            warning(
+                "noise",
+                "5% needs 10 pairs: 5 pairs see 6.2%; 10 pairs see 4.9%; 20 pairs see 3.8%",
+                "see the warnings about the machine, if any",
+            ),
+        ),
+        (
+            (math.inf, 0.11, 0.0501),
+            problem(
+                "noise",
+                "too much to promise 5%: 5 pairs see nothing; 10 pairs see 11.0%; 20 pairs see 5.0%",
+                "quieten the machine (see the warnings), judge by exact counts, or raise [judge] bar in perfci.toml",
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_promises_only_what_stands_out_of_the_noise(effects: tuple[float, ...], expected: Finding) -> None:
+    assert sight_finding(dict(zip(PAIRS, effects, strict=True)), JUDGE) == expected
+
+
+def test_measures_a_promise_by_the_configured_bar() -> None:
+    finding = sight_finding({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
+
+    assert finding == ok("noise", "little enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%")
+
+
+def test_tells_the_floor_with_what_it_rests_on() -> None:
+    equals = Equals("steady.time_python_loop · cpu_time", 41.3, (0.01, -0.01, 0.01, -0.01), Shift(0.0, 0.005, 3, 4))
+
+    floor, _ = quiet_findings(equals, JUDGE)
+
+    assert floor == ok(
+        "noise",
+        "equal processes next to each other differ by up to 2.0% (4 pairs in 41 s, steady.time_python_loop · cpu_time)",
+    )
+
+
+def test_sees_half_the_bar_where_nothing_ever_differs() -> None:
+    silence = Shift(0.0, 1e-9, 19, 20)
+
+    assert [round(visible(silence, pairs, JUDGE), 6) for pairs in PAIRS] == [0.025] * 3
+
+
+def test_sees_less_with_fewer_pairs_and_nothing_without_an_error() -> None:
+    noisy = Shift(0.0, 0.01, 19, 20)
+
+    effects = [visible(noisy, pairs, JUDGE) for pairs in PAIRS]
+
+    assert effects == sorted(effects, reverse=True)
+    assert visible(Shift(0.0, math.inf, 0, 1), 5, JUDGE) == math.inf
+
+
+def test_foretells_what_the_judge_then_sees_four_times_in_five() -> None:
+    dice, sigma = np.random.default_rng(7), 0.02
+    errors = [shift(dice.normal(0, sigma, 20), dice.normal(0, sigma, 20)).error for _ in range(50)]
+    effect = math.log1p(visible(Shift(0.0, float(np.mean(errors)), 38, 20), 10, JUDGE))
+
+    seen = [
+        shift(dice.normal(0, sigma, 10), dice.normal(effect, sigma, 10)).bounds()[0] > math.log1p(JUDGE.bar / 2)
+        for _ in range(500)
+    ]
+
+    assert 0.74 < np.mean(seen) < 0.86

@@ -1,0 +1,191 @@
+"""What the doctor says of a suite: what does not import, what is overlooked, what was lost."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from perfci.service.doctor.findings import Finding, ok, problem, warning
+from perfci.service.doctor.suite import (
+    Recorded,
+    WrittenFunction,
+    count_finding,
+    functions_written,
+    lost_findings,
+    module_findings,
+    omitted_findings,
+    written_findings,
+)
+
+SOURCE = textwrap.dedent("""
+    from perfci.bench import Metric, metrics
+
+    def time_step(): pass
+    def bench_step(): pass
+    def _bench_helper(): pass
+
+    class Model:
+        def setup(self): pass
+        def gpu_forward(self): pass
+
+        @metrics(Metric("time", "seconds"))
+        def measure_step(self):
+            def test_inner(): pass
+
+        def measure_nothing(self): pass
+
+    class _Base:
+        def bench_shared(self): pass
+""")
+
+
+def overlooked(name: str, *decorators: str, found: tuple[str, ...] = ()) -> list[Finding]:
+    return list(written_findings([WrittenFunction(f"suite.{name}", 7, decorators)], found))
+
+
+def test_reads_the_public_functions_of_a_module() -> None:
+    functions = {
+        function.place: (function.line, function.decorators) for function in functions_written(SOURCE, "suite")
+    }
+
+    assert functions == {
+        "suite.time_step": (4, ()),
+        "suite.bench_step": (5, ()),
+        "suite.Model.setup": (9, ()),
+        "suite.Model.gpu_forward": (10, ()),
+        "suite.Model.measure_step": (13, ("metrics",)),
+        "suite.Model.measure_nothing": (16, ()),
+    }
+
+
+@pytest.mark.parametrize("source", ["def (", "\0"])
+def test_leaves_source_that_does_not_parse_to_the_import(source: str) -> None:
+    assert functions_written(source, "suite") == []
+
+
+def test_knows_a_decorator_by_its_last_name() -> None:
+    source = "import perfci.bench as b\n@b.metrics()\n@b.other\n@(lambda f: f)\ndef measure_x(): pass"
+
+    (function,) = functions_written(source, "suite")
+
+    assert function.decorators == ("metrics", "other", "")
+
+
+@pytest.mark.parametrize("name", ["gpu_forward", "gpumem_forward", "gpu_mem_forward", "gen_ttft_reply"])
+def test_misses_the_plugin_that_a_name_belongs_to(name: str) -> None:
+    assert overlooked(name) == [
+        problem(
+            "suite",
+            f"suite.{name} (line 7) is not measured: its type comes with a plugin that is not registered there",
+            "pip install asv_bench_perfci in the measured environment",
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", ["test_step", "bench_step", "benchmark_step", "timing_step", "timeit_step"])
+def test_suspects_a_benchmark_behind_names_of_other_tools(name: str) -> None:
+    assert overlooked(name) == [
+        warning(
+            "suite",
+            f"suite.{name} (line 7) looks like a benchmark and matches no type",
+            f"call it time_step to have it timed, or _{name} to keep it apart",
+        )
+    ]
+
+
+@pytest.mark.parametrize("decorators", [(), ("staticmethod",)])
+def test_finds_a_measuring_function_without_metrics(decorators: tuple[str, ...]) -> None:
+    assert overlooked("measure_step", *decorators, found=("suite.measure_step",)) == [
+        problem(
+            "suite",
+            "suite.measure_step (line 7) declares no metric, so it fails when it is measured",
+            "put @metrics(Metric(name, unit), ...) above it, from perfci.bench",
+        )
+    ]
+
+
+@pytest.mark.parametrize("decorator", ["metrics", "our_metrics"])
+def test_trusts_a_decorator_that_may_declare_metrics(decorator: str) -> None:
+    assert overlooked("measure_step", decorator) == []
+
+
+@pytest.mark.parametrize("name", ["setup", "helper", "generate_data", "gen_batches", "gpus", "measured"])
+def test_leaves_helpers_alone(name: str) -> None:
+    assert overlooked(name) == []
+
+
+def test_leaves_alone_what_is_measured_under_a_subclass() -> None:
+    assert overlooked("Base.gpu_forward", found=("suite.Large.gpu_forward",)) == []
+
+
+def test_counts_benchmarks_by_type() -> None:
+    types = {"suite.time_a": "time", "suite.time_b": "time", "suite.track_c": "track"}
+
+    assert count_finding(types, 12) == ok("suite", "3 benchmarks in 12 cells: 2 time, 1 track")
+    assert count_finding({}, 0) == problem(
+        "suite",
+        "there is no benchmark in it",
+        "names that begin with time_, mem_, peakmem_, track_ or measure_ are benchmarks",
+    )
+
+
+def test_names_the_modules_that_do_not_import() -> None:
+    errors = [("benchmarks.kernels", "ModuleNotFoundError: No module named 'triton'")]
+
+    assert list(module_findings(errors)) == [
+        problem(
+            "suite",
+            "module benchmarks.kernels does not import, so nothing of it is measured: ModuleNotFoundError: "
+            "No module named 'triton'",
+            "make it import against the commit that is measured",
+        )
+    ]
+
+
+def test_tells_what_a_model_leaves_out() -> None:
+    note = "serving.Chat: no training metrics, because it gives no batch and no loss"
+
+    assert list(omitted_findings([note])) == [ok("suite", note)]
+
+
+RECORDED = Recorded({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        (
+            {"a.time_x": "v1", "a.time_y": "v1", "a.time_new": "v1"},
+            [ok("history", "all 2 benchmarks measured on 2026-03-01 are still there")],
+        ),
+        (
+            {"a.time_x": "v1"},
+            [
+                problem(
+                    "history",
+                    "measured on 2026-03-01 and not in the suite any more: a.time_y",
+                    "restore what was not removed on purpose",
+                )
+            ],
+        ),
+        (
+            {"a.time_x": "v2", "a.time_y": "v1"},
+            [
+                warning(
+                    "history",
+                    "rewritten since 2026-03-01, so that its history begins anew: a.time_x",
+                    "set a version attribute where old and new numbers mean the same",
+                )
+            ],
+        ),
+    ],
+)
+def test_compares_the_suite_with_the_last_recorded_run(versions: dict[str, str], expected: list[Finding]) -> None:
+    assert list(lost_findings(versions, RECORDED)) == expected
+
+
+def test_has_nothing_to_compare_with_before_the_first_run() -> None:
+    assert list(lost_findings({"a.time_x": "v1"}, None)) == [
+        ok("history", "no run is recorded yet to compare the suite with")
+    ]
