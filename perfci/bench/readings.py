@@ -83,6 +83,8 @@ def metrics(*declared: Metric) -> Callable[[Function], Function]:
 def check_declared(declared: Iterable[Metric]) -> None:
     seen: set[str] = set()
     for metric in declared:
+        if not isinstance(metric, Metric):
+            raise ValueError(f"@metrics was given {metric!r}; a Metric(name, unit) was expected")
         if metric.name in seen:
             raise ValueError(
                 f"two metrics are called {metric.name!r}; every metric of one benchmark needs its own name"

@@ -76,7 +76,9 @@ def _only_a_witness(processes: Sequence[Process]) -> bool:
 
 
 def _absent(processes: Sequence[Process]) -> bool:
-    return bool(processes) and all(process.status is Status.SKIPPED for process in processes)
+    """Whether every process that got as far as this metric could not read it."""
+    skipped = any(process.status is Status.SKIPPED for process in processes)
+    return skipped and not any(map(_ended_well, processes))
 
 
 def _ended_well(process: Process) -> bool:

@@ -81,13 +81,22 @@ def test_a_process_comes_back_as_it_was_stored(store: Store) -> None:
         reason="",
         exit_code=-11,
         stderr_tail="warning: slow\n",
-        flags=("throttled", "shared_gpu"),
+        flags=("throttled: SM clock at 60 %", "shared_gpu: 2 other processes"),
     )
 
     measured_run(store, (a_series(), process))
 
     assert stored_processes(store) == [process]
     assert math.copysign(1, stored_processes(store)[0].samples[3]) == -1
+
+
+@pytest.mark.parametrize("clock", Clock)
+def test_every_clock_comes_back_as_it_was_stored(store: Store, clock: Clock) -> None:
+    started(store)
+
+    measured_run(store, (a_series(), a_process(clock=clock)))
+
+    assert [process.clock for process in stored_processes(store)] == [clock]
 
 
 @settings(deadline=None, derandomize=True)

@@ -76,7 +76,9 @@ def test_a_witness_is_never_judged() -> None:
 
 
 def test_what_no_process_could_read_is_not_judged_beside_what_it_read() -> None:
-    assert gated({BYTES: absent(), OTHER: read(1.0)}) == [OTHER]
+    failed = a_failed_process()
+
+    assert gated({BYTES: [*absent(), failed], OTHER: [*read(1.0), failed]}) == [OTHER]
     assert gated({BYTES: [*absent(), *read(5.0)], OTHER: read(1.0)}) == [BYTES, OTHER]
     assert gated({BYTES: absent(), OTHER: absent()}) == [BYTES, OTHER]
 

@@ -8,9 +8,11 @@ import pickle
 import sys
 import time
 import timeit
+from collections.abc import Callable
 from typing import Any
 
 from .messages import Json, Report, write_report
+from .processes import end_daemons
 from .suite import CLOCKS, CPU_TWIN, declared_clock, foreign_code, single_metric, uses_default_timer
 
 
@@ -24,6 +26,7 @@ def run_cell(benchmark: Any, cell: Json, request: Json, report: Report) -> None:
     measured = measured_cell(benchmark, resident) | {"work_s": time.perf_counter() - begin}
     wrong = foreign_code(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
+    end_daemons()
 
 
 def read_cache(cell: Json) -> Any:
@@ -37,8 +40,8 @@ def measured_cell(benchmark: Any, resident: int | None) -> Json:
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
     stopwatch = TwoClocks() if uses_default_timer(benchmark) else None
-    if benchmark.do_setup():
-        return {"status": "skipped", "reason": "setup raised NotImplementedError, or its parameters are skipped"}
+    if why := skipped_by_setup(benchmark):
+        return {"status": "skipped", "reason": why}
     try:
         if stopwatch is not None:
             benchmark.timer = stopwatch
@@ -51,6 +54,29 @@ def measured_cell(benchmark: Any, resident: int | None) -> Json:
     finally:
         benchmark.do_teardown()
     return {"status": "ok", "metrics": metrics}
+
+
+def skipped_by_setup(benchmark: Any) -> str:
+    """Set up, or say why not: asv skips on NotImplementedError and keeps its message to itself."""
+    setups, said = benchmark._setups, []
+
+    def noting(setup: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*parameters: Any) -> None:
+            try:
+                setup(*parameters)
+            except NotImplementedError as skip:
+                said.append(str(skip))
+                raise
+
+        return call
+
+    benchmark._setups = [noting(setup) for setup in setups]
+    try:
+        skipped = benchmark.do_setup()
+    finally:
+        benchmark._setups = setups
+    generic = "setup raised NotImplementedError, or its parameters are skipped"
+    return (next(iter(said), "") or generic) if skipped else ""
 
 
 class NotApplicable(Exception):

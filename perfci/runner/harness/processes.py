@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 import traceback
 from collections.abc import Callable, Collection
@@ -113,9 +114,9 @@ def has_ended(pid: int) -> bool:
 
 
 def command_of(pid: int) -> str:
-    """What a person calls a process: its command line, if it has one of its own."""
+    """What a person calls a process: its command line, unless it is that of the harness it was forked from."""
     command = command_line(pid)
-    return "a fork of the benchmark" if command == command_line(os.getpid()) else command
+    return "a fork of the benchmark" if os.path.dirname(os.path.abspath(__file__)) in command else command
 
 
 def command_line(pid: int) -> str:
@@ -124,6 +125,16 @@ def command_line(pid: int) -> str:
             return file.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def end_daemons() -> None:
+    """End the daemonic children of multiprocessing (workers of a DataLoader or a Pool), as an interpreter that exits
+    would: a cell leaves without the exit handlers it shares with its parent.
+    """
+    multiprocessing = sys.modules.get("multiprocessing")
+    for child in multiprocessing.active_children() if multiprocessing is not None else ():
+        if child.daemon:
+            child.terminate()
 
 
 def children() -> list[int]:

@@ -1,0 +1,116 @@
+"""``perfci run`` and ``perfci compare`` on a suite whose one function gives many metrics."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+
+SUITE = """
+    import thing
+    from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
+
+    class Model(Bench):
+        omitted = {"generation": "it gives no stream"}
+
+        @metrics(
+            Metric("ttft", "seconds"), Metric("peak", "bytes"), Metric("speed", "tokens/s", "higher"),
+            Metric("reserved", "bytes"),
+        )
+        def measure_reply(self):
+            return Measured({
+                "ttft": Reading((1.0, 1.0), Clock.WALL, cpu=(0.5, 0.5)),
+                "peak": exact(thing.BYTES),
+                "speed": witness(thing.BYTES / 10),
+                "reserved": Absent("this machine has no accelerator"),
+            }, flags=thing.FLAGS)
+"""
+CELL = "models.Model.measure_reply"
+
+
+def a_project(folder: Path, *sizes: int | None, flags: tuple[str, ...] = ()) -> GitProject:
+    project = GitProject(folder)
+    for size in sizes:
+        project.commit(f"Take {size}", thing=f"BYTES, FLAGS = {size}, {flags}\n", benchmarks__models=SUITE)
+    return project
+
+
+def told(path: Path) -> dict[str, tuple[str, str]]:
+    """Kind and reason of the verdict on each metric."""
+    verdicts = json.loads(path.read_text())["verdicts"]
+    return {verdict["series"]["metric"]["name"]: (verdict["kind"], verdict["reason"]) for verdict in verdicts}
+
+
+def test_compare_judges_each_metric_once_and_no_witness(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a_project(here, 1000, 1200)
+
+    code = run(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
+
+    kinds = {metric: kind for metric, (kind, _) in told(here / "told.json").items()}
+    complaint = f"not available in {CELL}: reserved: this machine has no accelerator"
+    said = capsys.readouterr().err
+    assert code == 1
+    assert kinds == {"cpu_ttft": "unchanged", "peak": "regression"}
+    assert said.count("models.Model: no generation metrics, because it gives no stream") == 1
+    assert said.count(complaint) == 1
+
+
+def test_run_stores_every_metric_of_a_process(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a_project(here, 1000, flags=("throttled: SM clock at 60 %",))
+
+    assert run(["run", "--rounds", "1"]) == 0
+    assert "1 processes measured: 1 ok" in capsys.readouterr().out
+
+    assert run(["export", "--format", "csv"]) == 0
+    exported = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert [(row["metric"], row["status"], row["value"]) for row in exported] == [
+        ("cpu_ttft", "ok", "0.5"),
+        ("peak", "ok", "1000.0"),
+        ("reserved", "skipped", ""),
+        ("speed", "ok", "100.0"),
+        ("ttft", "ok", "1.0"),
+    ]
+    with sqlite3.connect(here / ".perfci" / "perfci.db") as database:
+        stored = database.execute("select distinct flags from processes").fetchall()
+    assert stored == [('["throttled: SM clock at 60 %"]',)]
+
+
+def test_history_looks_for_changes_in_judged_metrics_only(here: Path) -> None:
+    a_project(here, *[1000] * 6, *[1500] * 6)
+
+    assert run(["run", "HEAD~11..HEAD", "--rounds", "1", "--no-confirm"]) == 0
+
+    with sqlite3.connect(here / ".perfci" / "perfci.db") as database:
+        moved = database.execute(
+            "select s.metric from change_points c join series s on c.series_id = s.id"
+        ).fetchall()  # fmt: skip
+    assert moved == [("peak",)]
+
+
+def test_a_head_that_fails_has_failed_in_each_judged_metric(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a_project(here, 1000, None)
+
+    code = run(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
+
+    found = told(here / "told.json")
+    assert code == 1
+    assert {metric: kind for metric, (kind, _) in found.items()} == {"cpu_ttft": "failed", "peak": "failed"}
+    assert all("float() argument must be" in reason for _, reason in found.values())
+
+
+def test_throttled_processes_leave_the_comparison_open(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = a_project(here, 1000)
+    project.commit("Throttle", thing="BYTES, FLAGS = 1000, ('throttled: SM clock at 60 %',)\n")
+
+    code = run(["compare", "HEAD~1", "HEAD", "--strict", "--json", "told.json"])
+
+    reason = "There is nothing to judge: 5 of 10 processes, flagged throttled: SM clock at 60 %."
+    assert code == 3
+    assert told(here / "told.json") == {"cpu_ttft": ("inconclusive", reason), "peak": ("inconclusive", reason)}
