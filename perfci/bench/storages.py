@@ -24,6 +24,26 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[misc]
         self.peak_bytes = 0
         self._sizes: dict[int, int] = {}
         self._watches: dict[int, weakref.ref[Any]] = {}
+        self._resize: Any = None
+
+    def __enter__(self) -> LiveStorages:
+        """Watch resizing too, which is no operator: so FSDP frees what it gathered while its tensors live on."""
+        self._resize = torch.UntypedStorage.resize_
+
+        def resize(storage: Any, size: int) -> Any:
+            self._meet(storage)
+            resized = self._resize(storage, size)
+            self._update(storage)
+            self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+            return resized
+
+        torch.UntypedStorage.resize_ = resize
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        torch.UntypedStorage.resize_ = self._resize
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

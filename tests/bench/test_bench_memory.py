@@ -35,6 +35,16 @@ def test_counts_a_storage_once_however_many_views_it_has() -> None:
     assert peak_tensor_bytes(work) == 4000
 
 
+def test_sees_a_storage_that_is_emptied_while_its_tensor_lives() -> None:
+    def work() -> None:
+        gathered = torch.ones(1000)
+        gathered.untyped_storage().resize_(0)
+        _other = torch.ones(900)
+
+    assert peak_tensor_bytes(work) == 4000
+    assert torch.ones(3).untyped_storage().resize_(4).nbytes() == 4
+
+
 def test_keeps_a_storage_alive_through_its_last_view() -> None:
     def work() -> None:
         view = torch.ones(1000)[:1]
