@@ -1,0 +1,191 @@
+"""Stages on a fake machine: what they add up to, what they leave out, what they wait for."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fake_device import FakeDevice
+
+from perfci.bench.readings import Absent, Reading, report_of
+from perfci.bench.stages import Stages, stage_metrics
+from perfci.model import Clock
+
+
+@pytest.fixture
+def cpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
+    return FakeDevice(kind="cpu").install(monkeypatch, "perfci.bench.stages")
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
+    return FakeDevice(launch_s=0.0).install(monkeypatch, "perfci.bench.stages")
+
+
+def samples(stages: Stages, name: str) -> list[float]:
+    reading = stages.readings()[name]
+    assert isinstance(reading, Reading)
+    return list(reading.samples)
+
+
+def test_times_each_stage_of_each_run_by_both_clocks(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    for prefill in (2.0, 3.0):
+        with stages:
+            with stages("prefill"):
+                cpu.work(prefill)
+            with stages("decode"):
+                cpu.work(6.0)
+                cpu.host_s += 1.0
+
+    readings = stages.readings()
+
+    assert readings["prefill"] == Reading([2.0, 3.0], Clock.WALL, cpu=[2.0, 3.0])
+    assert readings["decode"] == Reading([7.0, 7.0], Clock.WALL, cpu=[6.0, 6.0])
+
+
+def test_gives_shares_that_sum_to_one(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages:
+        with stages("prefill"):
+            cpu.work(1.0)
+        with stages("decode"):
+            cpu.work(3.0)
+
+    assert samples(stages, "prefill_share") == [0.25]
+    assert samples(stages, "decode_share") == [0.75]
+
+
+def test_takes_a_stage_inside_another_out_of_it(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages, stages("decode"):
+        cpu.work(1.0)
+        with stages("sample"):
+            cpu.work(2.0)
+            with stages("softmax"):
+                cpu.work(4.0)
+
+    assert [samples(stages, name) for name in ("decode", "sample", "softmax")] == [[1.0], [2.0], [4.0]]
+    assert sum(samples(stages, f"{name}_share")[0] for name in stages.names) == pytest.approx(1.0)
+
+
+def test_adds_up_the_visits_of_a_stage_in_one_run(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages:
+        for _ in range(3):
+            with stages("chunk"):
+                cpu.work(2.0)
+
+    assert samples(stages, "chunk") == [6.0]
+
+
+def test_gives_a_stage_what_it_queued_and_not_the_next_one(gpu: FakeDevice) -> None:
+    stages = Stages(gpu)
+    with stages:
+        with stages("prefill"):
+            gpu.kernel(5.0)
+        with stages("decode"):
+            gpu.kernel(1.0)
+
+    assert samples(stages, "prefill") == pytest.approx([5.0])
+    assert samples(stages, "decode") == pytest.approx([1.0])
+
+
+def test_judges_the_wall_where_an_accelerator_computes(gpu: FakeDevice) -> None:
+    stages = Stages(gpu)
+    with stages, stages("prefill"):
+        gpu.kernel(5.0)
+
+    reading = stages.readings()["prefill"]
+
+    assert isinstance(reading, Reading)
+    assert not reading.cpu
+
+
+def test_waits_for_the_device_at_the_edges_only(gpu: FakeDevice) -> None:
+    stages = Stages(gpu)
+    with stages, stages("decode"):
+        for _ in range(10):
+            gpu.kernel(1.0)
+
+    assert gpu.synchronised == 4
+
+
+def test_accepts_two_percent_outside_all_stages(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages:
+        with stages("decode"):
+            cpu.work(0.9801)
+        cpu.work(0.0199)
+
+    assert samples(stages, "decode_share") == pytest.approx([0.9801])
+
+
+def test_calls_stages_invalid_that_leave_more_out(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages:
+        with stages("prefill"):
+            cpu.work(0.4)
+        with stages("decode"):
+            cpu.work(0.5)
+        cpu.work(0.1)
+
+    said = (
+        "the stages add up to 0.9 s of 1 s (wall time): 10.0% of it is in none of prefill, decode, 2% is allowed; "
+        "time the rest too"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        stages.readings()
+
+
+def test_misses_time_that_only_the_cpu_clock_shows(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages:
+        with stages("load"):
+            cpu.host_s += 100.0
+        cpu.work(1.0)
+
+    with pytest.raises(ValueError, match="CPU time"):
+        stages.readings()
+
+
+def test_says_why_a_declared_stage_is_absent(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages, stages("prefill"):
+        cpu.work(1.0)
+
+    readings = stages.readings(("prefill", "postprocess"))
+
+    assert readings["postprocess"] == Absent("no run entered the stage 'postprocess'")
+    assert report_of(stage_metrics("prefill", "postprocess"), readings)["metrics"][0]["samples"] == [1.0]
+
+
+def test_drops_a_run_that_raised_and_can_go_on(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with pytest.raises(ZeroDivisionError), stages, stages("decode"):
+        cpu.work(9.0 / 0)
+    with stages, stages("decode"):
+        cpu.work(1.0)
+
+    assert samples(stages, "decode") == [1.0]
+
+
+def test_refuses_what_would_count_time_twice_or_nowhere(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+
+    with pytest.raises(ValueError, match="inside itself"), stages, stages("decode"), stages("decode"):
+        pass
+    with pytest.raises(ValueError, match="already being timed"), stages, stages:
+        pass
+    with pytest.raises(ValueError, match="outside a run"), stages("decode"):
+        pass
+
+
+def test_has_nothing_to_say_of_no_run_or_of_no_time(cpu: FakeDevice) -> None:
+    with pytest.raises(ValueError, match="no run"):
+        Stages(cpu).readings()
+    stages = Stages(cpu)
+    with stages:
+        pass
+    with pytest.raises(ValueError, match="nothing to divide"):
+        stages.readings()
