@@ -18,7 +18,7 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import torch
@@ -39,6 +39,8 @@ on_host = functools.partial(time_blocks, device=Cpu(), **DATA.timing)
 
 NO_PINNING = "pinned memory is what a device copies from by itself, and torch sees no device but the CPU"
 GIGABYTE = 1e9
+STEP_EDGE, STEP_PRODUCTS = 4096, 32
+"""Matrix products that take about as long as a copy of 256 MB over PCI Express: 4.4 TFLOP."""
 
 
 class Loader(Bench):
@@ -46,7 +48,8 @@ class Loader(Bench):
 
     Waiting is the host's time in ``next``, while the device still works on the steps before: torchtitan's
     ``data_loading(s)`` and ``data_loading(%)``. The first batch of an epoch is not in it, it waits for the workers to
-    start: ``loader_startup``. All of it is wall time: a process that waits uses no CPU.
+    start: ``loader_startup``. It is wall time, since a process that waits uses no CPU; only without workers is waiting
+    work of this very process.
     """
 
     params = (DATA.workers, DATA.prefetch, MEMORIES, [SIZES.name])
@@ -55,8 +58,8 @@ class Loader(Bench):
     @metrics(
         Metric("data_time", "seconds"),
         Metric("data_stall", "ratio"),
-        Metric("step_time", "seconds"),
         Metric("loader_startup", "seconds"),
+        Metric("step_time", "seconds"),
     )
     def measure_loader(self, workers: int, prefetch: int, memory: str, sizes: str) -> Measured:
         if memory == "pinned" and DEVICE == "cpu":
@@ -70,37 +73,40 @@ class Loader(Bench):
             step(torch.full((DATA.loader_batch, Texts.TOKENS), batch, dtype=torch.uint8))
         epochs = [run_epoch(loader, step) for _ in range(DATA.epochs)]
         steps = DATA.loader_steps
+        own_work = [epoch.waited_cpu_s / steps for epoch in epochs] if workers == 0 else ()
         readings = {
-            "data_time": Reading([epoch.waited_s / steps for epoch in epochs], Clock.WALL, steps),
+            "data_time": Reading([epoch.waited_s / steps for epoch in epochs], Clock.WALL, steps, cpu=own_work),
             "data_stall": Reading([epoch.waited_s / epoch.loop_s for epoch in epochs], Clock.VALUE, steps),
-            "step_time": Reading([epoch.loop_s / steps for epoch in epochs], Clock.WALL, steps),
             "loader_startup": Reading([epoch.startup_s for epoch in epochs], Clock.WALL),
+            "step_time": witness(*(epoch.loop_s / steps for epoch in epochs)),
         }
         return Measured(readings)
 
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """Wall seconds of one pass: to the first batch, of the loop from there on, and waiting inside that loop."""
+    """Seconds of one pass: to the first batch, of the loop from there on, and in that loop waiting for batches."""
 
     startup_s: float
     loop_s: float
     waited_s: float
+    waited_cpu_s: float  # that this process spent in them
 
 
-def run_epoch(loader: DataLoader[Tensor], step: Callable[[Tensor], None]) -> Epoch:
+def run_epoch(loader: Iterable[Tensor], step: Callable[[Tensor], None]) -> Epoch:
     start = time.perf_counter()
     batches = iter(loader)
     batch = next(batches)
     begin = time.perf_counter()
-    waited = 0.0
+    waited, waited_cpu = 0.0, 0.0
     for _ in range(DATA.loader_steps):
         step(batch)
-        asked = time.perf_counter()
+        asked, asked_cpu = time.perf_counter(), time.process_time()
         batch = next(batches)
         waited += time.perf_counter() - asked
+        waited_cpu += time.process_time() - asked_cpu
     this_device().synchronize()
-    return Epoch(begin - start, time.perf_counter() - begin, waited)
+    return Epoch(begin - start, time.perf_counter() - begin, waited, waited_cpu)
 
 
 def loader_of(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoader[Tensor]:
@@ -201,7 +207,7 @@ def copy_to_device(memory: str, copy: str, size: int) -> Measured:
 
     with torch.cuda.stream(stream):
         copying = time_blocks(transfer, **DATA.timing)
-    resident, beside = time_steps(transfer, stream)
+    resident, beside = step_timings(transfer, stream)
     silent = memory == "pageable" and copy == "non_blocking"
     readings = {
         "copy_time": copying.reading(),
@@ -213,13 +219,13 @@ def copy_to_device(memory: str, copy: str, size: int) -> Measured:
     return Measured(readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else [])))
 
 
-def time_steps(transfer: Callable[[], None], stream: torch.cuda.Stream) -> tuple[Timing, Timing]:
+def step_timings(transfer: Callable[[], None], stream: torch.cuda.Stream) -> tuple[Timing, Timing]:
     """Time a step whose data is already there, and one that fetches the next step's data meanwhile."""
-    matrix = torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16)
+    matrix = torch.randn(STEP_EDGE, STEP_EDGE, device=DEVICE, dtype=torch.bfloat16)
     compute = torch.cuda.current_stream()
 
     def step() -> None:
-        for _ in range(32):  # about as long as a copy of 256 MB takes
+        for _ in range(STEP_PRODUCTS):
             matrix @ matrix
 
     def step_beside_copy() -> None:

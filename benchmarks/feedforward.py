@@ -10,7 +10,7 @@ from perfci.bench import Bench, Measured, Metric, exact, metrics, witness
 from perfci.bench.flops import count_flops
 from perfci.bench.timing import time_blocks
 
-from .sizes import DEVICE, DTYPES, KERNELS, SIZES, settle
+from .sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
 
 
 class FeedForward(Bench):
@@ -33,8 +33,8 @@ class FeedForward(Bench):
     )
     def measure_feedforward(self, kind: str, expansion: int, precision: str, sizes: str) -> Measured:
         settle()
-        network = feedforward(kind, KERNELS.width, expansion).to(DEVICE, DTYPES[precision])
-        x = torch.randn(KERNELS.tokens, KERNELS.width, device=DEVICE, dtype=DTYPES[precision], requires_grad=True)
+        network = feedforward(kind, KERNELS.width, expansion).to(DEVICE, dtype_of(precision))
+        x = torch.randn(KERNELS.tokens, KERNELS.width, device=DEVICE, dtype=dtype_of(precision), requires_grad=True)
         out = network(x)
         gradient = torch.randn_like(out)
         learned = [x, *network.parameters()]

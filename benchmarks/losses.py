@@ -11,7 +11,7 @@ from perfci.bench.parity import Numerics, check_parity, tolerance_of
 from perfci.bench.proxies import count_operators
 from perfci.bench.timing import time_blocks
 
-from .sizes import DEVICE, DTYPES, KERNELS, SIZES, settle
+from .sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
 
 
 class LossOverK(Bench):
@@ -24,7 +24,7 @@ class LossOverK(Bench):
     def measure_loss(self, implementation: str, terms: int, precision: str, sizes: str) -> Measured:
         settle()
         shape = (terms, KERNELS.tokens // terms)
-        logits = torch.randn(*shape, KERNELS.classes, device=DEVICE, dtype=DTYPES[precision], requires_grad=True)
+        logits = torch.randn(*shape, KERNELS.classes, device=DEVICE, dtype=dtype_of(precision), requires_grad=True)
         targets = torch.randint(KERNELS.classes, shape, device=DEVICE)
         check_equal(logits, targets)
 

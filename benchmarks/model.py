@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+    noop_context_fn,
+)
 
 from .sizes import Sizes
 
+KEPT = {
+    torch.ops.aten.mm.default,
+    torch.ops.aten.addmm.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+}
+"""What selective checkpointing keeps: the dear operators. The cheap ones are computed again, as torchtitan does it."""
+
 
 class GPT(nn.Module):
-    """``checkpointing`` throws activations away and computes them again in the backward pass."""
+    """``checkpointing`` throws activations away and computes them again in the backward pass: all, or cheap ones."""
 
-    def __init__(self, sizes: Sizes, *, checkpointing: bool = False) -> None:
+    def __init__(self, sizes: Sizes, *, checkpointing: str = "none") -> None:
         super().__init__()
         self.checkpointing = checkpointing
         self.tokens = nn.Embedding(sizes.vocab, sizes.width)
@@ -35,13 +52,23 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(positions)
         for index, block in enumerate(self.blocks):
             layer = cache.layers[index] if cache else None
-            if self.checkpointing and torch.is_grad_enabled():
-                x = checkpoint(block, x, layer, start, use_reentrant=False)
+            if self.checkpointing != "none" and torch.is_grad_enabled():
+                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=CONTEXTS[self.checkpointing])
             else:
                 x = block(x, layer, start)
         if cache:
             cache.length += tokens.shape[1]
         return self.norm(x)
+
+
+def keep_the_dear(context: Any, operator: Any, *_: object, **__: object) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SAVE if operator in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+CONTEXTS = {
+    "full": noop_context_fn,
+    "selective": functools.partial(create_selective_checkpoint_contexts, keep_the_dear),
+}
 
 
 class Block(nn.Module):

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import timeit
 from dataclasses import dataclass, replace
 
 import torch
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from perfci.bench import wall_clock
 from perfci.bench.device import this_device
+from perfci.bench.precision import precision
 
 
 @dataclass(frozen=True)
@@ -53,12 +52,12 @@ GPT2 = Sizes(
 )
 SMOKE = Sizes(
     name="smoke",
-    vocab=1024,
-    width=256,
-    heads=8,
-    layers=4,
-    length=96,
-    batches=[4, 8],
+    vocab=512,
+    width=128,
+    heads=4,
+    layers=2,
+    length=64,
+    batches=[4],
     prompts=[32, 128],
     requests=[1, 8],
     new_tokens=24,
@@ -72,7 +71,6 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 # device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
 DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
 SIZES = SMOKE if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
-TIMER = wall_clock if DEVICE == "cuda" else timeit.default_timer
 
 
 def settle() -> None:
@@ -82,7 +80,7 @@ def settle() -> None:
 
 
 def precision_of(name: str) -> contextlib.AbstractContextManager[object]:
-    return torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=name == "bf16")
+    return precision(name, this_device())
 
 
 def dtype_of(precision: str) -> torch.dtype:

@@ -1,97 +1,218 @@
-"""Time of a training step: forward, backward and AdamW, on tokens that are already where the model is."""
+"""The training step of a GPT: number formats, accumulated gradients, optimizers, and batches up to what fits."""
 
 from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from perfci.bench import Absent, Bench, Measured, Metric, ModelBench, Reading, exact, metrics, not_here, witness
+from perfci.bench.device import this_device
+from perfci.bench.fitting import largest_batch
+from perfci.bench.parity import ParityFailed, tolerance_of
+from perfci.bench.proxies import count
+from perfci.bench.timing import time_blocks
+
 from .model import GPT
-from .sizes import DEVICE, PRECISIONS, SIZES, TIMER, Sizes, precision_of, settle
+from .sizes import DEVICE, PRECISIONS, SIZES, TRAINING, Sizes, precision_of, settle
 
 OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 
 
+class Step(ModelBench):
+    """Everything perfci knows of a training step, in every number format; one that computes nonsense is rejected."""
+
+    params = {"precision": PRECISIONS, "batch": SIZES.batches, "sizes": [SIZES.name]}
+    groups = ("training",)
+    reference = {"precision": "fp32"}
+    budget_s = TRAINING.budget_s
+
+    def build(self, p: Mapping[str, Any]) -> GPT:
+        return GPT(SIZES).to(self.device)
+
+    def batch(self, p: Mapping[str, Any], i: int) -> Tensor:
+        return text_of(SIZES, p["batch"], seed=i).to(self.device)
+
+    def loss(self, model: GPT, batch: Tensor) -> Tensor:
+        return next_token_loss(model, batch)
+
+    def tokens_per_batch(self, p: Mapping[str, Any]) -> int:
+        return int(p["batch"]) * SIZES.length
+
+
+class Accumulation(Bench):
+    """The same tokens in more and smaller batches, their gradients summed before one update."""
+
+    params = (TRAINING.accumulated, [SIZES.name])
+    param_names = ("micro_batches", "sizes")
+
+    @metrics(Metric("step_time", "seconds"), Metric("peak_tensor_bytes", "bytes"), Metric("operators", "count"))
+    def measure_accumulation(self, micro_batches: int, sizes: str) -> Measured:
+        training = Training(SIZES, batch=max(TRAINING.accumulated), micro_batches=micro_batches)
+        training.step()
+        timing = time_blocks(training.step, **TRAINING.timing)
+        counts = count(training.step).readings()
+        return Measured(
+            {
+                "step_time": timing.reading(),
+                "peak_tensor_bytes": counts["peak_tensor_bytes"],
+                "operators": counts["operators"],
+            },
+            timing.flags,
+        )
+
+
+class Optimizer(Bench):
+    """The optimizer's part of a step alone, in torch's three implementations of AdamW."""
+
+    params = (list(OPTIMIZERS), [SIZES.name])
+    param_names = ("implementation", "sizes")
+
+    @metrics(
+        Metric("optimizer_time", "seconds"),
+        Metric("operators", "count"),
+        Metric("kernel_launches", "count"),
+        Metric("optimizer_state_bytes", "bytes"),
+    )
+    def measure_optimizer(self, implementation: str, sizes: str) -> Measured:
+        training = Training(SIZES, batch=SIZES.batches[0], optimizer=implementation)
+        training.step()
+        timing = time_blocks(training.optimizer.step, **TRAINING.timing)
+        counts = count(training.optimizer.step, optimizer=training.optimizer).readings()
+        names = ("operators", "kernel_launches", "optimizer_state_bytes")
+        return Measured({"optimizer_time": timing.reading(), **{n: counts[n] for n in names}}, timing.flags)
+
+
+class BatchSweep(Bench):
+    """Time per sequence over the size of the batch: where the curve bends, a larger batch buys nothing more.
+
+    ``padded`` sequences have random lengths and are filled up to the longest; ``packed`` ones lie end to end.
+    """
+
+    params = (TRAINING.sweep, ["packed", "padded"], [SIZES.name])
+    param_names = ("batch", "lengths", "sizes")
+
+    @metrics(
+        Metric("step_time", "seconds"),
+        Metric("tokens_per_s", "tokens/s", "higher"),
+        Metric("padding", "ratio"),
+    )
+    def measure_sweep(self, batch: int, lengths: str, sizes: str) -> Measured:
+        settle()
+        drawn = torch.randint(SIZES.length // 4, SIZES.length + 1, (batch,))
+        tokens = int(drawn.sum())
+        rows, width = (batch, int(drawn.max())) if lengths == "padded" else (1, tokens)
+        rows, width = (rows, width) if lengths == "padded" else (-(-tokens // SIZES.length), SIZES.length)
+        training = Training(SIZES, batch=rows, length=width)
+        training.step()
+        timing = time_blocks(training.step, **TRAINING.timing)
+        rate = tokens / statistics.median(timing.judged)
+        padding = 1 - tokens / (rows * width)
+        return Measured(
+            {"step_time": timing.reading(), "tokens_per_s": witness(rate), "padding": exact(padding)}, timing.flags
+        )
+
+
+class MaxBatch(Bench):
+    """The largest batch whose step fits: tried until memory runs out, or foretold for a stated number of bytes."""
+
+    params = (["none", "full"], [SIZES.name])
+    param_names = ("checkpointing", "sizes")
+
+    @metrics(Metric("max_batch_fit", "count", "higher"))
+    def measure_fit(self, checkpointing: str, sizes: str) -> Mapping[str, Reading | Absent]:
+        fits = largest_batch(
+            lambda batch: Training(SIZES, batch=batch, checkpointing=checkpointing).step,
+            this_device(),
+            limit=TRAINING.batch_limit,
+            budget_bytes=TRAINING.budget_bytes,
+        )
+        return {"max_batch_fit": fits if isinstance(fits, Absent) else exact(fits)}
+
+
+class Float8(Bench):
+    """One matrix product in float8 with scales (``scaled_mm``) against the same product in bf16.
+
+    Its error is checked on any machine; its speed says nothing where the processor has no float8 units.
+    """
+
+    params = (["e4m3", "e5m2"], [SIZES.name])
+    param_names = ("format", "sizes")
+
+    @metrics(
+        Metric("matmul_time", "seconds"),
+        Metric("speedup_vs_bf16", "ratio", "higher"),
+        Metric("max_relative_error", "ratio"),
+    )
+    def measure_float8(self, format: str, sizes: str) -> Measured:
+        settle()
+        left, right = (torch.randn(TRAINING.matrix, TRAINING.matrix, device=DEVICE) for _ in range(2))
+        scaled = scaled_product(left, right, torch.float8_e4m3fn if format == "e4m3" else torch.float8_e5m2)
+        exactly = left @ right
+        error = float((scaled().float() - exactly).abs().max() / exactly.abs().max())
+        if error > tolerance_of("fp8").outputs:
+            raise ParityFailed(f"the float8 product is off by {error:.3g} of its largest entry")
+        refusal = this_device().refuses(torch.float8_e4m3fn)
+        if refusal:
+            why = Absent(refusal)
+            return Measured({"matmul_time": why, "speedup_vs_bf16": why, "max_relative_error": witness(error)})
+        halves = left.bfloat16(), right.bfloat16()
+        timing = time_blocks(scaled, **TRAINING.timing)
+        plain = time_blocks(lambda: halves[0] @ halves[1], **TRAINING.timing)
+        return Measured(
+            {
+                "matmul_time": timing.reading(),
+                "speedup_vs_bf16": witness(statistics.median(plain.judged) / statistics.median(timing.judged)),
+                "max_relative_error": witness(error),
+            },
+            timing.flags,
+        )
+
+
+def scaled_product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Callable[[], Tensor]:
+    """Scale both matrices into the range of the format and multiply; only the left one may be e5m2."""
+    if not hasattr(torch, "_scaled_mm"):
+        raise not_here("this torch has no scaled matrix product")
+    right_dtype = torch.float8_e4m3fn
+    scales = [x.abs().max() / torch.finfo(d).max for x, d in ((left, dtype), (right, right_dtype))]
+    small = (left / scales[0]).to(dtype), (right / scales[1]).to(right_dtype).t().contiguous().t()
+    return lambda: torch._scaled_mm(*small, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.bfloat16)
+
+
 class Training:
-    """A model, its optimizer and one batch."""
+    """A GPT, its optimizer and one batch, and the choices that trade its time for memory."""
 
     def __init__(
-        self, sizes: Sizes, precision: str, *, batch: int, checkpointing: str = "none", optimizer: str = "fused"
-    ) -> None:
+        self, sizes: Sizes, precision: str = "fp32", *, batch: int, checkpointing: str = "none",
+        optimizer: str = "fused", micro_batches: int = 1, length: int | None = None,
+    ) -> None:  # fmt: skip
         settle()
         self.precision = precision
-        self.model = GPT(sizes, checkpointing=checkpointing == "full").to(DEVICE)
+        self.model = GPT(sizes, checkpointing=checkpointing).to(DEVICE)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, **OPTIMIZERS[optimizer])
-        text = torch.randint(sizes.vocab, (batch, sizes.length + 1), device=DEVICE)
-        self.tokens, self.targets = text[:, :-1], text[:, 1:]
+        self.batches = text_of(sizes, batch, length=length).to(DEVICE).chunk(micro_batches)
 
     def step(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
-        self.loss().backward()
+        for batch in self.batches:
+            (self.loss(batch) / len(self.batches)).backward()
         self.optimizer.step()
 
-    def loss(self) -> Tensor:
+    def loss(self, batch: Tensor) -> Tensor:
         with precision_of(self.precision):
-            logits = self.model(self.tokens)
-            return functional.cross_entropy(logits.flatten(0, 1), self.targets.flatten())
+            return next_token_loss(self.model, batch)
 
 
-class _Timed:
-    """How every timing here is taken; asv calls setup before every sample, so what it builds is built once."""
-
-    number = 1
-    repeat = SIZES.repeat
-    rounds = 2
-    warmup_time = 0
-    min_run_count = 1
-    timer = staticmethod(TIMER)
-    training: Training | None = None
-
-    def start(self, training: Training) -> None:
-        self.training = training
-        for _ in range(SIZES.warmups):
-            training.step()
+def text_of(sizes: Sizes, batch: int, *, length: int | None = None, seed: int = 0) -> Tensor:
+    """(batch, length + 1) random tokens: what is read, and what should follow."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(sizes.vocab, (batch, (length or sizes.length) + 1), generator=generator)
 
 
-class Step(_Timed):
-    """The whole step, over what trades its time for memory."""
-
-    params = (PRECISIONS, SIZES.batches, ["none", "full"], [SIZES.name])
-    param_names = ("precision", "batch", "checkpointing", "model")
-
-    def setup(self, precision: str, batch: int, checkpointing: str, model: str) -> None:
-        if self.training is None:
-            self.start(Training(SIZES, precision, batch=batch, checkpointing=checkpointing))
-
-    def time_step(self, precision: str, batch: int, checkpointing: str, model: str) -> None:
-        self.training.step()
-
-
-class Forward(_Timed):
-    """The loss alone, as an evaluation computes it."""
-
-    params = (PRECISIONS, [SIZES.name])
-    param_names = ("precision", "model")
-
-    def setup(self, precision: str, model: str) -> None:
-        if self.training is None:
-            self.start(Training(SIZES, precision, batch=SIZES.batches[-1]))
-
-    @torch.no_grad()
-    def time_loss(self, precision: str, model: str) -> None:
-        self.training.loss()
-
-
-class Optimizer(_Timed):
-    """The optimizer's part of a step, in torch's three implementations of it."""
-
-    params = (list(OPTIMIZERS), [SIZES.name])
-    param_names = ("implementation", "model")
-    number = SIZES.optimizer_steps
-
-    def setup(self, implementation: str, model: str) -> None:
-        if self.training is None:
-            self.start(Training(SIZES, "fp32", batch=SIZES.batches[0], optimizer=implementation))
-
-    def time_update(self, implementation: str, model: str) -> None:
-        self.training.optimizer.step()
+def next_token_loss(model: GPT, text: Tensor) -> Tensor:
+    logits = model(text[:, :-1])
+    return functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten())

@@ -6,7 +6,7 @@ Importing this room is cheap: torch is imported by the first function that needs
 from perfci.bench.clocks import cpu_clock, wall_clock
 from perfci.bench.memory import peak_allocated_bytes, peak_tensor_bytes
 from perfci.bench.model_bench import ModelBench
-from perfci.bench.readings import Absent, Measured, Reading, exact, metrics, witness
+from perfci.bench.readings import Absent, Measured, Reading, exact, metrics, not_here, witness
 from perfci.bench.tracks import Bench
 from perfci.model import Clock, Metric
 
@@ -21,6 +21,7 @@ __all__ = [
     "cpu_clock",
     "exact",
     "metrics",
+    "not_here",
     "peak_allocated_bytes",
     "peak_tensor_bytes",
     "wall_clock",

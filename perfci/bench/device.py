@@ -141,7 +141,13 @@ class Cpu:
         return None
 
     def refuses(self, dtype: torch.dtype) -> str | None:
-        return "no CPU multiplies float8 natively: its speed says nothing" if is_float8(dtype) else None
+        import torch
+
+        if is_float8(dtype):
+            return "no CPU multiplies float8 natively: its speed says nothing"
+        if dtype is torch.float16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():
+            return "this CPU computes in float16 only by emulation, hundreds of times slower: its speed says nothing"
+        return None
 
 
 @dataclass(frozen=True, slots=True)

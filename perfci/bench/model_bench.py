@@ -45,7 +45,7 @@ class ModelBench(Bench, ABC):
         name to values; every combination is measured in processes of its own. Where one of them is called ``dtype``
         or ``precision`` with values among fp32, tf32, bf16 and fp16, the training step computes in it.
     ``tokens_per_batch``
-        tokens in one batch, on this device: gives tokens/s.
+        tokens in one batch, on this device: gives tokens/s. A number, or a method that takes ``p``.
     ``sla``
         what a request may take: ``{"ttft": 0.5, "e2el_p90": 2.0}``, seconds: gives attainment and goodput.
     ``reference``
@@ -64,7 +64,7 @@ class ModelBench(Bench, ABC):
     """
 
     params: Any = ()
-    tokens_per_batch: ClassVar[int | None] = None
+    tokens_per_batch: ClassVar[Any] = None
     sla: ClassVar[Mapping[str, float]] = {}
     reference: ClassVar[Parameters] = {}
     requests: ClassVar[int] = 12
@@ -119,7 +119,7 @@ class ModelBench(Bench, ABC):
         """The number format the training step computes in, by the parameter ``dtype`` or ``precision``."""
         from perfci.bench.precision import precision
 
-        return precision(self.precision(p), self.device)
+        return precision(self.precision(p), self.shim)
 
     def precision(self, p: Parameters) -> str:
         """The name of that format: fp32 where no parameter says another."""

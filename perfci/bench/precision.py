@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from perfci.bench.device import Device
+from perfci.bench.readings import not_here
 from perfci.model import PerfciError
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -15,10 +17,11 @@ KNOWN = ("fp32", "tf32", "bf16", "fp16")
 
 
 @contextlib.contextmanager
-def precision(name: str, device: str) -> Iterator[None]:
+def precision(name: str, device: Device) -> Iterator[None]:
     """Compute in ``fp32``, ``tf32`` (CUDA's matrix units), or with autocast in ``bf16`` or ``fp16``.
 
-    fp8 is no autocast: a model that uses it scales its own tensors, so it is not among the names here.
+    fp8 is no autocast: a model that uses it scales its own tensors, so it is not among the names here. A format that
+    the device can only emulate skips the cell with that reason.
     """
     if name not in KNOWN:
         raise PerfciError(f"precision {name!r} is unknown; known are {', '.join(KNOWN)}")
@@ -26,7 +29,11 @@ def precision(name: str, device: str) -> Iterator[None]:
         with _tf32(device):
             yield
     else:
-        with torch.autocast(device, dtype=AUTOCAST.get(name, torch.bfloat16), enabled=name in AUTOCAST):
+        dtype = AUTOCAST.get(name, torch.bfloat16)
+        refusal = device.refuses(dtype) if name in AUTOCAST else None
+        if refusal:
+            raise not_here(refusal)
+        with torch.autocast(device.torch_device, dtype=dtype, enabled=name in AUTOCAST):
             yield
 
 
@@ -36,9 +43,9 @@ def gradient_scaler(name: str, device: str) -> torch.amp.GradScaler:
 
 
 @contextlib.contextmanager
-def _tf32(device: str) -> Iterator[None]:
-    if device != "cuda":
-        raise NotImplementedError("tf32 is a mode of CUDA's matrix units; this machine has none")
+def _tf32(device: Device) -> Iterator[None]:
+    if device.kind != "cuda":
+        raise not_here("tf32 is a mode of NVIDIA's matrix units; this machine has none")
     matmul: Any = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = "tf32"

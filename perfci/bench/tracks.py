@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from perfci.bench.readings import not_here
 from perfci.model import Metric
 
 
@@ -52,7 +53,7 @@ def _track(cls: type, name: str, function: Any, metric: Metric) -> Callable[...,
         )
         row = next(row for row in report["metrics"] if row["name"] == metric.name)
         if row["status"] != "ok":
-            raise _skip(row["reason"])
+            raise not_here(row["reason"])
         return {"samples": row["samples"], "number": row["number"]}
 
     track.__name__ = f"track_{name.removeprefix('measure_')}_{metric.name}"
@@ -96,15 +97,8 @@ def _shared_report(key: str, metric: str, measure: Callable[..., Any], parameter
     if "error" in outcome:
         raise RuntimeError(outcome["error"])
     if "skipped" in outcome:
-        raise _skip(outcome["skipped"])
+        raise not_here(outcome["skipped"])
     return outcome
-
-
-def _skip(reason: str) -> Exception:
-    from asv_runner.benchmarks.mark import SkipNotImplemented  # which asv takes in the middle of a run, too
-
-    skip: Exception = SkipNotImplemented(reason)
-    return skip
 
 
 def _outcome(measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
     device, training = bench.shim, Training(bench, p)
     training.check()
     with watch(device) as watched:
-        timing = time_blocks(training.step, device=device, budget_s=bench.budget_s)
+        timing = time_blocks(training.step, device=device, warmup_s=bench.budget_s / 4, budget_s=bench.budget_s)
         phases = _phases(training, device)
         data = _data(bench, p, training)
     training.check_loss(f"after {training.steps} steps")
@@ -80,7 +80,7 @@ def _rates(bench: ModelBench, p: Mapping[str, Any], training: Training, timing: 
     flops = count_flops(training.step)
     peak = peak_flops(bench.shim.name, bench.precision(p))
     share = mfu(flops, step_s, peak)
-    tokens = bench.tokens_per_batch
+    tokens = bench.tokens_per_batch(p) if callable(bench.tokens_per_batch) else bench.tokens_per_batch
     return {
         "tokens_per_s": witness(tokens / step_s) if tokens else Absent("it gives no tokens_per_batch"),
         "flop_per_s": witness(flops / step_s),
