@@ -32,7 +32,8 @@ class GPT(nn.Module):
 
     def __init__(self, sizes: Sizes, *, checkpointing: str = "none") -> None:
         super().__init__()
-        self.checkpointing = checkpointing
+        self.checkpointing = checkpointing != "none"
+        self.context_fn = CONTEXTS[checkpointing]
         self.tokens = nn.Embedding(sizes.vocab, sizes.width)
         self.positions = nn.Embedding(max(sizes.length, max(sizes.prompts) + sizes.new_tokens), sizes.width)
         self.blocks = nn.ModuleList(Block(sizes.width, sizes.heads) for _ in range(sizes.layers))
@@ -52,8 +53,8 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(positions)
         for index, block in enumerate(self.blocks):
             layer = cache.layers[index] if cache else None
-            if self.checkpointing != "none" and torch.is_grad_enabled():
-                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=CONTEXTS[self.checkpointing])
+            if self.checkpointing and torch.is_grad_enabled():
+                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=self.context_fn)
             else:
                 x = block(x, layer, start)
         if cache:
@@ -66,6 +67,7 @@ def keep_the_dear(context: Any, operator: Any, *_: object, **__: object) -> Chec
 
 
 CONTEXTS = {
+    "none": noop_context_fn,
     "full": noop_context_fn,
     "selective": functools.partial(create_selective_checkpoint_contexts, keep_the_dear),
 }

@@ -100,8 +100,20 @@ class TrainingSizes:
     batch_limit: int
     budget_bytes: int | None  # None tries on the device until memory runs out
     matrix: int  # edge of the float8 product
+    tokens: list[int]  # in a batch whose memory is measured
+    memory_precisions: list[str]
     budget_s: float
     timing: dict[str, float]
+
+
+@dataclass(frozen=True)
+class LearningSizes:
+    """A model small enough to learn a rule while one waits, and how long its losses are compared."""
+
+    model: Sizes
+    rate: float
+    limit: int
+    parity_steps: int
 
 
 @dataclass(frozen=True)
@@ -150,8 +162,13 @@ if SIZES is SMOKE:
         batch_limit=64,
         budget_bytes=256 << 20,
         matrix=256,
+        tokens=[512],
+        memory_precisions=["fp32"],
         budget_s=0.4,
         timing={"warmup_s": 0.1, "budget_s": 0.4},
+    )
+    LEARNING = LearningSizes(
+        model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=16), rate=1e-2, limit=400, parity_steps=10
     )
     KERNELS = KernelSizes(
         batch=2,
@@ -191,8 +208,13 @@ else:
         batch_limit=4096,
         budget_bytes=None,
         matrix=8192,
+        tokens=[4096, 8192],
+        memory_precisions=["fp32", "bf16"],
         budget_s=2.0,
         timing={},
+    )
+    LEARNING = LearningSizes(
+        model=replace(GPT2, vocab=64, width=128, heads=4, layers=4, length=64), rate=3e-3, limit=2000, parity_steps=200
     )
     KERNELS = KernelSizes(
         batch=8,

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from perfci.bench.proxies import PROXY_METRICS, count
-from perfci.bench.readings import Measured
+from perfci.bench.proxies.graphs import trace
+from perfci.bench.readings import Absent, Measured, Reading, exact
 from perfci.bench.training import Training
 
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench
 
-METRICS = tuple(metric for metric in PROXY_METRICS if metric.name != "kv_cache_bytes")
+GRAPHS = ("graph_breaks", "recompiles")
+METRICS = tuple(metric for metric in PROXY_METRICS if metric.name not in ("kv_cache_bytes", "generated_kernels"))
 
 
 def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
@@ -20,15 +22,29 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
     training = Training(bench, p)
     training.check()
     training.step()
-    proxies = count(
+    counted = count(
         training.step,
         whole=lambda: _two_steps(bench, p),
-        traced=lambda: training.loss(training.next_batch()),
         parameters=training.model.parameters(),
         optimizer=training.optimizer,
-    )
-    readings = proxies.readings()
+    ).readings()
+    readings = counted | _graphs(bench, p, training)
     return Measured({metric.name: readings[metric.name] for metric in METRICS})
+
+
+def _graphs(bench: ModelBench, p: Mapping[str, Any], training: Training) -> dict[str, Reading | Absent]:
+    """What ``torch.compile`` makes of the loss, the number format chosen outside: perfci's own code is not traced."""
+    model, batch = training.model, training.next_batch()
+    try:
+        with bench.autocast(p):
+            graphs = trace(lambda: bench.loss(model, batch))
+    except Exception as error:  # code that cannot be compiled has no number of breaks
+        return dict.fromkeys(GRAPHS, Absent(f"torch.compile does not get through the loss: {_first_line(error)}"))
+    return dict(zip(GRAPHS, (exact(graphs.breaks), exact(graphs.recompiles)), strict=True))
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _two_steps(bench: ModelBench, p: Mapping[str, Any]) -> None:

@@ -14,7 +14,8 @@ from perfci.bench.readings import Measured
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench
 
-METRICS = tuple(metric for metric in PROXY_METRICS if metric.name != "optimizer_state_bytes")
+OF_TRAINING = ("fake_peak_bytes", "optimizer_state_bytes", "graph_breaks", "recompiles", "generated_kernels")
+METRICS = tuple(metric for metric in PROXY_METRICS if metric.name not in OF_TRAINING)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -29,7 +30,6 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
     request()
     proxies = count(
         request,
-        traced=request,
         parameters=model.parameters() if hasattr(model, "parameters") else None,
         cache=bench.kv_cache(model, p) if bench.kv_cache is not None else None,
     )

@@ -1,0 +1,42 @@
+"""What needs no GPU and repeats exactly: counts of a training step and of a request, the first gate of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from perfci.bench import ModelBench
+
+from .model import GPT, Cache, decode, prefill
+from .sizes import SIZES
+from .training import next_token_loss, text_of
+
+
+class Counts(ModelBench):
+    """FLOPs, operators, waits, copies, graph breaks and peak bytes of a GPT: all of it from one run on any CPU."""
+
+    params = {"checkpointing": ["none", "full"], "sizes": [SIZES.name]}
+    groups = ("step_counts", "stream_counts")
+
+    def build(self, p: Mapping[str, Any]) -> GPT:
+        return GPT(SIZES, checkpointing=p["checkpointing"]).to(self.device)
+
+    def batch(self, p: Mapping[str, Any], i: int) -> Tensor:
+        return text_of(SIZES, SIZES.batches[0], seed=i).to(self.device)
+
+    def loss(self, model: GPT, batch: Tensor) -> Tensor:
+        return next_token_loss(model, batch)
+
+    def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
+        self.cache = Cache(SIZES, self.device, batch=1, length=SIZES.prompts[0] + SIZES.new_tokens)
+        prompt = text_of(SIZES, 1, length=SIZES.prompts[0] - 1).to(self.device)
+        token = prefill(model, prompt, self.cache)
+        yield token
+        for _ in range(SIZES.new_tokens - 1):
+            token = decode(model, token, self.cache, 1)
+            yield token
+
+    def kv_cache(self, model: GPT, p: Mapping[str, Any]) -> list[Tensor]:
+        return self.cache.layers

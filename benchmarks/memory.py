@@ -1,0 +1,84 @@
+"""Memory of training a GPT: what checkpointing buys and costs, and what the allocator loses between its blocks."""
+
+from __future__ import annotations
+
+import itertools
+
+from perfci.bench import Bench, Measured, Metric, metrics, witness
+from perfci.bench.device import this_device
+from perfci.bench.memory import MEMORY_METRICS, allocator_readings
+from perfci.bench.proxies import count
+from perfci.bench.proxies.operators import Operators
+from perfci.bench.timing import time_blocks
+
+from .sizes import DEVICE, SIZES, TRAINING
+from .training import Training, text_of
+
+
+class Checkpointing(Bench):
+    """Activations kept, kept where they are dear, or computed again: less memory for more time.
+
+    Running out of memory is a result here: the cell then says ``oom``, and its name says at which size.
+    """
+
+    params = (TRAINING.tokens, TRAINING.memory_precisions, ["none", "selective", "full"], [SIZES.name])
+    param_names = ("tokens", "precision", "checkpointing", "sizes")
+
+    @metrics(
+        Metric("step_time", "seconds"),
+        Metric("recompute_overhead", "ratio"),
+        Metric("peak_tensor_bytes", "bytes"),
+        Metric("fake_peak_bytes", "bytes"),
+        *MEMORY_METRICS,
+    )
+    def measure_checkpointing(self, tokens: int, precision: str, checkpointing: str, sizes: str) -> Measured:
+        def trained(checkpointing: str) -> Training:
+            training = Training(SIZES, precision, batch=tokens // SIZES.length, checkpointing=checkpointing)
+            training.step()
+            return training
+
+        def two_steps() -> None:  # the first makes the optimizer's state, the second has it beside the activations
+            trained(checkpointing).step()
+
+        plain, training = trained("none"), trained(checkpointing)
+        timing = time_blocks(training.step, **TRAINING.timing)
+        counts = count(two_steps, whole=two_steps).readings()
+        readings = {
+            "step_time": timing.reading(),
+            "recompute_overhead": witness(operators_of(training) / operators_of(plain) - 1),
+            "peak_tensor_bytes": counts["peak_tensor_bytes"],
+            "fake_peak_bytes": counts["fake_peak_bytes"],
+            **allocator_readings(this_device(), training.step),
+        }
+        return Measured(readings, timing.flags)
+
+
+class Fragmentation(Bench):
+    """Batches whose length changes from step to step: what a caching allocator reserves and cannot use.
+
+    Retries and failed allocations are expected to be none. ``PYTORCH_CUDA_ALLOC_CONF`` is set outside, and recorded.
+    """
+
+    params = (["steady", "changing"], [SIZES.name])
+    param_names = ("lengths", "sizes")
+
+    @metrics(Metric("step_time", "seconds"), *MEMORY_METRICS)
+    def measure_fragmentation(self, lengths: str, sizes: str) -> Measured:
+        shares = (1.0,) if lengths == "steady" else (0.25, 1.0, 0.5, 0.75)
+        training = Training(SIZES, batch=SIZES.batches[-1])
+        texts = [text_of(SIZES, SIZES.batches[-1], length=int(SIZES.length * share)).to(DEVICE) for share in shares]
+        coming = itertools.cycle(texts)
+
+        def step() -> None:
+            training.batches = (next(coming),)
+            training.step()
+
+        timing = time_blocks(step, number=len(shares), **TRAINING.timing)
+        memory = allocator_readings(this_device(), lambda: [step() for _ in shares])
+        return Measured({"step_time": timing.reading(), **memory}, timing.flags)
+
+
+def operators_of(training: Training) -> int:
+    with Operators() as counted:
+        training.step()
+    return counted.operators

@@ -1,0 +1,61 @@
+"""What the training computes: its loss after some steps in every format, and how many steps learning takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from perfci.bench import Bench, Clock, Metric, Reading, metrics
+
+from .model import GPT
+from .sizes import DEVICE, LEARNING, SIZES, settle
+from .training import Step, next_token_loss
+
+
+class LossParity(Step):
+    """The same training in every format against fp32: beyond what the format rounds, the cell is rejected."""
+
+    groups = ("numerics",)
+    steps = LEARNING.parity_steps
+
+
+class Learning(Bench):
+    """Steps until a rule is learned, from five seeds: a change may be fast and still learn worse.
+
+    The rule gives each token from the one before, so that a text can be foretold but for its first token. Speed has no
+    part in it.
+    """
+
+    params = ([SIZES.name],)
+    param_names = ("sizes",)
+
+    @metrics(Metric("steps_to_target_loss", "count"))
+    def measure_learning(self, sizes: str) -> Mapping[str, Reading]:
+        return {"steps_to_target_loss": Reading([steps_to_learn(seed) for seed in range(5)], Clock.EXACT)}
+
+
+def steps_to_learn(seed: int) -> int:
+    """Count the steps until the loss is a quarter of what guessing costs; raises RuntimeError where it stays above."""
+    settle()
+    torch.manual_seed(seed)
+    model = GPT(LEARNING.model).to(DEVICE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING.rate, fused=True)
+    target = 0.25 * float(torch.tensor(LEARNING.model.vocab).log())
+    for step in range(1, LEARNING.limit + 1):
+        optimizer.zero_grad(set_to_none=True)
+        loss = next_token_loss(model, ruled_text())
+        loss.backward()
+        optimizer.step()
+        if loss.item() <= target:
+            return step
+    raise RuntimeError(f"seed {seed}: the loss is {loss.item():.2f} after {LEARNING.limit} steps, above {target:.2f}")
+
+
+def ruled_text() -> Tensor:
+    """(8, length + 1) tokens, each three times the one before and one, within the vocabulary."""
+    tokens = [torch.randint(LEARNING.model.vocab, (8, 1))]
+    for _ in range(LEARNING.model.length):
+        tokens.append((3 * tokens[-1] + 1) % LEARNING.model.vocab)
+    return torch.cat(tokens, dim=1).to(DEVICE)
