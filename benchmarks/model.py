@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import (
-    CheckpointPolicy,
-    checkpoint,
-    create_selective_checkpoint_contexts,
-    noop_context_fn,
-)
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from .sizes import Sizes
 
@@ -32,8 +26,7 @@ class GPT(nn.Module):
 
     def __init__(self, sizes: Sizes, *, checkpointing: str = "none") -> None:
         super().__init__()
-        self.checkpointing = checkpointing != "none"
-        self.context_fn = CONTEXTS[checkpointing]
+        self.checkpointing = checkpointing
         self.tokens = nn.Embedding(sizes.vocab, sizes.width)
         self.positions = nn.Embedding(max(sizes.length, max(sizes.prompts) + sizes.new_tokens), sizes.width)
         self.blocks = nn.ModuleList(Block(sizes.width, sizes.heads) for _ in range(sizes.layers))
@@ -53,10 +46,12 @@ class GPT(nn.Module):
         x = self.tokens(tokens) + self.positions(positions)
         for index, block in enumerate(self.blocks):
             layer = cache.layers[index] if cache else None
-            if self.checkpointing and torch.is_grad_enabled():
-                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=self.context_fn)
-            else:
+            if not torch.is_grad_enabled() or self.checkpointing == "none":
                 x = block(x, layer, start)
+            elif self.checkpointing == "full":
+                x = checkpoint(block, x, layer, start, use_reentrant=False)
+            else:
+                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=selective)
         if cache:
             cache.length += tokens.shape[1]
         return self.norm(x)
@@ -66,11 +61,8 @@ def keep_the_dear(context: Any, operator: Any, *_: object, **__: object) -> Chec
     return CheckpointPolicy.MUST_SAVE if operator in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-CONTEXTS = {
-    "none": noop_context_fn,
-    "full": noop_context_fn,
-    "selective": functools.partial(create_selective_checkpoint_contexts, keep_the_dear),
-}
+def selective() -> Any:
+    return create_selective_checkpoint_contexts(keep_the_dear)
 
 
 class Block(nn.Module):
