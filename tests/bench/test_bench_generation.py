@@ -115,6 +115,20 @@ def test_says_that_a_stream_had_no_time_to_settle(cpu: FakeDevice) -> None:
     assert [flag.split(":")[0] for flag in measured.flags] == ["unsettled"]
 
 
+def test_says_that_a_measured_request_compiled_something(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests, compiled = iter(range(100)), []
+    monkeypatch.setattr("perfci.bench.warmup.compile_events", lambda: len(compiled))
+
+    def compiling_late() -> Iterator[int]:
+        if next(requests) == 20:
+            compiled.append("another shape")
+        yield from tokens(cpu)()
+
+    measured = measure_stream(compiling_late, device=cpu, requests=20)
+
+    assert measured.flags == ("unsettled: something was compiled in a measured request",)
+
+
 def test_keeps_the_collector_out_of_the_clock_and_turns_it_on_again(cpu: FakeDevice) -> None:
     enabled = []
 
@@ -153,10 +167,11 @@ def test_skips_a_first_chunk_without_a_token(cpu: FakeDevice) -> None:
     assert read(measured, "ttft").samples == pytest.approx([0.032])
 
 
-def test_counts_every_sequence_of_a_batch_in_tokens_per_second(cpu: FakeDevice) -> None:
-    measured = measure_stream(tokens(cpu), device=cpu, requests=2, batch=8)
+def test_counts_every_sequence_of_a_batch_in_rates(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=2, batch=8, sla={"ttft": 1.0})
 
     assert read(measured, "generate_tok_s").samples == pytest.approx([8 * 22 / 0.1])
+    assert read(measured, "goodput").samples == pytest.approx([8 * 2 / 0.1])
     assert read(measured, "tpot").samples == pytest.approx([0.002] * 2)
 
 

@@ -149,6 +149,14 @@ def test_sees_no_slope_in_even_tokens_even_with_a_stall() -> None:
     assert latency.tpot_growth(stalled) == 1.0
 
 
+def test_takes_the_middle_of_the_slopes_between_each_gap_and_its_twin_in_the_second_half() -> None:
+    gaps = (1.0, 1.0, 1.0, 1.0, 5.0, 9.0, 13.0, 17.0)
+
+    one = trace(1.0, *(1.0 + sum(gaps[: count + 1]) for count in range(8)))
+
+    assert latency.tpot_slope([one]) == 2.5  # of 1, 2, 3 and 4 seconds per token per token
+
+
 def test_measures_slope_by_token_and_not_by_chunk() -> None:
     pairs = trace(*((float(second * second), 2) for second in range(1, 20)))
 
@@ -281,6 +289,7 @@ def test_has_no_rate_over_no_time_and_none_of_no_requests() -> None:
 def test_tells_which_objective_too_few_requests_keep() -> None:
     sla = latency.parse_sla({"e2el_p90": 5.0, "ttft_p50": 2.0})
 
+    assert latency.violations(FOUR, latency.parse_sla({"e2el_p75": 5.0})) == ()
     assert latency.violations(FOUR, sla) == ("sla: 75.0% of 4 requests keep e2el_p90 <= 5, 90% were asked for",)
 
 
