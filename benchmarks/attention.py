@@ -15,14 +15,13 @@ import warnings
 from collections.abc import Callable
 
 import torch
-from asv_runner.benchmarks.mark import SkipNotImplemented
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from torch.profiler import ProfilerActivity, profile
 
-from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, peak_tensor_bytes, witness
+from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, not_here, peak_tensor_bytes, witness
 from perfci.bench.device import this_device
 from perfci.bench.flops import count_flops
 from perfci.bench.memory import allocator_readings
@@ -286,7 +285,7 @@ def chosen(implementation: str, case: Case, visible: Visible | None) -> tuple[At
             if not str(refusal).startswith(REFUSALS):
                 raise
             reasons = [str(refusal), *(str(warning.message).partition(" (Triggered")[0] for warning in said)]
-            raise SkipNotImplemented(f"torch refuses {implementation} here: {' '.join(reasons)}") from refusal
+            raise not_here(f"torch refuses {implementation} here: {' '.join(reasons)}") from refusal
     return attention, case, kernel_among(names, implementation)
 
 
@@ -304,7 +303,7 @@ def attention_of(implementation: str, case: Case, visible: Visible | None) -> At
 
 def flex(length: int, visible: Visible | None) -> Attention:
     if DEVICE != "cpu" and importlib.util.find_spec("triton") is None:
-        raise SkipNotImplemented("flex_attention is compiled with Triton, which is not installed")
+        raise not_here("flex_attention is compiled with Triton, which is not installed")
     attention = flex_attention if DEVICE == "cpu" else torch.compile(flex_attention, dynamic=False)
     return functools.partial(attention, block_mask=block_mask(visible, length) if visible else None)
 

@@ -22,11 +22,10 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import torch
-from asv_runner.benchmarks.mark import SkipNotImplemented
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
+from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, not_here, witness
 from perfci.bench.device import Cpu, this_device
 from perfci.bench.parity import ParityFailed
 from perfci.bench.proxies import count
@@ -63,9 +62,9 @@ class Loader(Bench):
     )
     def measure_loader(self, workers: int, prefetch: int, memory: str, sizes: str) -> Measured:
         if memory == "pinned" and DEVICE == "cpu":
-            raise SkipNotImplemented(NO_PINNING)
+            raise not_here(NO_PINNING)
         if workers == 0 and prefetch != DATA.prefetch[0]:
-            raise SkipNotImplemented("without workers nothing is fetched ahead, so prefetch changes nothing")
+            raise not_here("without workers nothing is fetched ahead, so prefetch changes nothing")
         settle()
         step = Step()
         loader = loader_of(workers, prefetch, pinned=memory == "pinned")
@@ -180,9 +179,9 @@ class HostToDevice(Bench):
 def copy_in_memory(memory: str, copy: str, size: int) -> Measured:
     """What is left of a copy to the device where there is none: the bandwidth of host memory."""
     if memory == "pinned":
-        raise SkipNotImplemented(NO_PINNING)
+        raise not_here(NO_PINNING)
     if copy == "non_blocking":
-        raise SkipNotImplemented("no device copies while the CPU goes on, so no copy can be left to one")
+        raise not_here("no device copies while the CPU goes on, so no copy can be left to one")
     source, target = torch.ones(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
     timing = on_host(lambda: target.copy_(source))
     absent = Absent("nothing is copied to a device: torch sees none but the CPU")
@@ -279,11 +278,11 @@ def read_all(descriptor: int, size: int) -> None:
 def forget_pages(descriptor: int, size: int) -> None:
     """Drop a file from the page cache and look whether it is gone: a file in memory (tmpfs) has no other home."""
     if not hasattr(os, "posix_fadvise"):
-        raise SkipNotImplemented("this system has no way to drop one file from its page cache")
+        raise not_here("this system has no way to drop one file from its page cache")
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     kept = cached_ratio(descriptor, size)
     if kept > 0.01:
-        raise SkipNotImplemented(f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache")
+        raise not_here(f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache")
 
 
 def cached_ratio(descriptor: int, size: int) -> float:
@@ -294,7 +293,7 @@ def cached_ratio(descriptor: int, size: int) -> float:
         failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), pages)
         del start  # a mapping that is still referred to does not close
     if failed:
-        raise SkipNotImplemented("this kernel does not tell which pages of a file it holds (mincore)")
+        raise not_here("this kernel does not tell which pages of a file it holds (mincore)")
     return sum(page & 1 for page in pages) / len(pages)
 
 

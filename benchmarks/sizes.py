@@ -186,7 +186,7 @@ if SIZES is SMOKE:
         expansions=[4],
         losses=8,
         classes=256,
-        timing={"warmup_s": 0.05, "budget_s": 0.15},
+        timing={"warmup_s": 0.05, "budget_s": 0.25},
     )
     DATA = DataSizes(
         workers=[0, 2],
@@ -199,7 +199,7 @@ if SIZES is SMOKE:
         packed_bytes=1 << 18,
         documents=8,
         notes=2000,
-        timing={"warmup_s": 0.05, "budget_s": 0.15},
+        timing={"warmup_s": 0.05, "budget_s": 0.25},
     )
 else:
     TRAINING = TrainingSizes(

@@ -50,6 +50,14 @@ class Measured:
     flags: tuple[str, ...] = ()
 
 
+def not_here(reason: str) -> Exception:
+    """Make the exception that skips a whole cell with its reason, under perfci and under plain asv."""
+    from asv_runner.benchmarks.mark import SkipNotImplemented
+
+    skip: Exception = SkipNotImplemented(reason)
+    return skip
+
+
 def exact(value: float) -> Reading:
     """A count or a number of bytes that repeats exactly in every process."""
     return Reading((float(value),), Clock.EXACT)
