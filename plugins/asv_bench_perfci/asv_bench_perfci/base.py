@@ -28,6 +28,7 @@ class PerfciBenchmark(Benchmark):  # type: ignore[misc]  # asv_runner carries no
     fails while asv looks for plugins would make the benchmarks disappear without a word.
     """
 
+    version: str
     type = "perfci"
     unit = "seconds"
     rounds = 2
