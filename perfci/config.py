@@ -193,8 +193,10 @@ def _settings(values: dict[str, Any], path: Path) -> Settings:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")  # a misspelt key is missed as well
     place = [str(part) for part in first["loc"]]
+    if first["type"] == "missing":
+        return f"{'.'.join(place)} is missing"
     if first["type"] != "extra_forbidden":
         return f"{'.'.join(place)}: {first['msg'].removeprefix('Value error, ')}, found {first['input']!r}"
     known = sorted(_keys_of(place[:-1]))

@@ -1,0 +1,195 @@
+"""A suite given by dotted names in perfci.toml, in a repository that holds nothing but a torch module."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+from perfci.config import load_config
+from perfci.runner.git import Repository
+from perfci.service.opening import open_workbench
+
+NET = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self, layers={layers}):
+            super().__init__()
+            self.tokens = nn.Embedding(50, 32)
+            self.layers = nn.Sequential(*(nn.Linear(32, 32) for _ in range(layers)))
+            self.head = nn.Linear(32, 50)
+
+        def forward(self, tokens):
+            return self.head(self.layers(self.tokens(tokens)))
+
+    def build(p, *, device):
+        torch.manual_seed(0)
+        return Net().to(device)
+
+    def batch(p, i, device="cpu"):
+        generator = torch.Generator().manual_seed(i)
+        return torch.randint(50, (p["batch"], 16), generator=generator).to(device)
+
+    class Losses:
+        @staticmethod
+        def loss(model, batch):
+            return nn.functional.cross_entropy(model(batch).flatten(0, 1), batch.flatten())
+
+    def stream(model, p):
+        tokens = torch.zeros(p["batch"], 1, dtype=torch.long)
+        for _ in range(8):
+            tokens = model(tokens)[:, -1:].argmax(-1)
+            yield tokens
+"""
+
+TABLE = """
+    [[model]]
+    name = "gpt"
+    build = "mypkg.net:build"
+    batch = "mypkg.net:batch"
+    loss = "mypkg.net:Losses.loss"
+    params = { batch = [1, 8] }
+"""
+
+COUNTS = "measure_step_counts"
+
+
+@pytest.fixture
+def project(here: Path) -> GitProject:
+    project = GitProject(here)
+    project.commit("A network", mypkg__net=NET.format(layers=1), **{"mypkg/__init__.py": "", "perfci.toml": TABLE})
+    return project
+
+
+def exported(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
+    capsys.readouterr()
+    assert run(["export"]) == 0
+    return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+
+
+def versions(project: GitProject, table: str) -> dict[str, str]:
+    """The version of every benchmark that a table gives."""
+    project.write("perfci.toml", table)
+    repository = Repository(project.folder)
+    config = load_config(repository.root, {})
+    with open_workbench(repository, config, None, smoke=True) as workbench:
+        commit = repository.commits("HEAD")[0]
+        workbench.prepare([commit])
+        return {name: found.version for name, found in workbench.discover(commit.sha).benchmarks.items()}
+
+
+@pytest.mark.slow
+def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("mypkg/net.py", NET.format(layers=3))
+
+    code = run(["compare", "HEAD", "--smoke", "--bench", COUNTS + ".8", "--json", "told.json"])
+
+    series = [verdict["series"] for verdict in json.loads(Path("told.json").read_text())["verdicts"]]
+    assert code == 1
+    assert {one["benchmark"]["name"] for one in series} == {f"entries.gpt.{COUNTS}"}
+    assert "Counted exactly" in capsys.readouterr().out
+    assert not (project.folder / "benchmarks").exists()
+
+
+@pytest.mark.slow
+def test_a_name_that_leads_nowhere_fails_its_own_cells(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("perfci.toml", TABLE + '    stream = "mypkg.net:streem"\n')
+
+    code = run(["run", "--smoke", "--rounds", "1", "--bench", f"({COUNTS}|measure_stream_counts)\\(1"])
+
+    err = capsys.readouterr().err
+    ended = {(row["benchmark"], row["status"]) for row in exported(capsys) if row["status"] != "skipped"}
+    assert code == 1
+    assert "failed: LookupError: model 'gpt' in perfci.toml has stream = 'mypkg.net:streem', but mypkg.net" in err
+    assert ended == {(f"entries.gpt.{COUNTS}", "ok"), ("entries.gpt.measure_stream_counts", "failed")}
+
+
+@pytest.mark.slow
+def test_the_version_follows_what_the_table_says_of_the_model(project: GitProject) -> None:
+    before = versions(project, TABLE)
+
+    other = versions(project, TABLE.replace("Losses.loss", "Losses.other"))
+    more_cells = versions(project, TABLE.replace("[1, 8]", "[1, 8, 64]"))
+
+    assert set(before) == {
+        f"entries.gpt.measure_{group}" for group in ("training", "step_counts", "numerics", "cold_start")
+    }
+    assert not set(before.values()) & set(other.values())
+    assert more_cells == before
+
+
+@pytest.mark.slow
+def test_tables_join_a_suite_that_is_there_and_leave_its_folder_alone(project: GitProject) -> None:
+    project.write("benchmarks/suite.py", "def track_one(): return 1\n")
+
+    names = set(versions(project, TABLE))
+
+    assert {"suite.track_one", f"entries.gpt.{COUNTS}"} < names
+    assert [path.name for path in (project.folder / "benchmarks").iterdir()] == ["suite.py"]
+
+
+def test_a_suite_named_by_hand_is_measured_alone(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("other/suite.py", "def track_one(): return 1\n")
+
+    assert run(["run", "--suite", "other", "--rounds", "1"]) == 0
+
+    assert {row["benchmark"] for row in exported(capsys)} == {"suite.track_one"}
+
+
+def test_tables_join_the_suite_of_each_commit(project: GitProject) -> None:
+    project.write("perfci.toml", '[suite]\nsource = "commit"\n' + TABLE)
+    repository = Repository(project.folder)
+
+    with open_workbench(repository, load_config(repository.root, {}), None, smoke=True) as workbench:
+        commit = repository.commits("HEAD")[0]
+        failures: list[str] = []
+        workbench.prepare([commit], lambda _, failure: failures.append(failure))
+
+    assert failures == [""]
+
+
+WRONG = {
+    ("build =", "biuld ="): "unknown key 'model.0.biuld'; did you mean 'build'?",
+    ("[[model]]", "[[models]]"): "unknown key 'models'; did you mean 'model'?",
+    ('name = "gpt"', ""): "perfci.toml: model.0.name is missing",
+    ('"gpt"', '"gpt-2"'): "model.0.name: a Python name that begins with a letter was expected, such as 'gpt_small', "
+    "found 'gpt-2'",
+    ("net:build", "net.build"): "model.0.build: a function's dotted name was expected, such as "
+    "'package.module:function', found 'mypkg.net.build'",
+    ("[1, 8]", "[]"): "model.0.params.batch: ",
+    ("[1, 8]", "[nan]"): "model.0.params.batch.0",
+    ("params =", "sla = { e2el_p90 = -1.0 }\nparams ="): "model.0.sla.e2el_p90: Input should be greater than 0",
+}
+
+
+@pytest.mark.parametrize(("change", "sentence"), WRONG.items())
+def test_refuses_a_table_it_does_not_understand(
+    project: GitProject, capsys: pytest.CaptureFixture[str], change: tuple[str, str], sentence: str
+) -> None:
+    project.write("perfci.toml", TABLE.replace(*change))
+
+    assert run(["run"]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_refuses_two_models_of_one_name(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("perfci.toml", TABLE + TABLE)
+
+    assert run(["run"]) == 2
+    assert "two [[model]] tables are called 'gpt'; every model needs its own name" in capsys.readouterr().err
+
+
+def test_refuses_to_take_the_place_of_a_module_of_the_suite(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("benchmarks/entries.py", "def track_one(): return 1\n")
+
+    assert run(["run"]) == 2
+    assert "has a module entries.py, where perfci writes the [[model]] tables" in capsys.readouterr().err
