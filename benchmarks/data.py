@@ -146,10 +146,11 @@ class Texts(Dataset[Tensor]):
 
 
 class Step:
-    """A forward and backward pass of a small network, queued and not waited for."""
+    """A forward and backward pass, queued and not waited for."""
 
     def __init__(self) -> None:
-        self.network = nn.Sequential(nn.Linear(Texts.TOKENS, 1024), nn.GELU(), nn.Linear(1024, Texts.TOKENS)).to(DEVICE)
+        width = DATA.step_width
+        self.network = nn.Sequential(nn.Linear(Texts.TOKENS, width), nn.GELU(), nn.Linear(width, width)).to(DEVICE)
 
     def __call__(self, batch: Tensor) -> None:
         loss = self.network(batch.to(DEVICE, torch.float32, non_blocking=True) / 255).square().mean()

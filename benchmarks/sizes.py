@@ -29,10 +29,7 @@ class Sizes:
     batches: list[int]  # sequences of a training step
     prompts: list[int]  # lengths of a prompt
     requests: list[int]  # prompts answered together
-    new_tokens: int
-    repeat: int
-    warmups: int
-    optimizer_steps: int  # timed together
+    positions: int  # the most tokens a text may have
 
 
 GPT2 = Sizes(
@@ -45,10 +42,7 @@ GPT2 = Sizes(
     batches=[4, 8],
     prompts=[128, 512],
     requests=[1, 8],
-    new_tokens=64,
-    repeat=20,
-    warmups=10,
-    optimizer_steps=1,
+    positions=4096,
 )
 SMOKE = Sizes(
     name="smoke",
@@ -60,10 +54,7 @@ SMOKE = Sizes(
     batches=[4],
     prompts=[32, 128],
     requests=[1, 8],
-    new_tokens=24,
-    repeat=12,
-    warmups=3,
-    optimizer_steps=10,
+    positions=256,
 )
 PRECISIONS = ["fp32", "tf32", "bf16", "fp16"]
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -117,6 +108,40 @@ class LearningSizes:
 
 
 @dataclass(frozen=True)
+class GenerationSizes:
+    """How many requests a process sends, how long they are, and what may go wrong with them."""
+
+    requests: int
+    new_tokens: list[int]
+    context: int  # prompt of the comparison of caches
+    checked: int  # tokens for which a cache is compared with none
+    sla: dict[str, float]
+    quantised_error: float  # of logits, relative to the largest
+
+
+@dataclass(frozen=True)
+class PipelineSizes:
+    """Requests to a whole pipeline: how many, how long, how fast they come, what was promised."""
+
+    requests: int
+    new_tokens: int
+    served: int
+    rates: list[float]  # requests per second
+    sla: dict[str, float]
+
+
+@dataclass(frozen=True)
+class AudioSizes:
+    """A small model of speech and what it says."""
+
+    model: Sizes
+    chunks: list[int]  # tokens decoded together
+    texts: list[int]  # length of the prompt
+    tokens: int  # of sound
+    requests: int
+
+
+@dataclass(frozen=True)
 class KernelSizes:
     """What attention and the feed-forward part compute alone, and how long one timing of theirs may take."""
 
@@ -146,6 +171,7 @@ class DataSizes:
     prefetch: list[int]
     loader_batch: int
     loader_steps: int  # per epoch
+    step_width: int  # of the network that takes the batches: a step about as long as a few workers need for a batch
     epochs: int
     copy_bytes: int
     file_bytes: int
@@ -170,6 +196,11 @@ if SIZES is SMOKE:
     LEARNING = LearningSizes(
         model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=16), rate=1e-2, limit=400, parity_steps=10
     )
+    GENERATION = GenerationSizes(
+        requests=8, new_tokens=[24], context=64, checked=8, sla={"ttft": 0.5, "e2el": 2.0}, quantised_error=0.05
+    )
+    PIPELINE = PipelineSizes(requests=8, new_tokens=4, served=64, rates=[20.0], sla={"ttft": 0.2, "e2el_p90": 1.0})
+    AUDIO = AudioSizes(model=SMOKE, chunks=[6, 24], texts=[16], tokens=48, requests=6)
     KERNELS = KernelSizes(
         batch=2,
         heads=4,
@@ -193,6 +224,7 @@ if SIZES is SMOKE:
         prefetch=[2],
         loader_batch=8,
         loader_steps=16,
+        step_width=768,
         epochs=4,
         copy_bytes=8 << 20,
         file_bytes=8 << 20,
@@ -216,6 +248,18 @@ else:
     LEARNING = LearningSizes(
         model=replace(GPT2, vocab=64, width=128, heads=4, layers=4, length=64), rate=3e-3, limit=2000, parity_steps=200
     )
+    GENERATION = GenerationSizes(
+        requests=64,
+        new_tokens=[512, 1024, 2048],
+        context=512,
+        checked=16,
+        sla={"ttft": 0.2, "e2el_p90": 2.0},
+        quantised_error=0.05,
+    )
+    PIPELINE = PipelineSizes(
+        requests=64, new_tokens=32, served=662, rates=[1.0, 4.0], sla={"ttft": 0.2, "e2el_p90": 2.0}
+    )
+    AUDIO = AudioSizes(model=GPT2, chunks=[8, 25, 75], texts=[64, 256], tokens=300, requests=64)
     KERNELS = KernelSizes(
         batch=8,
         heads=12,
@@ -239,6 +283,7 @@ else:
         prefetch=[2, 4],
         loader_batch=32,
         loader_steps=100,
+        step_width=16384,
         epochs=5,
         copy_bytes=256 << 20,
         file_bytes=256 << 20,
