@@ -64,6 +64,7 @@ COUNTS = "measure_step_counts"
 @pytest.fixture
 def project(here: Path) -> GitProject:
     project = GitProject(here)
+    project.commit("Nothing")
     project.commit("A network", mypkg__net=NET.format(layers=1), **{"mypkg/__init__.py": "", "perfci.toml": TABLE})
     return project
 
@@ -87,14 +88,16 @@ def versions(project: GitProject, table: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    project.write("mypkg/net.py", NET.format(layers=3))
+    project.commit("Deeper", mypkg__net=NET.format(layers=3))
 
-    code = run(["compare", "HEAD", "--smoke", "--bench", COUNTS + ".8", "--json", "told.json"])
+    asked = ["--smoke", "--rounds", "1", "--no-confirm", "--bench", COUNTS + ".8", "--json"]
+    code = run(["run", "HEAD~2..HEAD", *asked])
 
-    series = [verdict["series"] for verdict in json.loads(Path("told.json").read_text())["verdicts"]]
-    assert code == 1
-    assert {one["benchmark"]["name"] for one in series} == {f"entries.gpt.{COUNTS}"}
-    assert "Counted exactly" in capsys.readouterr().out
+    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+    worse = {verdict["series"]["metric"]["name"] for verdict in verdicts if verdict["kind"] == "regression"}
+    assert code == 0
+    assert {verdict["series"]["benchmark"]["name"] for verdict in verdicts} == {f"entries.gpt.{COUNTS}"}
+    assert {"flops", "parameter_bytes"} <= worse
     assert not (project.folder / "benchmarks").exists()
 
 
@@ -153,6 +156,19 @@ def test_tables_join_the_suite_of_each_commit(project: GitProject) -> None:
         workbench.prepare([commit], lambda _, failure: failures.append(failure))
 
     assert failures == [""]
+
+
+def test_takes_the_table_that_the_page_shows(project: GitProject) -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "adopting.md").read_text()
+    project.write("perfci.toml", page.partition("```toml\n")[2].partition("```")[0])
+
+    (model,) = load_config(project.folder, {}).settings.model
+
+    assert model.hooks == {
+        "build": "mypkg.models:build", "batch": "mypkg.data:batch", "loss": "mypkg.train:loss",
+        "stream": "mypkg.serve:stream",
+    }  # fmt: skip
+    assert model.said == {"params": {"batch": [1, 8]}, "sla": {"e2el_p90": 2.0}, "requests": 64}
 
 
 WRONG = {

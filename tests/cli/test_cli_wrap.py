@@ -144,6 +144,12 @@ def test_the_three_lines_it_asks_for_work_as_they_are(project: GitProject, capfd
     assert stored(project, "length(p.samples) / 8", "s.metric = 'step_time'") == [(2,)]
 
 
+def test_the_page_that_explains_it_shows_these_lines() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "adopting.md").read_text()
+
+    assert f"```python\n{SNIPPET}\n```" in page
+
+
 def test_steps_without_a_time_are_not_measured(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
     once = script(project, "import os; open(os.environ['PERFCI_STEPS'], 'w').write('{\"step\": 1, \"t\": 1}')")
 
