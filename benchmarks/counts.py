@@ -10,7 +10,7 @@ from torch import Tensor
 from perfci.bench import ModelBench
 
 from .model import GPT, Cache, decode, prefill
-from .sizes import SIZES
+from .sizes import GENERATION, SIZES
 from .training import next_token_loss, text_of
 
 
@@ -30,13 +30,13 @@ class Counts(ModelBench):
         return next_token_loss(model, batch)
 
     def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        self.cache = Cache(SIZES, self.device, batch=1, length=SIZES.prompts[0] + SIZES.new_tokens)
+        self.cache = Cache(SIZES, self.device, batch=1, length=SIZES.prompts[0] + GENERATION.new_tokens[0])
         prompt = text_of(SIZES, 1, length=SIZES.prompts[0] - 1).to(self.device)
         token = prefill(model, prompt, self.cache)
         yield token
-        for _ in range(SIZES.new_tokens - 1):
+        for _ in range(GENERATION.new_tokens[0] - 1):
             token = decode(model, token, self.cache, 1)
             yield token
 
     def kv_cache(self, model: GPT, p: Mapping[str, Any]) -> list[Tensor]:
-        return self.cache.layers
+        return self.cache.tensors()

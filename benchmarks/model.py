@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,7 @@ class GPT(nn.Module):
         super().__init__()
         self.checkpointing = checkpointing
         self.tokens = nn.Embedding(sizes.vocab, sizes.width)
-        self.positions = nn.Embedding(max(sizes.length, max(sizes.prompts) + sizes.new_tokens), sizes.width)
+        self.positions = nn.Embedding(sizes.positions, sizes.width)
         self.blocks = nn.ModuleList(Block(sizes.width, sizes.heads) for _ in range(sizes.layers))
         self.norm = nn.LayerNorm(sizes.width)
         self.head = nn.Linear(sizes.width, sizes.vocab, bias=False)
@@ -73,7 +73,7 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
 
-    def forward(self, x: Tensor, layer: Tensor | None, start: int) -> Tensor:
+    def forward(self, x: Tensor, layer: Layer | None, start: int) -> Tensor:
         x = x + self.attention(self.norm1(x), layer, start)
         return x + self.mlp(self.norm2(x))
 
@@ -85,25 +85,80 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, layer: Tensor | None, start: int) -> Tensor:
+    def forward(self, x: Tensor, layer: Layer | None, start: int) -> Tensor:
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         if layer is not None:
-            layer[0, :, :, start : start + length] = k
-            layer[1, :, :, start : start + length] = v
-            k, v = layer[:, :, :, : start + length]
-        # Tokens come all at once at the start, then one by one: a single new token may look at everything.
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=length > 1)
+            k, v = layer.extend(k, v, start)
+        # Tokens come all at once at the start, then one by one: a single new token may look at everything. Without a
+        # cache no length is asked for, so that dynamo compiles one graph for all.
+        causal = layer is None or length > 1
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
-class Cache:
-    """Room for the keys and values of every layer, taken at once: it never grows while tokens come."""
+class Layer(Protocol):
+    """Keys and values of one layer, (batch, heads, length, width) each."""
 
-    def __init__(self, sizes: Sizes, device: str, *, batch: int, length: int) -> None:
+    def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Keep what belongs to the positions from ``start`` on; give all there is so far."""
+        ...
+
+    def tensors(self) -> list[Tensor]: ...
+
+
+class Static:
+    """Room for all positions, taken at once: it never grows while tokens come."""
+
+    dtype = torch.get_default_dtype()
+
+    def __init__(self, shape: tuple[int, ...], device: str) -> None:
+        self.kept = torch.zeros(shape, device=device, dtype=self.dtype)
+
+    def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        end = start + k.shape[2]
+        self.kept[0, :, :, start:end] = k
+        self.kept[1, :, :, start:end] = v
+        k_so_far, v_so_far = self.kept[:, :, :, :end].to(k.dtype)
+        return k_so_far, v_so_far
+
+    def tensors(self) -> list[Tensor]:
+        return [self.kept]
+
+
+class Float8(Static):
+    """The same in a quarter of the bytes: rounded to float8 when kept, widened when read."""
+
+    dtype = torch.float8_e4m3fn
+
+
+class Dynamic:
+    """Grown by every token: all that is there is copied each time."""
+
+    def __init__(self, shape: tuple[int, ...], device: str) -> None:
+        self.kept: tuple[Tensor, ...] = ()
+
+    def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        self.kept = tuple(torch.cat(pair, dim=2) for pair in zip(self.kept, (k, v), strict=True)) if start else (k, v)
+        return self.kept[0], self.kept[1]
+
+    def tensors(self) -> list[Tensor]:
+        return list(self.kept)
+
+
+CACHES: dict[str, type[Static] | type[Dynamic]] = {"static": Static, "dynamic": Dynamic, "fp8": Float8}
+
+
+class Cache:
+    """The keys and values of every layer, and how many positions they hold."""
+
+    def __init__(self, sizes: Sizes, device: str, *, batch: int, length: int, kind: str = "static") -> None:
         shape = (2, batch, sizes.heads, length, sizes.width // sizes.heads)
-        self.layers = [torch.zeros(shape, device=device) for _ in range(sizes.layers)]
+        self.layers = [CACHES[kind](shape, device) for _ in range(sizes.layers)]
         self.length = 0
+
+    def tensors(self) -> list[Tensor]:
+        return [tensor for layer in self.layers for tensor in layer.tensors()]
 
 
 def prefill(model: GPT, prompt: Tensor, cache: Cache) -> Tensor:

@@ -1,0 +1,144 @@
+"""Greedy generation of fixed length: the first token, every further one, what the cache and small weights change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from perfci.bench import ModelBench, not_here
+from perfci.bench.parity import ParityFailed, max_relative_error, tolerance_of
+
+from .model import GPT, Cache, decode, likeliest, prefill
+from .sizes import DEVICE, GENERATION, SIZES, settle
+from .training import text_of
+
+
+class _Generation(ModelBench):
+    """A prompt in, ``new_tokens`` tokens out, one at a time; no token ends the text, so the work is always the same."""
+
+    requests = GENERATION.requests
+    groups = ("generation",)
+
+    def build(self, p: Mapping[str, Any]) -> GPT:
+        settle()
+        return GPT(SIZES).to(self.device).eval()
+
+    def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
+        prompt = text_of(SIZES, p.get("batch", 1), length=p["prompt"] - 1).to(self.device)
+        if p.get("cache") == "none":
+            yield from recomputed(model, prompt, p["new_tokens"])
+            return
+        self.cache = cache_of(p, prompt.shape[0])
+        token = prefill(model, prompt, self.cache)
+        yield token
+        for _ in range(p["new_tokens"] - 1):
+            token = decode(model, token, self.cache, 1)
+            yield token
+
+
+class Generate(_Generation):
+    """Latency by the length of the prompt and the number of prompts answered together."""
+
+    params = {
+        "prompt": SIZES.prompts, "new_tokens": GENERATION.new_tokens, "batch": SIZES.requests, "sizes": [SIZES.name],
+    }  # fmt: skip
+    sla = GENERATION.sla
+
+
+class KVCache(_Generation):
+    """The cache of keys and values: none, grown by every token, room taken at once, and that room in float8.
+
+    Without a cache the time per token grows with the position (``tpot_growth``); one that gives other tokens than
+    computing everything again is rejected.
+    """
+
+    params = {
+        "cache": ["none", "dynamic", "static", "fp8"], "prompt": [GENERATION.context],
+        "new_tokens": GENERATION.new_tokens[:1], "sizes": [SIZES.name],
+    }  # fmt: skip
+    groups = ("generation", "stream_counts")
+
+    @torch.no_grad()
+    def build(self, p: Mapping[str, Any]) -> GPT:
+        model = super().build(p)
+        if p["cache"] != "none":
+            check_cache(model, p)
+        return model
+
+    def kv_cache(self, model: GPT, p: Mapping[str, Any]) -> list[Tensor]:
+        return [] if p["cache"] == "none" else self.cache.tensors()
+
+
+class Quantised(_Generation):
+    """Weights in fewer bits: fewer bytes to read per token, for an error that is checked before anything is timed."""
+
+    params = {
+        "scheme": ["int8", "torchao-int4"], "prompt": SIZES.prompts[:1], "new_tokens": GENERATION.new_tokens[:1],
+        "sizes": [SIZES.name],
+    }  # fmt: skip
+    groups = ("generation", "stream_counts")
+
+    @torch.no_grad()
+    def build(self, p: Mapping[str, Any]) -> GPT:
+        model = super().build(p)
+        text = text_of(SIZES, 1, length=p["prompt"]).to(self.device)
+        expected = model(text)
+        quantise(model, p["scheme"])
+        error = max_relative_error(model(text), expected)
+        if error > GENERATION.quantised_error:
+            raise ParityFailed(f"logits with {p['scheme']} weights are off by {error:.2g} of the largest")
+        return model
+
+
+class Int8Linear(nn.Module):
+    """Weights of one byte with a scale per output, widened when they are used: this shows what is lost, not what is won."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        scale = linear.weight.abs().amax(dim=1, keepdim=True) / 127
+        self.register_buffer("scale", scale)
+        self.register_buffer("weight", (linear.weight / scale).round().to(torch.int8))
+        self.bias = linear.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.linear(x, self.weight.to(x.dtype) * self.scale, self.bias)
+
+
+def quantise(model: GPT, scheme: str) -> None:
+    """Replace the linear layers of the blocks in place; the head shares its weight with the embedding and stays."""
+    if scheme != "int8":
+        raise not_here(f"{scheme} needs torchao's kernels, which are no part of torch")
+    for block in model.blocks:
+        for module in list(block.modules()):
+            for name, child in list(module.named_children()):
+                if isinstance(child, nn.Linear):
+                    setattr(module, name, Int8Linear(child))
+
+
+def cache_of(p: Mapping[str, Any], batch: int) -> Cache:
+    length = p["prompt"] + p["new_tokens"]
+    return Cache(SIZES, DEVICE, batch=batch, length=length, kind=p.get("cache", "static"))
+
+
+def recomputed(model: GPT, tokens: Tensor, count: int) -> Iterator[Tensor]:
+    """Compute everything again for every token."""
+    for _ in range(count):
+        token = likeliest(model, model.hidden(tokens))
+        tokens = torch.cat([tokens, token], dim=1)
+        yield token
+
+
+def check_cache(model: GPT, p: Mapping[str, Any]) -> None:
+    """Compare what is computed with the cache, a few tokens deep, with what is computed without."""
+    text = text_of(SIZES, 1, length=p["prompt"] + GENERATION.checked - 1).to(DEVICE)
+    cache = cache_of(p, 1)
+    parts = [text[:, : p["prompt"]], *text[:, p["prompt"] :].split(1, dim=1)]
+    hidden = torch.cat([model.hidden(part, cache) for part in parts], dim=1)
+    error = max_relative_error(hidden, model.hidden(text))
+    allowed = tolerance_of("fp8" if p["cache"] == "fp8" else "fp32").outputs
+    if error > allowed:
+        raise ParityFailed(f"with the {p['cache']} cache the model is off by {error:.2g}, allowed {allowed:.2g}")
