@@ -144,6 +144,20 @@ def test_outside_a_repository_it_examines_the_rest(here: Path, capsys: pytest.Ca
     assert about(found, "asv")[0][0] in ("ok", "warning")
 
 
+def test_an_interpreter_that_does_not_run_is_a_finding(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    toml = '[environment]\npython = "/no/such/python"\nrequirements = ["torch"]\n'
+    GitProject(here).commit("First", benchmarks__suite=HEALTHY, **{"perfci.toml": toml})
+
+    code, found = findings(capsys)
+
+    assert code == 1
+    assert about(found, "build") == [
+        ("problem", "[environment] python: '/no/such/python' does not run; give the path of a Python 3.11+")
+    ]
+    assert about(found, "Python")[0][1].startswith("the interpreter /no/such/python does not run: ")
+    assert about(found, "disk") != []
+
+
 def test_without_a_suite_it_says_how_to_get_one(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     project.commit("First", thing="X = 1\n")

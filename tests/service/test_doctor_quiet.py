@@ -53,12 +53,13 @@ def test_measures_a_promise_by_the_configured_bar() -> None:
 def test_tells_the_floor_with_what_it_rests_on() -> None:
     equals = Equals("steady.time_python_loop · cpu_time", 41.3, (0.01, -0.01, 0.01, -0.01), Shift(0.0, 0.005, 3, 4))
 
-    floor, _ = quiet_findings(equals, JUDGE)
+    floor, sight = quiet_findings(equals, JUDGE)
 
-    assert floor == ok(
-        "noise",
-        "equal processes next to each other differ by up to 2.0% (4 pairs in 41 s, steady.time_python_loop · cpu_time)",
+    assert floor.sentence == (
+        "equal processes next to each other differ by up to 2.0% (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
     )
+    assert floor.figures == {"pairs": 4, "noise_floor": pytest.approx(0.0198, abs=1e-4)}
+    assert list(sight.figures) == ["visible_with_5_pairs", "visible_with_10_pairs", "visible_with_20_pairs"]
 
 
 def test_sees_half_the_bar_where_nothing_ever_differs() -> None:

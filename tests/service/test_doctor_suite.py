@@ -12,6 +12,7 @@ from perfci.service.doctor.suite import (
     WrittenFunction,
     count_finding,
     functions_written,
+    imported,
     lost_findings,
     module_findings,
     omitted_findings,
@@ -141,6 +142,15 @@ def test_names_the_modules_that_do_not_import() -> None:
             "make it import against the commit that is measured",
         )
     ]
+
+
+def test_does_not_look_into_what_failed_to_import() -> None:
+    functions = [WrittenFunction(place, 1) for place in ("kernels.gpu_a", "kernels_too.gpu_b", "serving.gpu_c")]
+
+    kept = imported(functions, [("benchmarks.kernels", "ImportError")])
+
+    assert [function.place for function in kept] == ["kernels_too.gpu_b", "serving.gpu_c"]
+    assert imported(functions, [("benchmarks", "ImportError")]) == []
 
 
 def test_tells_what_a_model_leaves_out() -> None:

@@ -42,8 +42,8 @@ def examine(patient: Patient, say: Say = lambda line: None) -> Iterator[Finding]
     prepared = None
     if patient.repository is not None and commit is not None:
         say(f"preparing {commit.short} as `perfci run` would")
-        prepared = prepare(patient.repository, commit, config.settings.environment)
-        yield build_finding(prepared)
+        prepared, found = prepared_commit(patient.repository, commit, config)
+        yield found
     yield from environment_findings(prepared, config, gpus)
     if patient.repository is not None and prepared is not None and not prepared.failure:
         yield from suite_findings(patient, patient.repository, prepared.commit)
@@ -68,11 +68,15 @@ def newest_commit(repository: Repository | None) -> tuple[Commit | None, Finding
     return commit, ok("repository", f"{repository.root} at {commit.short} {commit.subject}")
 
 
-def build_finding(prepared: Prepared) -> Finding:
+def prepared_commit(repository: Repository, commit: Commit, config: Config) -> tuple[Prepared | None, Finding]:
+    advice = "see [environment] in perfci.toml; nothing of this commit can be measured"
+    try:
+        prepared = prepare(repository, commit, config.settings.environment)
+    except PerfciError as error:
+        return None, problem("build", str(error), advice)
     if prepared.failure:
-        sentence = f"{prepared.commit.short} cannot be built: {prepared.failure}"
-        return problem("build", sentence, "see [environment] in perfci.toml; nothing of this commit can be measured")
-    return ok("build", f"{prepared.commit.short} is imported from {', '.join(prepared.paths)}")
+        return prepared, problem("build", f"{commit.short} cannot be built: {prepared.failure}", advice)
+    return prepared, ok("build", f"{commit.short} is imported from {', '.join(prepared.paths)}")
 
 
 def environment_findings(prepared: Prepared | None, config: Config, gpus: tuple[str, ...]) -> Iterator[Finding]:
@@ -104,7 +108,7 @@ def suite_findings(patient: Patient, repository: Repository, commit: Commit) -> 
         {benchmark.name: benchmark.type for benchmark in benchmarks.values()},
         len(cells_of(benchmarks.values(), "", settings.suite.timeout_s)),
     )
-    yield from suite.written_findings(written, benchmarks.keys())
+    yield from suite.written_findings(suite.imported(written, found.errors), benchmarks.keys())
     yield from suite.omitted_findings(str(omission) for omission in found.omissions)
     versions = {benchmark.name: benchmark.version for benchmark in benchmarks.values()}
     yield from suite.lost_findings(versions, observing.recorded(patient.config, name))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -14,12 +15,16 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the doctor. ``advice`` says what to do, and is empty where there is nothing to do."""
+    """One line of the doctor. ``advice`` says what to do, and is empty where there is nothing to do.
+
+    ``figures`` are for programs that read ``--json``: what the sentence says, as ratios and counts.
+    """
 
     level: Level
     subject: str
     sentence: str
     advice: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 def ok(subject: str, sentence: str) -> Finding:

@@ -7,7 +7,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfci.config import JudgeTable, Settings, SuiteTable
@@ -49,7 +49,10 @@ def quiet_findings(equals: Equals, judge: JudgeTable) -> list[Finding]:
         f"equal processes next to each other differ by up to {floor:.1%} "
         f"({len(equals.log_ratios)} pairs in {equals.seconds:.0f} s, {equals.series})"
     )
-    return [ok("noise", told), sight_finding({pairs: visible(equals.shift, pairs, judge) for pairs in PAIRS}, judge)]
+    seen = {pairs: visible(equals.shift, pairs, judge) for pairs in PAIRS}
+    figures = {"pairs": len(equals.log_ratios), "noise_floor": floor}
+    foretold = {f"visible_with_{pairs}_pairs": effect for pairs, effect in seen.items() if math.isfinite(effect)}
+    return [replace(ok("noise", told), figures=figures), replace(sight_finding(seen, judge), figures=foretold)]
 
 
 def sight_finding(visible: dict[int, float], judge: JudgeTable) -> Finding:

@@ -74,6 +74,12 @@ def lost_findings(versions: Mapping[str, str], recorded: Recorded | None) -> Ite
         yield ok("history", sentence)
 
 
+def imported(functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]) -> list[WrittenFunction]:
+    """Leave out the functions of modules that failed to import, which are named already."""
+    failed = [module.partition(".")[2] for module, _ in errors]
+    return [one for one in functions if not any(not name or one.place.startswith(f"{name}.") for name in failed)]
+
+
 def written_findings(functions: Iterable[WrittenFunction], found: Collection[str]) -> Iterator[Finding]:
     """Functions that were written to be measured and will not be. ``found`` are the names discovered."""
     known = {name.rpartition(".")[2] for name in found}
