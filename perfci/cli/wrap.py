@@ -49,6 +49,8 @@ def command(
     """
     if name and not (name.strip() and name.isprintable() and len(name) <= MAX_NAME):
         raise PerfciError(f"{name!r} cannot be a benchmark's name; give --name a short printable one")
+    if steps and (steps.is_dir() or not steps.absolute().parent.is_dir()):
+        raise PerfciError(f"--steps {steps} cannot be written by the script; name a file in a folder that is there")
     script = find_script(command)
     repository = repository_here()
     config = config_for(repository)
@@ -117,10 +119,9 @@ def lines(result: WrapResult) -> Iterator[str]:
             "files differ from HEAD (`git status` lists them), so this is stored as uncommitted changes, which no "
             "history takes in"
         )
-    if result.moves:
-        yield f"{counting(len(result.moves), 'change point')} in its history:"
-    for move in result.moves:
-        yield f"  {move.series.metric.name} {signed_percent(move.rel)} at {move.commit[:10]}"
+    last_moves = {move.series.metric.name: move for move in result.moves}
+    for metric, move in last_moves.items():
+        yield f"{metric} last changed by {signed_percent(move.rel)} at {move.commit[:10]}"
 
 
 def metric_lines(result: WrapResult) -> Iterator[str]:

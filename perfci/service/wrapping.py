@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import shlex
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -140,8 +141,8 @@ def read_wrapped(end: ScriptEnd, log: StepLog) -> Wrapped:
     status, reason = _ending(end)
     if log.diverged and status is Status.OK:
         status, reason = Status.FAILED, log.diverged
-    timed = [step for step in log.steps if step.seconds is not None]
-    warmup = warmup_length([[step.seconds or 0.0 for step in timed]])
+    timed = [(step, step.seconds) for step in log.steps if step.seconds is not None]
+    warmup = warmup_length([[seconds for _, seconds in timed]])
     whole = status is Status.OK and not end.interrupted
     readings = dict(_readings(end, log.steps, timed[warmup:], whole=whole)) if timed else {}
     return Wrapped(status, reason, end.exit_code, end.interrupted, len(log.steps), warmup, end.wall_s, readings, log)
@@ -154,22 +155,20 @@ def _ending(end: ScriptEnd) -> tuple[Status, str]:
         return Status.FAILED, f"the script exited with code {end.exit_code}"
     if end.exit_code == -signal.SIGKILL:
         return Status.OOM, "the script was killed with SIGKILL, as the kernel does when memory runs out"
-    name = signal.Signals(-end.exit_code).name
-    return Status.CRASHED, f"the script was ended by {name} (signal {-end.exit_code})"
+    return Status.CRASHED, f"the script was ended by signal {-end.exit_code} ({signal.strsignal(-end.exit_code)})"
 
 
 def _readings(
-    end: ScriptEnd, steps: Sequence[Step], steady: Sequence[Step], *, whole: bool
+    end: ScriptEnd, steps: Sequence[Step], steady: Sequence[tuple[Step, float]], *, whole: bool
 ) -> Iterator[tuple[Metric, tuple[Clock, tuple[float, ...]]]]:
     """What was read, judged metrics first; a process that did not come to its own end has no figures of the whole."""
-    times = [(step, step.seconds) for step in steady if step.seconds]
-    waits = [(step.data_seconds, seconds) for step, seconds in times if step.data_seconds is not None]
-    rates = [step.tokens / seconds for step, seconds in times if step.tokens is not None]
+    waits = [(step.data_seconds, seconds) for step, seconds in steady if step.data_seconds is not None]
+    rates = [step.tokens / seconds for step, seconds in steady if step.tokens is not None]
     memory = [step.memory_bytes for step in steps if step.memory_bytes is not None]
     losses = [step.loss for step in steps if step.loss is not None]
     peak_rss = [] if end.peak_rss_bytes is None else [float(end.peak_rss_bytes)]
     found: list[tuple[Metric, Clock, Sequence[float]]] = [
-        (STEP_TIME, Clock.WALL, [seconds for _, seconds in times]),
+        (STEP_TIME, Clock.WALL, [seconds for _, seconds in steady]),
         (DATA_TIME, Clock.WALL, [wait for wait, _ in waits]),
         (DATA_STALL, Clock.VALUE, [wait / seconds for wait, seconds in waits]),
         (PEAK_MEMORY, Clock.VALUE, [max(memory)] if memory else []),
@@ -189,7 +188,7 @@ class _Place:
 
     def __init__(self, store: Store, config: Config, script: Script, commit: Commit, name: str, repeat: int) -> None:
         self.benchmark = name or f"wrap.{script.name}"
-        self.parameters: Pairs = () if name or not script.arguments else (("arguments", " ".join(script.arguments)),)
+        self.parameters: Pairs = () if name or not script.arguments else (("arguments", shlex.join(script.arguments)),)
         self.session = ""
         self._store, self._config, self._commit, self._repeat = store, config, commit, repeat
         python, torch = interpreter_versions(script)

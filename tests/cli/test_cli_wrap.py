@@ -175,7 +175,7 @@ def test_a_script_that_fails_before_its_first_step_is_a_result_too(project: GitP
     assert wrap(*failing) == 1
 
     rows = stored(project, "s.metric, p.status, p.reason, p.exit_code")
-    assert rows == [("step_time", "crashed", "the script was ended by SIGSEGV (signal 11)", -11)]
+    assert rows == [("step_time", "crashed", "the script was ended by signal 11 (Segmentation fault)", -11)]
 
 
 def test_a_loss_that_is_no_number_fails_however_fast_it_was(
@@ -240,6 +240,8 @@ def test_the_peak_of_a_script_larger_than_perfci_is_its_own(project: GitProject)
 WRONG = {
     "-- python nowhere.py": "there is no script nowhere.py in {here}",
     "-- pythn train.py": "there is no program 'pythn' here or on the PATH; write: perfci wrap -- python train.py",
+    "--steps {here} -- python train.py": "--steps {here} cannot be written by the script; name a file in a folder that "
+    "is there",
     "--config gone.toml -- python train.py": "there is no configuration file gone.toml",
 }
 
@@ -248,7 +250,7 @@ WRONG = {
 def test_says_what_is_wrong_and_writes_nothing(
     project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
-    assert wrap(*arguments.split()) == 2
+    assert wrap(*arguments.format(here=project.folder).split()) == 2
 
     assert capsys.readouterr().err.strip() == "perfci: " + sentence.format(here=project.folder)
     assert not (project.folder / ".perfci" / "perfci.db").exists()
@@ -340,7 +342,7 @@ def test_a_step_in_the_history_is_found_and_shown(here: Path, capfd: pytest.Capt
     with closing(open_store(f"sqlite:///{here}/.perfci/perfci.db", create=False)) as store:
         page = create_app(store).test_client().get("/here/s/wrap.train/step_time").text
 
-    found = out[out.rindex("in its history:") :].splitlines()[1:]
+    found = [line for line in out.splitlines()[-8:] if "last changed" in line]
     assert [line.split()[0] for line in found] == ["data_time", "step_time"]
-    assert all(re.fullmatch(rf"  \w+ \+30.\d % at {shas[8][:10]}", line) for line in found)
+    assert all(re.fullmatch(rf"\w+ last changed by \+30.\d % at {shas[8][:10]}", line) for line in found)
     assert shas[8][:10] in page
