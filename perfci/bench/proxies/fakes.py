@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 from perfci.model import PerfciError
 
@@ -27,9 +28,26 @@ def fake_tensors() -> Iterator[None]:
 
     unknown = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
     try:
-        with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True):
+        with _modules_can_move(), FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True):
             yield
     except unknown as error:
         raise PerfciError(
             f"without computing the function cannot go on, because it needs a value: {str(error).splitlines()[0]}"
         ) from error
+
+
+@contextlib.contextmanager
+def _modules_can_move() -> Iterator[None]:
+    """Let ``module.to()`` work on fake parameters.
+
+    It swaps them with the moved ones, and ``torch.utils.swap_tensors`` refuses what has a weak reference, which every
+    fake tensor has from its own mode (pytorch#184976). That one follows the object, not its contents: it may stay.
+    """
+    import torch
+
+    before = torch.utils.weakref
+    torch.utils.weakref = SimpleNamespace(getweakrefs=lambda tensor: [])
+    try:
+        yield
+    finally:
+        torch.utils.weakref = before

@@ -6,6 +6,7 @@ Dynamo alone reads the Python code; it takes a second and no compiler. Kernels n
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -28,17 +29,22 @@ class Graphs:
     recompiles: int
 
 
-def trace(function: Callable[[], object]) -> Graphs:
+def trace(function: Callable[[], object]) -> Graphs | Absent:
     """Let dynamo read the function, and run it twice as dynamo cut it, with plain operators.
 
-    Everything that dynamo compiled before in this process is forgotten, before and after.
+    Everything that dynamo compiled before in this process is forgotten, before and after. Absent where dynamo itself
+    fails, as it does on some code.
     """
+    from torch._dynamo.exc import TorchDynamoException
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    with _fresh_dynamo():
+    with _fresh_dynamo(), warnings.catch_warnings(action="ignore"):
         compiled = torch.compile(function, backend=_as_it_is)
-        for _ in range(CALLS):
-            compiled()
+        try:
+            for _ in range(CALLS):
+                compiled()
+        except TorchDynamoException as error:
+            return Absent(f"dynamo cannot read the function: {str(error).strip().splitlines()[0]}")
         breaks = sum(counters["graph_break"].values())
         recompiles = sum(metrics.recompile_reason is not None for metrics in get_compilation_metrics())
     return Graphs(int(breaks), int(recompiles))
@@ -46,10 +52,11 @@ def trace(function: Callable[[], object]) -> Graphs:
 
 def generated_kernels(function: Callable[[], object]) -> int | Absent:
     """Count the kernels that inductor writes for a function (the forward pass, or all that the function calls)."""
-    from torch._inductor import config, metrics
+    from torch._inductor import metrics
     from torch._inductor.exc import CppCompileError, InvalidCxxCompiler
+    from torch._inductor.utils import fresh_cache
 
-    with _fresh_dynamo(), config.patch(force_disable_caches=True):
+    with _fresh_dynamo(), fresh_cache():
         metrics.reset()
         try:
             torch.compile(function, backend="inductor")()

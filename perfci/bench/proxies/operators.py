@@ -18,7 +18,7 @@ SCALED_PRODUCTS = (aten._scaled_mm,)
 class Operators(TorchDispatchMode):  # type: ignore[misc]
     """Counts while it is entered.
 
-    ``operators`` are all ATen operators but those that have a count of their own here: a value that the host reads, an
+    ``operators`` are all ATen operators that make or change a tensor, but those that have a count of their own here: an
     explicit conversion to a wider floating type, a copy to or from another device, pinning.
 
     Where torch sees no accelerator memory cannot be pinned. There it is only noted which tensors would be.
@@ -40,7 +40,8 @@ class Operators(TorchDispatchMode):  # type: ignore[misc]
         """How often the host needs a value or a size that a device has yet to compute.
 
         Where the call uses an accelerator, reading what is on the host does not wait. Where it uses none, every read
-        counts, as it would if all of it ran on one.
+        counts, as it would if all of it ran on one; but for ``tolist()`` and ``numpy()``, which read the host's memory
+        without an operator, and are seen where a device has to copy first.
         """
         return self._reads[False] if self._saw_device else self._reads[True]
 
@@ -59,7 +60,7 @@ class Operators(TorchDispatchMode):  # type: ignore[misc]
             self._read(given[0])
         if crossing is not None:
             self._cross(*crossing)
-        elif not (reads and not made) and not (widened and func._overloadpacket is aten._to_copy):
+        elif (made or func._schema.is_mutable) and not (widened and func._overloadpacket is aten._to_copy):
             self.operators += 1
         return result
 
