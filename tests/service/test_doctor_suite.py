@@ -153,10 +153,16 @@ def test_does_not_look_into_what_failed_to_import() -> None:
     assert imported(functions, [("benchmarks", "ImportError")]) == []
 
 
-def test_tells_what_a_model_leaves_out() -> None:
-    note = "serving.Chat: no training metrics, because it gives no batch and no loss"
+def test_tells_what_each_class_leaves_out_and_why() -> None:
+    no_hooks, no_stream = "it gives no batch and no loss", "it gives no stream"
+    omissions = [("a.Chat", "training", no_hooks), ("a.Chat", "stages", no_stream), ("a.Chat", "numerics", no_hooks)]
 
-    assert list(omitted_findings([note])) == [ok("suite", note)]
+    findings = list(omitted_findings([*omissions, ("a.Train", "stages", no_stream)]))
+
+    assert findings == [
+        ok("suite", "a.Chat leaves out training, numerics: it gives no batch and no loss; stages: it gives no stream"),
+        ok("suite", "a.Train leaves out stages: it gives no stream"),
+    ]
 
 
 RECORDED = Recorded({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")

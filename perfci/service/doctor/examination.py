@@ -109,7 +109,7 @@ def suite_findings(patient: Patient, repository: Repository, commit: Commit) -> 
         len(cells_of(benchmarks.values(), "", settings.suite.timeout_s)),
     )
     yield from suite.written_findings(suite.imported(written, found.errors), benchmarks.keys())
-    yield from suite.omitted_findings(str(omission) for omission in found.omissions)
+    yield from suite.omitted_findings((one.owner, one.omits, one.reason) for one in found.omissions)
     versions = {benchmark.name: benchmark.version for benchmark in benchmarks.values()}
     yield from suite.lost_findings(versions, observing.recorded(patient.config, name))
 

@@ -107,10 +107,14 @@ def _overlooked(function: WrittenFunction) -> Iterator[Finding]:
         yield warning("suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart")
 
 
-def omitted_findings(notes: Iterable[str]) -> Iterator[Finding]:
-    """What a ModelBench leaves out because a hook is not given: no mistake, but to be known."""
-    for note in notes:
-        yield ok("suite", note)
+def omitted_findings(omissions: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
+    """One line for each class that leaves out groups of metrics, which is no fault: (class, group, reason)."""
+    left_out: dict[str, dict[str, list[str]]] = {}
+    for owner, group, reason in omissions:
+        left_out.setdefault(owner, {}).setdefault(reason, []).append(group)
+    for owner, reasons in left_out.items():
+        parts = [f"{', '.join(groups)}: {reason}" for reason, groups in reasons.items()]
+        yield ok("suite", f"{owner} leaves out {'; '.join(parts)}")
 
 
 def functions_written(source: str, module: str) -> list[WrittenFunction]:
