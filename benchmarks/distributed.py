@@ -88,7 +88,9 @@ class DataParallel(_Ranks):
             "communication_operations": exact(max(rank.operations for rank in trained)),
             "communication_bytes": exact(max(rank.sent_bytes for rank in trained)),
             **peaks(max(rank.peak_bytes for rank in trained)),
-            "tokens_per_s_per_rank": witness(*(rows * PARALLEL.model.length / second for second in step.device or step.wall)),
+            "tokens_per_s_per_rank": witness(
+                *(rows * PARALLEL.model.length / second for second in step.device or step.wall)
+            ),
         }
         return Measured(readings, flags=(*step.flags, *alone.flags))
 

@@ -64,7 +64,7 @@ def why_not_fork() -> str:
     return "this system does not tell how many threads are running"
 
 
-def forked(name: str, function: Callable[[], object]) -> Child:
+def forked(name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None) -> Child:
     """Fork a child that calls the function. What it writes goes where this process writes."""
     reader, writer = Pipe(duplex=False)
     stack = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the child
@@ -73,6 +73,7 @@ def forked(name: str, function: Callable[[], object]) -> Child:
     pid = os.fork()
     if pid == 0:
         os.setpgid(0, 0)
+        os.environ.update(environment or {})
         _report(function, writer, stack.fileno(), parent)
     writer.close()
     with contextlib.suppress(OSError):  # the child may have been faster

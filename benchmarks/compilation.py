@@ -1,0 +1,272 @@
+"""What torch.compile costs and gives: cold and warm, by mode; graph breaks and recompiles; CUDA graphs."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, witness
+from perfci.bench.compilation import compile_here, compile_twice
+from perfci.bench.device import this_device
+from perfci.bench.parity import Numerics, check_parity, tolerance_of
+from perfci.bench.timing import time_blocks
+
+from .model import GPT
+from .sizes import COMPILED, DEVICE, SIZES, precision_of, settle
+
+Pool = tuple[int, int]
+
+WARM_UPS = 3
+LAUNCH_BOUND = replace(SIZES, width=128, heads=4, layers=12, length=64, vocab=1024)
+PRECISION = "fp32" if DEVICE == "cpu" else "bf16"
+ON_GPU_ONLY = {
+    "reduce-overhead": "reduce-overhead records CUDA graphs, and there is no GPU: on a CPU it is the default mode",
+    "max-autotune": "max-autotune tries kernels out on a GPU, and there is none",
+}
+NOT_COMPILED = Absent("eager mode compiles nothing")
+
+
+class Compile(Bench):
+    """Inductor in its modes: seconds until nothing is compiled any more, and the step that this buys.
+
+    At smoke sizes one linear layer and a GELU stand for the model: a whole GPT takes a minute on two cores.
+    """
+
+    params = (["eager", "default", "reduce-overhead", "max-autotune"], [SIZES.name])
+    param_names = ("mode", "sizes")
+    timeout = 2 * COMPILED.cap_s + 60
+
+    def setup(self, mode: str, sizes: str) -> None:
+        if DEVICE == "cpu" and mode in ON_GPU_ONLY:
+            raise NotImplementedError(ON_GPU_ONLY[mode])
+
+    @metrics(
+        Metric("compile_cold", "seconds"),
+        Metric("compile_warm", "seconds"),
+        Metric("step_time", "seconds"),
+        Metric("speedup_vs_eager", "ratio", "higher"),
+        Metric("graph_breaks", "count"),
+        Metric("recompiles", "count"),
+        Metric("generated_kernels", "count"),
+        Metric("warm_cache_misses", "count"),
+    )
+    def measure_compile(self, mode: str, sizes: str) -> Measured:
+        if mode == "eager":
+            alone = time_blocks(made("eager"), **COMPILED.timing)
+            names = [metric.name for metric in Compile.measure_compile.metrics]
+            return Measured({**dict.fromkeys(names, NOT_COMPILED), "step_time": alone.reading()}, alone.flags)
+        cold, warm = compile_twice(made, mode, cap_s=COMPILED.cap_s, timing=COMPILED.timing)
+        eager = made("eager")
+        check_parity(Numerics((cold.value,)), Numerics((float(eager()),)), tolerance_of(PRECISION))
+        alone, step = time_blocks(eager, **COMPILED.timing), cold.timing
+        readings = {
+            "compile_cold": cold.reading(),
+            "compile_warm": warm.reading(),
+            "step_time": step.reading(),
+            "speedup_vs_eager": witness(statistics.median(alone.judged) / statistics.median(step.judged)),
+            "graph_breaks": exact(cold.graph_breaks),
+            "recompiles": exact(cold.recompiles),
+            "generated_kernels": exact(cold.generated_kernels),
+            "warm_cache_misses": exact(warm.cache_misses),
+        }
+        return Measured(readings, (*step.flags, f"kernels: {cold.fingerprint}"))
+
+
+def made(mode: str) -> Callable[[], Tensor]:
+    """A training step without its optimizer, or one block's forward pass, compiled in this mode."""
+    settle()
+    compiled: Any = (lambda function: function) if mode == "eager" else functools.partial(torch.compile, mode=mode)
+    return trained(compiled) if COMPILED.whole else block(compiled)
+
+
+def trained(compiled: Callable[[Any], Any]) -> Callable[[], Tensor]:
+    model, text = gpt(), texts(COMPILED.model.length)
+    loss_of = compiled(functools.partial(loss, model))
+
+    def step() -> Tensor:
+        model.zero_grad(set_to_none=True)
+        with precision_of(PRECISION):  # entered outside: dynamo breaks its graph where autocast begins
+            found: Tensor = loss_of(text)
+        found.backward()
+        return found.detach()
+
+    return step
+
+
+def block(compiled: Callable[[Any], Any]) -> Callable[[], Tensor]:
+    width = COMPILED.model.width
+    network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh")).to(DEVICE)
+    forward = compiled(network)
+    x = torch.randn(COMPILED.model.length, width, device=DEVICE)
+
+    @torch.no_grad()
+    def step() -> Tensor:
+        return forward(x).square().mean()
+
+    return step
+
+
+def gpt() -> GPT:
+    return GPT(COMPILED.model).to(DEVICE)
+
+
+def texts(length: int) -> Tensor:
+    return torch.randint(COMPILED.model.vocab, (2, length + 1), device=DEVICE)
+
+
+def loss(model: nn.Module, text: Tensor) -> Tensor:
+    return functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
+
+
+class FrontEnd(Bench):
+    """Compiling without inductor: dynamo alone, and dynamo with autograd traced ahead of time. It needs no compiler."""
+
+    params = (["eager", "aot_eager"], [SIZES.name])
+    param_names = ("backend", "sizes")
+
+    @metrics(
+        Metric("compile_time", "seconds"),
+        Metric("graph_breaks", "count"),
+        Metric("recompiles", "count"),
+        Metric("graphs", "count"),
+    )
+    def measure_front_end(self, backend: str, sizes: str) -> dict[str, Reading]:
+        compiled = compile_here(front_end, backend, None, [COMPILED.model.length])
+        return {
+            "compile_time": compiled.reading(),
+            "graph_breaks": exact(compiled.graph_breaks),
+            "recompiles": exact(compiled.recompiles),
+            "graphs": exact(compiled.graphs),
+        }
+
+
+class Lengths(Bench):
+    """Sequences of several lengths: compiled for each, or once for all of them.
+
+    ``automatic`` is torch's default: a length that changes makes it dynamic, for the price of one recompilation.
+    """
+
+    params = (["automatic", "static", "dynamic"], [SIZES.name])
+    param_names = ("shapes", "sizes")
+
+    @metrics(
+        Metric("compile_time", "seconds"),
+        Metric("graph_breaks", "count"),
+        Metric("recompiles", "count"),
+        Metric("graphs", "count"),
+    )
+    def measure_lengths(self, shapes: str, sizes: str) -> dict[str, Reading]:
+        dynamic = {"automatic": None, "static": False, "dynamic": True}[shapes]
+        compiled = compile_here(front_end, "eager", dynamic, COMPILED.lengths)
+        return {
+            "compile_time": compiled.reading(),
+            "graph_breaks": exact(compiled.graph_breaks),
+            "recompiles": exact(compiled.recompiles),
+            "graphs": exact(compiled.graphs),
+        }
+
+
+def front_end(backend: str, dynamic: bool | None, lengths: list[int]) -> Callable[[], Tensor]:
+    """Forward and backward of the model's loss, over texts of these lengths one after another."""
+    settle()
+    model = gpt()
+    loss_of = torch.compile(functools.partial(loss, model), backend=backend, dynamic=dynamic)
+    batches = [texts(length) for length in lengths]
+
+    def step() -> Tensor:
+        model.zero_grad(set_to_none=True)
+        for text in batches:
+            found: Tensor = loss_of(text)
+            found.backward()
+        return found.detach()
+
+    return step
+
+
+class CudaGraphs(Bench):
+    """A step too small for its GPU, which waits for launches: launched one by one, or replayed from a recording.
+
+    ``make_graphed_callables`` records forward and backward of the model, ``capture`` the whole step as one graph.
+    """
+
+    params = (["launched", "make_graphed_callables", "capture"], [SIZES.name])
+    param_names = ("way", "sizes")
+
+    def setup(self, way: str, sizes: str) -> None:
+        if this_device().kind not in ("cuda", "rocm"):
+            raise NotImplementedError("CUDA graphs need an NVIDIA or AMD GPU, and torch sees none")
+
+    @metrics(Metric("step_time", "seconds"), Metric("host_time", "seconds"), Metric("memory_pool", "bytes"))
+    def measure_replay(self, way: str, sizes: str) -> Measured:
+        settle()
+        launched = Launched()
+        reference = float(launched.step())
+        step, pool = WAYS[way](launched)
+        check_parity(Numerics((float(step()),)), Numerics((reference,)), tolerance_of("fp32"))
+        timing = time_blocks(step, **COMPILED.timing)
+        readings = {
+            "step_time": timing.reading(),
+            "host_time": witness(*timing.wall),
+            "memory_pool": exact(pool_bytes(pool)) if pool else Absent("nothing is recorded, so that no pool is kept"),
+        }
+        return Measured(readings, timing.flags)
+
+
+class Launched:
+    """Forward and backward of a narrow model on one row: its kernels end sooner than the host launches them."""
+
+    def __init__(self) -> None:
+        self.model = GPT(LAUNCH_BOUND).to(DEVICE)
+        self.text = torch.randint(LAUNCH_BOUND.vocab, (1, LAUNCH_BOUND.length + 1), device=DEVICE)
+
+    def step(self) -> Tensor:
+        self.model.zero_grad(set_to_none=True)
+        found = loss(self.model, self.text)
+        found.backward()
+        return found.detach()
+
+
+def capture(launched: Launched) -> tuple[Callable[[], Tensor], Pool]:
+    """Record the whole step; gradients stay where the recording puts them (torch's notes on CUDA graphs)."""
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(WARM_UPS):
+            launched.step()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = launched.step()
+
+    def replay() -> Tensor:
+        graph.replay()
+        return found
+
+    return replay, graph.pool()
+
+
+def make_graphed_callables(launched: Launched) -> tuple[Callable[[], Tensor], Pool]:
+    pool = torch.cuda.graph_pool_handle()
+    sample = (launched.text[:, :-1].clone(),)
+    launched.model = torch.cuda.make_graphed_callables(launched.model, sample, num_warmup_iters=WARM_UPS, pool=pool)
+    return launched.step, pool
+
+
+def pool_bytes(pool: Pool) -> int:
+    """What the recording keeps for itself: segments that nobody else may use."""
+    segments = torch.cuda.memory_snapshot()
+    return int(sum(segment["total_size"] for segment in segments if tuple(segment["segment_pool_id"]) == tuple(pool)))
+
+
+WAYS: dict[str, Callable[[Launched], tuple[Callable[[], Tensor], Pool | None]]] = {
+    "launched": lambda launched: (launched.step, None),
+    "make_graphed_callables": make_graphed_callables,
+    "capture": capture,
+}
