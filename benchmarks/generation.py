@@ -95,7 +95,7 @@ class Quantised(_Generation):
 
 
 class Int8Linear(nn.Module):
-    """Weights of one byte with a scale per output, widened when they are used: this shows what is lost, not what is won."""
+    """Weights of one byte with a scale per output, widened when used: it shows what is lost, not what is won."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()

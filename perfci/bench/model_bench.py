@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from perfci.bench.readings import Measured, metrics
+from perfci.bench.readings import Measured, metrics, not_here
 from perfci.bench.tracks import Bench
 from perfci.model import Metric
 
@@ -33,6 +33,7 @@ class Group:
     hooks: tuple[str, ...]
     metrics: Sequence[Metric]
     measure: Callable[[Any, Parameters], Measured]
+    profiled: Callable[[Any, Parameters], Any] | None = None
 
 
 class ModelBench(Bench, ABC):
@@ -143,10 +144,10 @@ def _groups() -> tuple[Group, ...]:
     from perfci.bench.groups import cold_start, generation, numerics, stages, step_counts, stream_counts, training
 
     return (
-        Group("training", ("batch", "loss"), training.METRICS, training.measure),
+        Group("training", ("batch", "loss"), training.METRICS, training.measure, training.profiled),
         Group("step_counts", ("batch", "loss"), step_counts.METRICS, step_counts.measure),
         Group("numerics", ("batch", "loss"), numerics.METRICS, numerics.measure),
-        Group("generation", ("stream",), generation.METRICS, generation.measure),
+        Group("generation", ("stream",), generation.METRICS, generation.measure, generation.profiled),
         Group("stream_counts", ("stream",), stream_counts.METRICS, stream_counts.measure),
         Group("stages", ("stream",), stages.METRICS, stages.measure),
         Group("cold_start", (), cold_start.METRICS, cold_start.measure),
@@ -167,10 +168,16 @@ def _measuring(cls: type[ModelBench], group: Group) -> Any:
     def measure(self: ModelBench, *values: Any) -> Measured:
         return group.measure(self, dict(zip(self.param_names, values, strict=True)))
 
+    def profiled(self: ModelBench, *values: Any) -> Any:
+        if group.profiled is None:
+            raise not_here(f"{group.name} is no work that a profile would explain; profile training or generation")
+        return group.profiled(self, dict(zip(self.param_names, values, strict=True)))
+
     measure.__name__ = f"measure_{group.name}"
     measure.__qualname__ = f"{cls.__qualname__}.{measure.__name__}"
     measure.__module__ = cls.__module__
     measure.pretty_source = _said(cls)  # type: ignore[attr-defined]
+    measure.profiled = profiled  # type: ignore[attr-defined]
     measure.anchor = cls.build  # type: ignore[attr-defined]
     return measure
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from perfci.bench.generation import GENERATION_METRICS, measure_stream
 from perfci.bench.readings import Measured
+from perfci.bench.training import Mark
 from perfci.bench.validity import WITNESSES, watch
 
 if TYPE_CHECKING:
@@ -32,3 +34,19 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
             sla=bench.sla or None,
         )
     return Measured({**measured.readings, **watched.readings}, (*measured.flags, *watched.flags))
+
+
+def profiled(bench: ModelBench, p: Mapping[str, Any]) -> Callable[[Mark], None]:
+    """One request with prefill and decode marked, for a profiler."""
+    torch.manual_seed(0)
+    model = bench.build(p)
+
+    @torch.no_grad()  # type: ignore[untyped-decorator]
+    def request(mark: Mark) -> None:
+        with mark("prefill"):
+            chunks = iter(bench.stream(model, p))
+            next(chunks, None)
+        with mark("decode"):
+            deque(chunks, maxlen=0)
+
+    return request  # type: ignore[no-any-return]

@@ -40,6 +40,8 @@ def _graphs(bench: ModelBench, p: Mapping[str, Any], training: Training) -> dict
             graphs = trace(lambda: bench.loss(model, batch))
     except Exception as error:  # code that cannot be compiled has no number of breaks
         return dict.fromkeys(GRAPHS, Absent(f"torch.compile does not get through the loss: {_first_line(error)}"))
+    if isinstance(graphs, Absent):
+        return dict.fromkeys(GRAPHS, graphs)
     return dict(zip(GRAPHS, (exact(graphs.breaks), exact(graphs.recompiles)), strict=True))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perfci.bench.device import Device
@@ -16,7 +16,7 @@ from perfci.bench.peaks import peak_flops
 from perfci.bench.readings import Absent, Measured, Reading, witness
 from perfci.bench.stages import Stages
 from perfci.bench.timing import Timing, time_blocks
-from perfci.bench.training import Training
+from perfci.bench.training import Mark, Training
 from perfci.bench.validity import WITNESSES, watch
 from perfci.model import Clock, Metric
 
@@ -63,6 +63,13 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
         **watched.readings,
     }
     return Measured(readings, (*timing.flags, *watched.flags))
+
+
+def profiled(bench: ModelBench, p: Mapping[str, Any]) -> Callable[[Mark], None]:
+    """One step with its phases marked, for a profiler; a timed step never has marks."""
+    training = Training(bench, p)
+    training.check()
+    return lambda mark: training.run(training.next_batch(), mark)
 
 
 def _phases(training: Training, device: Device) -> dict[str, Reading | Absent]:

@@ -1,0 +1,53 @@
+"""What a step and a request spend their time on: shares of kinds of operators, beside the numbers they explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perfci.bench import Absent, Bench, Measured, Metric, Reading, metrics, witness
+from perfci.bench.groups import generation, training
+from perfci.bench.profiling import Share, profile
+
+from .generation import Generate
+from .sizes import GENERATION, SIZES
+from .training import Step
+
+KINDS = {
+    "matmul": ("mm", "gemm", "linear", "matmul", "cutlass", "nvjet"),
+    "attention": ("attention", "flash", "fmha", "sdpa"),
+    "optimizer": ("optimizer", "adam", "foreach"),
+    "copy": ("copy", "cat", "memcpy", "contiguous", "_to_copy"),
+}
+"""Words in the name of an operator or kernel, the first kind that has one; the rest is ``other``."""
+
+
+class Profile(Bench):
+    """The tables themselves, and a trace to open, come from ``perfci profile``."""
+
+    params = (["step", "request"], [SIZES.name])
+    param_names = ("work", "sizes")
+
+    @metrics(
+        *(Metric(f"{kind}_share", "ratio") for kind in (*KINDS, "other")),
+        Metric("gpu_busy", "ratio", "higher"),
+    )
+    def measure_profile(self, work: str, sizes: str) -> Measured:
+        if work == "step":
+            call = training.profiled(Step(), {"precision": "fp32", "batch": SIZES.batches[0], "sizes": sizes})
+        else:
+            asked = {"prompt": SIZES.prompts[0], "new_tokens": GENERATION.new_tokens[0], "batch": 1, "sizes": sizes}
+            call = generation.profiled(Generate(), asked)
+        profiled = profile(call, Path())
+        rows = profiled.operators if isinstance(profiled.kernels, Absent) else profiled.kernels
+        busy: Reading | Absent = profiled.busy if isinstance(profiled.busy, Absent) else witness(profiled.busy)
+        return Measured({**shares(rows), "gpu_busy": busy})
+
+
+def shares(rows: tuple[Share, ...]) -> dict[str, Reading]:
+    """Sum the shares of the largest rows by kind; what is in none of them is in ``other``."""
+    found = {kind: sum(row.share for row in rows if kind_of(row.name) == kind) for kind in KINDS}
+    return {f"{kind}_share": witness(share) for kind, share in {**found, "other": 1 - sum(found.values())}.items()}
+
+
+def kind_of(name: str) -> str:
+    return next((kind for kind, words in KINDS.items() if any(word in name.lower() for word in words)), "other")
