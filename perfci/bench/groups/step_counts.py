@@ -35,18 +35,11 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
 def _graphs(bench: ModelBench, p: Mapping[str, Any], training: Training) -> dict[str, Reading | Absent]:
     """What ``torch.compile`` makes of the loss, the number format chosen outside: perfci's own code is not traced."""
     model, batch = training.model, training.next_batch()
-    try:
-        with bench.autocast(p):
-            graphs = trace(lambda: bench.loss(model, batch))
-    except Exception as error:  # code that cannot be compiled has no number of breaks
-        return dict.fromkeys(GRAPHS, Absent(f"torch.compile does not get through the loss: {_first_line(error)}"))
+    with bench.autocast(p):
+        graphs = trace(lambda: bench.loss(model, batch))
     if isinstance(graphs, Absent):
         return dict.fromkeys(GRAPHS, graphs)
     return dict(zip(GRAPHS, (exact(graphs.breaks), exact(graphs.recompiles)), strict=True))
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _two_steps(bench: ModelBench, p: Mapping[str, Any]) -> None:
