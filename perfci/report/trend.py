@@ -11,7 +11,7 @@ from typing import Literal
 
 from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.words import MOVES, kind_of_move
-from perfci.verdicts.levels import point_level, process_level, shown
+from perfci.verdicts.levels import disqualifying_flags, point_level, process_level, shown
 
 State = Literal["convicted", "candidate", "refuted"]
 """A level that moved: confirmed on fresh pairs, only nominated so far, or looked at again and not confirmed."""
@@ -137,7 +137,13 @@ def _dot(index: int, point: Point) -> Dot:
         status = Status.FAILED if point.status is Status.OK else point.status
         return Dot(index, point.commit, status, processes=len(point.processes), reason=point.reason)
     lo, hi = _spread(point, level)
-    return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), point.reason)
+    return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), point.reason or _flags(point))
+
+
+def _flags(point: Point) -> str:
+    """Why a level that is shown is not judged: all its processes are flagged."""
+    flags = dict.fromkeys(flag for process in shown(point.processes) for flag in disqualifying_flags(process))
+    return f"not judged: {'; '.join(flags)}" if flags else ""
 
 
 def _spread(point: Point, level: float) -> tuple[float, float]:

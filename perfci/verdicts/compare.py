@@ -259,7 +259,10 @@ class Case:
                 VerdictKind.NOT_COMPARABLE,
                 "The samples no longer know which process they came from, so they cannot be compared.",
             )
-        return self._absent(base, head) or self._exact(base, head) or self._below_zero(base, head)
+        if absent := self._absent(base, head):
+            return absent
+        plain = self._exact(base, head) or self._below_zero(base, head)
+        return plain and _with_left_out(plain, base, head)
 
     def _absent(self, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
         if _mostly_failed(head) and (usable(base) or _flagged(base)) and not _mostly_failed(base):
@@ -355,9 +358,8 @@ class Case:
             pairs_to_decide=self.limits.more_pairs(found) if kind is VerdictKind.INCONCLUSIVE else None,
             p_value=self.limits.p_value(found),
         )
-        left_out = _left_out(base, head)
-        said = sentence(verdict, self.rule, math.expm1(limits.bar))
-        return replace(verdict, reason=f"{said} Not judged: {left_out}." if left_out else said)
+        verdict = replace(verdict, reason=sentence(verdict, self.rule, math.expm1(limits.bar)))
+        return _with_left_out(verdict, base, head)
 
 
 def _interval(found: Shift, sign: float, tail: float) -> Interval | None:
@@ -433,6 +435,11 @@ def _why_nothing(side: Sequence[Process]) -> str:
 def _flagged(side: Sequence[Process]) -> list[Process]:
     """Processes that ended well on a machine that was not what it promised."""
     return [process for process in side if process.status is Status.OK and disqualifying_flags(process)]
+
+
+def _with_left_out(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
+    left_out = _left_out(base, head)
+    return replace(verdict, reason=f"{verdict.reason} Not judged: {left_out}.") if left_out else verdict
 
 
 def _left_out(base: Sequence[Process], head: Sequence[Process]) -> str:

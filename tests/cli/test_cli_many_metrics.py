@@ -114,3 +114,30 @@ def test_throttled_processes_leave_the_comparison_open(here: Path, capsys: pytes
     reason = "There is nothing to judge: 5 of 10 processes, flagged throttled: SM clock at 60 %."
     assert code == 3
     assert told(here / "told.json") == {"cpu_ttft": ("inconclusive", reason), "peak": ("inconclusive", reason)}
+
+
+def test_pairs_are_not_bought_for_ever_where_most_of_them_are_flagged(here: Path) -> None:
+    project = GitProject(here)
+    project.write("perfci.toml", "[judge]\nmax_pairs = 6\n")
+    suite = """
+        import os
+        from perfci.bench import Measured, Metric, metrics
+
+        @metrics(Metric("level", "ratio"))
+        def measure_level():
+            with open(os.environ["SEEN"], "a") as seen:
+                seen.write("x")
+                early = seen.tell() <= 2
+            return Measured({"level": 1.0}, flags=() if early else ("shared_gpu: a neighbour",))
+    """
+    project.commit("One", benchmarks__models=suite)
+    seen = here / "seen"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEEN", str(seen))
+        code = run(["compare", "HEAD", "HEAD", "--json", "told.json"])
+
+    kind, reason = told(here / "told.json")["level"]
+    assert code == 0
+    assert (kind, len(seen.read_text())) == ("inconclusive", 2 * 2 * 6)
+    assert reason.endswith("Not judged: 22 of 24 processes, flagged shared_gpu: a neighbour.")

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
-from perfci.model import ChangePoint, Point, Stage, Status, Summary, VerdictKind
+from perfci.model import ChangePoint, Point, Process, Stage, Status, Summary, VerdictKind
 from perfci.report.trend import tail, thinned, trend_of
 
 
@@ -31,6 +31,17 @@ def test_a_failed_commit_is_neither_a_gap_nor_a_zero() -> None:
 
     assert [dot.index for dot in trend.failed] == [1]
     assert [dot.level for dot in trend.dots] == [1.0, None, 1.0]
+
+
+def test_a_commit_of_flagged_processes_is_shown_with_what_is_known_against_them() -> None:
+    flagged = Process(0, samples=(9.0,), flags=("spawned: CUDA", "throttled: hot"))
+    clean = Process(1, samples=(1.0,))
+
+    trend = trend_of(
+        a_series(), [Point(a_commit(k), Status.OK, some) for k, some in enumerate([(flagged,), (flagged, clean)])]
+    )
+
+    assert [(dot.level, dot.reason) for dot in trend.dots] == [(9.0, "not judged: throttled: hot"), (1.0, "")]
 
 
 def test_a_conviction_is_a_filled_mark_and_moves_the_level() -> None:

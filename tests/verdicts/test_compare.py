@@ -155,6 +155,14 @@ def test_exact_counts_are_compared_exactly() -> None:
     assert fewer.kind is VerdictKind.IMPROVEMENT
 
 
+def test_exact_counts_too_say_what_was_left_out() -> None:
+    throttled = a_process(5.0, clock=Clock.EXACT, pair=2, flags=("throttled: hot",))
+
+    verdict = screen(TIME, "base", "head", exact(5, 5, 5), [*exact(5, 5), throttled])
+
+    assert verdict.reason == "Exactly 5 on both sides. Not judged: 1 of 6 processes, flagged throttled: hot."
+
+
 def test_a_count_that_appears_or_vanishes_has_no_ratio() -> None:
     appears = screen(TIME, "base", "head", exact(0), exact(3))
     vanishes = screen(TIME, "base", "head", exact(3), exact(0))

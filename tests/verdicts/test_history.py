@@ -34,6 +34,14 @@ def test_a_commit_that_failed_widens_the_range() -> None:
     assert (found.commit, found.last_good) == (a_sha(16), a_sha(14))
 
 
+def test_a_throttled_commit_moves_nothing() -> None:
+    points = line(1.0, 1.0)
+    for k in range(10, 16):
+        points[k] = Point(a_commit(k), Status.OK, (a_process(1.5, flags=("throttled: hot",)),))
+
+    assert change_points(SERIES, points) == []
+
+
 def test_summaries_of_foreign_tools_are_segmented_too() -> None:
     points = [Point(a_commit(k), Status.OK, (), a_summary(1.0 + 0.3 * (k >= 10))) for k in range(20)]
 
