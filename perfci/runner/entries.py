@@ -15,8 +15,7 @@ MODULE = "entries.py"
 
 HEAD = '''"""The [[model]] tables of perfci.toml, written down by perfci: edit those, not this."""
 
-from perfci.bench import entry_points
-from perfci.bench.model_bench import ModelBench
+from perfci.bench import ModelBench, entry_points
 '''
 
 HOOK = """
