@@ -160,7 +160,7 @@ def _overload(served: Served) -> tuple[str, ...]:
     """Where requests come faster than they are served, latency is a matter of how many were sent."""
     sent = [trace.sent for trace in served.seen.wall]
     coming, working = max(sent) - min(sent), busy_seconds(served.worked.wall[:-1])
-    if served.seen is served.worked or not working > coming > 0:
+    if not working > coming > 0:
         return ()
     gaps = len(sent) - 1
     return (f"overloaded: {gaps / coming:.3g} requests came per second and {gaps / working:.3g} can be served",)

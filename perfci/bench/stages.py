@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 
@@ -22,10 +20,6 @@ def stage_metrics(*names: str) -> tuple[Metric, ...]:
     return (*seconds, *(Metric(f"{name}_share", "ratio") for name in names))
 
 
-TIMER_S = 20e-6
-"""What entering and leaving a stage may take outside its clock: of a stage of a millisecond it is 2 % already."""
-
-
 @dataclass(slots=True)
 class Span:
     """Seconds by both clocks: wall, and CPU seconds of this process."""
@@ -33,22 +27,53 @@ class Span:
     wall: float = 0.0
     cpu: float = 0.0
 
-    def add(self, other: Span) -> None:
-        self.wall += other.wall
-        self.cpu += other.cpu
+    def __add__(self, other: Span) -> Span:
+        return Span(self.wall + other.wall, self.cpu + other.cpu)
 
-    def minus(self, other: Span) -> Span:
+    def __sub__(self, other: Span) -> Span:
         return Span(self.wall - other.wall, self.cpu - other.cpu)
 
 
 @dataclass(slots=True)
-class _Run:
-    """One time through the pipeline: exclusive seconds of each stage, seconds of all outermost ones, of everything."""
+class Stopwatch:
+    """Both clocks, standing still while the timers keep their books: a short stage is not blamed for being timed."""
 
+    device: Device
+    lost: Span = field(default_factory=Span)
+    paused: Span = field(default_factory=Span)
+
+    def pause(self) -> Span:
+        """Wait for the device, stop, and say what the clocks show."""
+        self.device.synchronize()
+        self.paused = Span(perf_counter(), process_time())
+        return self.paused - self.lost
+
+    def resume(self) -> None:
+        wall, cpu = perf_counter(), process_time()
+        self.lost.wall += wall - self.paused.wall
+        self.lost.cpu += cpu - self.paused.cpu
+
+
+@dataclass(slots=True)
+class Opened:
+    """A stage that was entered and not yet left; ``inside`` is what the stages within it have taken."""
+
+    name: str
+    began: Span
+    inside: Span = field(default_factory=Span)
+
+
+@dataclass(slots=True)
+class Run:
+    """One time through the pipeline: exclusive seconds of each stage, and of everything."""
+
+    began: Span
     stages: dict[str, Span] = field(default_factory=dict)
-    outermost: Span = field(default_factory=Span)
     whole: Span = field(default_factory=Span)
-    visits: int = 0
+
+    @property
+    def staged(self) -> Span:
+        return sum(self.stages.values(), Span())
 
 
 class Stages:
@@ -71,56 +96,52 @@ class Stages:
 
     def __init__(self, device: Device | None = None) -> None:
         self._device = device or this_device()
-        self._runs: list[_Run] = []
-        self._run: _Run | None = None
-        self._open: list[tuple[str, Span]] = []
-        self._whole: contextlib.AbstractContextManager[None] | None = None
+        self._watch = Stopwatch(self._device)
+        self._runs: list[Run] = []
+        self._run: Run | None = None
+        self._open: list[Opened] = []
 
     def __enter__(self) -> Stages:
         if self._run is not None:
             raise ValueError("a run of the stages is already being timed; end it before the next one begins")
-        self._run = _Run()
-        self._whole = self._timed(self._run.whole)
-        self._whole.__enter__()
+        self._run = Run(self._watch.pause())
+        self._watch.resume()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        assert self._run is not None
-        assert self._whole is not None
-        self._whole.__exit__(None, None, None)
+        run = self._running("the end of a run")
+        run.whole = self._watch.pause() - run.began
         if kind is None:
-            self._runs.append(self._run)
-        self._run = self._whole = None
+            self._runs.append(run)
+        self._run = None
 
-    @contextlib.contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        """Time one stage. Raises ``ValueError`` outside a run, and inside a stage of the same name."""
-        run = self._run
-        if run is None:
-            raise ValueError(f"stage {name!r} was entered outside a run; put `with stages:` around the whole")
-        if any(name == opened for opened, _ in self._open):
+    def __call__(self, name: str) -> Visit:
+        """Time one stage: ``with stages("prefill"):``. ``ValueError`` outside a run and inside the stage itself."""
+        return Visit(self, name)
+
+    def enter(self, name: str) -> None:
+        """What ``with stages(name):`` does at its beginning."""
+        now = self._watch.pause()
+        self._running(f"stage {name!r}")
+        if any(name == opened.name for opened in self._open):
             raise ValueError(f"stage {name!r} was entered inside itself; its time would count twice")
-        inside, taken = Span(), Span()
-        run.visits += 1
-        self._open.append((name, inside))
-        try:
-            with self._timed(taken):
-                yield
-        finally:
-            self._open.pop()
-            run.stages.setdefault(name, Span()).add(taken.minus(inside))
-            outer = self._open[-1][1] if self._open else run.outermost
-            outer.add(taken)
+        self._open.append(Opened(name, now))
+        self._watch.resume()
 
-    @contextlib.contextmanager
-    def _timed(self, span: Span) -> Iterator[None]:
-        self._device.synchronize()
-        wall, cpu = perf_counter(), process_time()
-        try:
-            yield
-        finally:
-            self._device.synchronize()
-            span.add(Span(perf_counter() - wall, process_time() - cpu))
+    def leave(self) -> None:
+        """What ``with stages(name):`` does at its end."""
+        now, left = self._watch.pause(), self._open.pop()
+        taken = now - left.began
+        stages = self._running(f"stage {left.name!r}").stages
+        stages[left.name] = stages.get(left.name, Span()) + taken - left.inside
+        if self._open:
+            self._open[-1].inside += taken
+        self._watch.resume()
+
+    def _running(self, what: str) -> Run:
+        if self._run is None:
+            raise ValueError(f"{what} was reached outside a run; put `with stages:` around the whole")
+        return self._run
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -153,18 +174,15 @@ class Stages:
 
     def _check_clock(self, clock: str, seconds: Callable[[Span], float]) -> None:
         """The middle run decides: one that another process interrupted between two stages says nothing of the code."""
-        for run in self._runs:
-            if seconds(run.whole) <= 0:
-                raise ValueError(
-                    f"the run took {seconds(run.whole)} s of {clock} time; there is nothing to divide into stages"
-                )
-        left_out = statistics.median_low([_gap(run, seconds) for run in self._runs])
-        if left_out > ALLOWED_GAP:
-            whole = sum(seconds(run.whole) for run in self._runs)
-            inside = sum(seconds(run.outermost) for run in self._runs)
+        if any(seconds(run.whole) <= 0 for run in self._runs):
+            raise ValueError(f"a run of the stages took no {clock} time; there is nothing to divide")
+        gaps = {id(run): 1 - seconds(run.staged) / seconds(run.whole) for run in self._runs}
+        middle = sorted(self._runs, key=lambda run: gaps[id(run)])[(len(self._runs) - 1) // 2]
+        if gaps[id(middle)] > ALLOWED_GAP:
             raise ValueError(
-                f"the stages add up to {inside:.4g} s of {whole:.4g} s ({clock} time): {left_out:.1%} of it "
-                f"is in none of {', '.join(self.names) or 'them'}, {ALLOWED_GAP:.0%} is allowed; time the rest too"
+                f"the stages add up to {seconds(middle.staged):.4g} s of {seconds(middle.whole):.4g} s ({clock} time): "
+                f"{gaps[id(middle)]:.1%} of it is in none of {', '.join(self.names) or 'them'}, {ALLOWED_GAP:.0%} is "
+                "allowed; time the rest too"
             )
 
     def _seconds(self, name: str) -> Reading:
@@ -180,6 +198,15 @@ class Stages:
         return span.cpu if self._device.kind == "cpu" else span.wall
 
 
-def _gap(run: _Run, seconds: Callable[[Span], float]) -> float:
-    """The share of a run that lies in no stage, without what the timers themselves take."""
-    return (seconds(run.whole) - seconds(run.outermost) - TIMER_S * run.visits) / seconds(run.whole)
+@dataclass(slots=True)
+class Visit:
+    """One visit to a stage, as a context manager."""
+
+    stages: Stages
+    name: str
+
+    def __enter__(self) -> None:
+        self.stages.enter(self.name)
+
+    def __exit__(self, *_: object) -> None:
+        self.stages.leave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -140,6 +141,25 @@ def test_keeps_the_collector_out_of_the_clock_and_turns_it_on_again(cpu: FakeDev
 
     assert set(enabled) == {False}
     assert gc.isenabled()
+
+
+def test_collects_what_a_request_left_before_the_next_one(cpu: FakeDevice) -> None:
+    left: list[weakref.ref[Knot]] = []
+
+    def leaking() -> Iterator[int]:
+        left.append(weakref.ref(Knot()))
+        yield from tokens(cpu)()
+
+    record_stream(leaking, device=cpu, requests=5)
+
+    assert [knot() for knot in left[-5:]] == [None] * 5
+
+
+class Knot:
+    """Garbage that only the cycle collector can find."""
+
+    def __init__(self) -> None:
+        self.itself = self
 
 
 def test_asks_what_a_chunk_holds_outside_the_clock(cpu: FakeDevice) -> None:

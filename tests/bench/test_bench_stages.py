@@ -7,6 +7,7 @@ import re
 import pytest
 from fake_device import FakeDevice
 
+from perfci.bench import stages as stages_module
 from perfci.bench.readings import Absent, Reading, report_of
 from perfci.bench.stages import Stages, stage_metrics
 from perfci.model import Clock
@@ -138,6 +139,46 @@ def test_calls_stages_invalid_that_leave_more_out(cpu: FakeDevice) -> None:
         stages.readings()
 
 
+def with_a_gap(cpu: FakeDevice, *gaps: float) -> Stages:
+    """Runs whose one stage takes a second, each followed by so many seconds in none."""
+    stages = Stages(cpu)
+    for gap in gaps:
+        with stages:
+            with stages("decode"):
+                cpu.work(1.0)
+            cpu.work(gap)
+    return stages
+
+
+def test_lets_the_middle_run_decide_so_that_one_interruption_does_not(cpu: FakeDevice) -> None:
+    assert samples(with_a_gap(cpu, 0.0, 5.0, 0.01), "decode") == pytest.approx([1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=re.escape("add up to 1 s of 1.25 s (wall time): 20.0% of it")):
+        with_a_gap(cpu, 0.25, 5.0, 0.01).readings()
+
+
+def test_does_not_hold_stages_to_the_whole_that_never_meant_to_be_complete(cpu: FakeDevice) -> None:
+    readings = with_a_gap(cpu, 1.0).readings(complete=False)
+
+    assert readings["decode_share"] == Reading((0.5,), Clock.WITNESS)
+
+
+def test_stands_still_while_it_keeps_its_books(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is read at the beginning and at the end of each bookkeeping; what lies between is nobody's time."""
+    stages = Stages(cpu)
+    opened = stages_module.Opened
+
+    def slow_books(*args: object) -> object:
+        cpu.work(100.0)
+        return opened(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stages_module, "Opened", slow_books)
+    with stages, stages("decode"):
+        cpu.work(1.0)
+
+    assert samples(stages, "decode") == pytest.approx([1.0])
+    assert samples(stages, "decode_share") == pytest.approx([1.0])
+
+
 def test_misses_time_that_only_the_cpu_clock_shows(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages:
@@ -187,5 +228,5 @@ def test_has_nothing_to_say_of_no_run_or_of_no_time(cpu: FakeDevice) -> None:
     stages = Stages(cpu)
     with stages:
         pass
-    with pytest.raises(ValueError, match="nothing to divide"):
+    with pytest.raises(ValueError, match="took no wall time"):
         stages.readings()
