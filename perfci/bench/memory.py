@@ -26,7 +26,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     Metric("fragmentation", "ratio"),
     *(Metric(name, "count") for name in EVENTS),
 )
-"""What ``allocator_readings`` gives. The events are expected to be 0 after a warm-up: any other number is news."""
+"""What ``allocator_readings`` gives. Of the events none is expected: any other number than 0 is news."""
 
 
 def peak_tensor_bytes(function: Callable[[], object]) -> int:
@@ -89,8 +89,9 @@ def allocator_readings(
     what tensors got, *requested* what they asked for (the rest is ``rounding_bytes``), *active* also what a stream may
     still use, *reserved* what the allocator took from the device, *inactive split* what is free in a block that is
     partly used. ``fragmentation`` is 1 - active/reserved at their peaks: what was reserved and nobody used.
-    Events are counted over the call: retries after giving cached memory back, allocations that failed, calls of the
-    driver's allocation, waits for all streams. torchtitan logs the first two.
+    The peaks are those of a call that finds the allocator empty. Events are counted over the call after it, which finds
+    its memory there: retries after giving cached memory back, allocations that failed, calls of the driver's
+    allocation, waits for all streams. torchtitan logs the first two.
 
     Where there is no such allocator, or it keeps no peaks (MPS), the readings are absent: torch answers 0 for CUDA
     memory on a machine that has none.
@@ -103,20 +104,24 @@ def allocator_readings(
     gc.collect()
     device.empty_cache()
     device.reset_peaks()
-    before = device.memory() or {}
-    function()
-    device.synchronize()
-    after = device.memory() or {}
-    readings = {name: _peak(device, after, key) for name, key in PEAKS.items()}
+    peaks = _stats_after(device, function)
+    after = _stats_after(device, function)
+    readings = {name: _peak(device, peaks, key) for name, key in PEAKS.items()}
     return {
         **readings,
         "rounding_bytes": _difference(readings["peak_allocated_bytes"], readings["peak_requested_bytes"]),
         "fragmentation": _fragmentation(readings["peak_active_bytes"], readings["peak_reserved_bytes"]),
-        **{name: _events(device, before, after, name) for name in EVENTS},
+        **{name: _events(device, peaks, after, name) for name in EVENTS},
     }
 
 
 _NAMES = [metric.name for metric in MEMORY_METRICS]
+
+
+def _stats_after(device: Device, function: Callable[[], object]) -> dict[str, int]:
+    function()
+    device.synchronize()
+    return dict(device.memory() or {})
 
 
 def _peak(device: Device, stats: dict[str, int], key: str) -> Reading | Absent:
@@ -138,7 +143,7 @@ def _fragmentation(active: Reading | Absent, reserved: Reading | Absent) -> Read
 def _events(device: Device, before: dict[str, int], after: dict[str, int], name: str) -> Reading | Absent:
     if name not in after:
         return Absent(f"the allocator of {device.name} keeps no {name}")
-    return exact(after[name] - before.get(name, 0))
+    return exact(after[name] - before[name])
 
 
 def peak_resident_growth(function: Callable[[], object]) -> int | Absent:

@@ -8,11 +8,16 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import tiny_gpt as tiny
 import torch
+from fake_device import FakeDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.bench import peak_allocated_bytes, peak_tensor_bytes
+from perfci.bench.memory import MEMORY_METRICS, allocator_readings, fake_peak_bytes, peak_resident_growth
+from perfci.bench.readings import UNITS, Absent, Reading
+from perfci.model import Clock, PerfciError
 
 
 def test_counts_only_what_is_alive_at_once() -> None:
@@ -208,3 +213,185 @@ def test_allocator_peaks_forget_what_was_before(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(torch.cuda, "memory_stats", lambda: peak)
 
     assert peak_allocated_bytes(lambda: peak.update({"allocated_bytes.all.peak": 70})) == 70
+
+
+# Without computing
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_fake_tensors_need_as_much_as_real_ones(dtype: torch.dtype, checkpointing: bool) -> None:
+    def train() -> None:
+        model = tiny.TinyGPT(checkpointing=checkpointing).to(dtype)
+        optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model.loss(tiny.some_tokens()).backward()
+            optimizer.step()
+
+    assert fake_peak_bytes(train) == peak_tensor_bytes(train)
+
+
+def test_fake_tensors_take_no_memory() -> None:
+    assert fake_peak_bytes(lambda: torch.ones(1 << 50).add_(1)) == 4 << 50
+
+
+def test_says_that_a_value_is_needed() -> None:
+    with pytest.raises(PerfciError, match="needs a value"):
+        fake_peak_bytes(lambda: bool(torch.ones(3).all()))
+
+
+def test_leaves_torch_as_it_was_after_an_error() -> None:
+    import weakref
+
+    with pytest.raises(ZeroDivisionError):
+        fake_peak_bytes(lambda: 1 / 0)
+
+    assert torch.utils.weakref is weakref
+    assert torch.ones(3).sum().item() == 3
+
+
+# The process
+
+RESIDENT = """
+import torch
+from perfci.bench.memory import peak_resident_growth, peak_tensor_bytes
+torch.set_num_threads(1)
+def work():
+    a = torch.ones(16 << 20)
+    b = a + 1
+    del a
+    return b * 2 + b
+torch.ones(1 << 20) * 2 + 1  # what torch sets up once
+print(peak_resident_growth(work), peak_tensor_bytes(work))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
+def test_tensor_bytes_are_what_the_kernel_sees_of_large_tensors() -> None:
+    done = subprocess.run([sys.executable, "-c", RESIDENT], capture_output=True, text=True, check=True)
+
+    resident, counted = map(int, done.stdout.split())
+
+    assert counted == 3 * (64 << 20)
+    assert resident == pytest.approx(counted, rel=0.02)
+
+
+def test_resident_growth_is_absent_where_the_kernel_keeps_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object, text: str) -> None:
+        raise OSError("no such file")
+
+    monkeypatch.setattr("pathlib.Path.write_text", refuse)
+
+    assert isinstance(peak_resident_growth(lambda: pytest.fail("nothing to read")), Absent)
+
+
+# The allocator
+
+QUIET = {
+    "allocated_bytes.all.peak": 0,
+    "reserved_bytes.all.peak": 0,
+    "active_bytes.all.peak": 0,
+    "requested_bytes.all.peak": 0,
+    "inactive_split_bytes.all.peak": 0,
+    "num_alloc_retries": 3,
+    "num_ooms": 1,
+    "num_device_alloc": 40,
+    "num_sync_all_streams": 0,
+}
+
+
+class AllocatingDevice(FakeDevice):
+    """Keeps the statistics a caching allocator keeps, of a program that says what happens."""
+
+    def reset_peaks(self) -> None:
+        super().reset_peaks()
+        assert self.stats is not None
+        self.stats |= {name: 0 for name in self.stats if name.endswith("peak")}
+
+    def happen(self, **sizes: int) -> None:
+        assert self.stats is not None
+        for name, size in sizes.items():
+            if name.startswith("num_"):
+                self.stats[name] += size
+            else:
+                key = f"{name}_bytes.all.peak"
+                self.stats[key] = max(self.stats[key], size)
+
+
+def test_reads_the_allocators_own_peaks_and_what_follows_from_them() -> None:
+    device = AllocatingDevice(stats=dict(QUIET))
+
+    readings = allocator_readings(
+        device,
+        lambda: device.happen(allocated=700, requested=690, active=750, reserved=1000, inactive_split=120),
+    )
+
+    values = {name: reading.samples for name, reading in readings.items() if isinstance(reading, Reading)}
+    assert values == {
+        "peak_allocated_bytes": (700.0,),
+        "peak_reserved_bytes": (1000.0,),
+        "peak_active_bytes": (750.0,),
+        "peak_requested_bytes": (690.0,),
+        "peak_inactive_split_bytes": (120.0,),
+        "rounding_bytes": (10.0,),
+        "fragmentation": (0.25,),
+        "num_alloc_retries": (0.0,),
+        "num_ooms": (0.0,),
+        "num_device_alloc": (0.0,),
+        "num_sync_all_streams": (0.0,),
+    }
+
+
+def test_forgets_the_warm_up_and_gives_its_cache_back_before_it_measures() -> None:
+    device = AllocatingDevice(stats=dict(QUIET))
+    sizes = iter([5000, 4000, 700, 900])
+
+    readings = allocator_readings(device, lambda: device.happen(allocated=next(sizes), reserved=1), warmups=2)
+
+    assert readings["peak_allocated_bytes"] == Reading((700.0,))  # of the third call alone
+    assert (device.cache_emptied, device.peaks_reset, device.synchronised) == (1, 1, 3)
+
+
+def test_counts_events_over_a_call_that_finds_its_memory_there() -> None:
+    device = AllocatingDevice(stats=dict(QUIET))
+    allocations = iter([9, 40, 7])
+
+    readings = allocator_readings(device, lambda: device.happen(reserved=1, num_device_alloc=next(allocations)))
+
+    assert readings["num_device_alloc"] == Reading((7.0,), Clock.EXACT)
+    assert readings["num_ooms"] == Reading((0.0,), Clock.EXACT)  # the one of long ago is not counted
+
+
+def test_every_allocator_reading_is_declared_and_absent_where_there_is_no_allocator() -> None:
+    readings = allocator_readings(
+        FakeDevice(kind="cpu", name="CPU (AVX2)", stats=None), lambda: pytest.fail("nothing is measured")
+    )
+
+    assert list(readings) == [metric.name for metric in MEMORY_METRICS]
+    assert {metric.unit for metric in MEMORY_METRICS} <= UNITS
+    assert all(isinstance(reading, Absent) and "CPU (AVX2)" in reading.reason for reading in readings.values())
+
+
+def test_an_allocator_without_peaks_gives_no_peaks() -> None:
+    apple = FakeDevice(kind="mps", name="Apple M4", stats={"allocated_bytes.all.current": 7})
+
+    readings = allocator_readings(apple, lambda: None)
+
+    assert list(readings) == [metric.name for metric in MEMORY_METRICS]
+    assert all(isinstance(reading, Absent) for reading in readings.values())
+
+
+def test_nothing_reserved_is_no_fragmentation() -> None:
+    device = AllocatingDevice(stats=dict(QUIET))
+
+    assert isinstance(allocator_readings(device, lambda: None)["fragmentation"], Absent)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA's allocator needs CUDA")
+def test_agrees_with_cudas_own_figure() -> None:
+    from perfci.bench.device import this_device
+
+    readings = allocator_readings(this_device(), lambda: torch.ones(1 << 20, device="cuda") + 1)
+
+    assert readings["peak_allocated_bytes"] == Reading((float(torch.cuda.max_memory_allocated()),))

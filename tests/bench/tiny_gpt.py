@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-BATCH, LENGTH, WIDTH, HEADS, LAYERS, VOCAB, NEW_TOKENS = 2, 32, 16, 4, 2, 64, 24
+BATCH, LENGTH, WIDTH, HEADS, LAYERS, VOCAB, NEW_TOKENS = 2, 32, 16, 4, 2, 64, 12
 
 Past = list[tuple[Tensor, Tensor]]
 
