@@ -10,7 +10,9 @@ from perfci.service.doctor.findings import Finding, ok, problem, warning
 from perfci.service.doctor.suite import (
     Recorded,
     WrittenFunction,
+    borrowed_findings,
     count_finding,
+    functions_imported,
     functions_written,
     imported,
     lost_findings,
@@ -63,6 +65,7 @@ def test_reads_the_public_functions_of_a_module() -> None:
 @pytest.mark.parametrize("source", ["def (", "\0"])
 def test_leaves_source_that_does_not_parse_to_the_import(source: str) -> None:
     assert functions_written(source, "suite") == []
+    assert functions_imported(source, "suite") == []
 
 
 def test_knows_a_decorator_by_its_last_name() -> None:
@@ -151,6 +154,21 @@ def test_does_not_look_into_what_failed_to_import() -> None:
 
     assert [function.place for function in kept] == ["kernels_too.gpu_b", "serving.gpu_c"]
     assert imported(functions, [("benchmarks", "ImportError")]) == []
+
+
+def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
+    source = "from timers import time_call as call, wait\nimport time_travel\ndef f(): from timers import time_late"
+
+    imports = functions_imported(source, "suite")
+
+    assert imports == ["suite.time_call", "suite.wait"]
+    assert list(borrowed_findings(imports, ["suite.time_call", "suite.time_step"])) == [
+        warning(
+            "suite",
+            "suite.time_call is measured as a benchmark of its own, because that module imports the name",
+            "import the module it is from instead, or set its attribute skip_benchmark = True",
+        )
+    ]
 
 
 def test_tells_what_each_class_leaves_out_and_why() -> None:

@@ -97,7 +97,7 @@ def suite_findings(patient: Patient, repository: Repository, commit: Commit) -> 
         with Workbench(repository, settings, folder) as workbench:
             workbench.prepare([commit])
             found = workbench.discover(commit.sha)
-            written = observing.functions_in(workbench.suite.folder)
+            sources = observing.sources_in(workbench.suite.folder)
             name = workbench.suite.name
     except PerfciError as error:
         yield problem("suite", str(error), "a suite is what `perfci init` writes, or any folder of asv benchmarks")
@@ -108,7 +108,10 @@ def suite_findings(patient: Patient, repository: Repository, commit: Commit) -> 
         {benchmark.name: benchmark.type for benchmark in benchmarks.values()},
         len(cells_of(benchmarks.values(), "", settings.suite.timeout_s)),
     )
+    written = [one for module, source in sources.items() for one in suite.functions_written(source, module)]
     yield from suite.written_findings(suite.imported(written, found.errors), benchmarks.keys())
+    imports = [one for module, source in sources.items() for one in suite.functions_imported(source, module)]
+    yield from suite.borrowed_findings(imports, benchmarks.keys())
     yield from suite.omitted_findings((one.owner, one.omits, one.reason) for one in found.omissions)
     versions = {benchmark.name: benchmark.version for benchmark in benchmarks.values()}
     yield from suite.lost_findings(versions, observing.recorded(patient.config, name))

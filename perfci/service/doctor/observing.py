@@ -17,7 +17,7 @@ from perfci.runner.lock import machine_lock
 from perfci.runner.machine import this_machine
 from perfci.service.doctor.machine import MachineFacts
 from perfci.service.doctor.software import BenchFacts, PluginFacts, SoftwareFacts, TorchFacts
-from perfci.service.doctor.suite import Recorded, WrittenFunction, functions_written
+from perfci.service.doctor.suite import Recorded
 from perfci.store import Store, open_store
 from perfci.store.engine import address_of, path_of, shown_as
 from perfci.store.reads import runs_of_commit, session_processes, sessions
@@ -199,11 +199,11 @@ def _recorded(store: Store, project: str, suite: str) -> Recorded | None:
     return None
 
 
-def functions_in(folder: Path) -> list[WrittenFunction]:
-    """Every function written in the modules of a suite that asv would import."""
-    found: list[WrittenFunction] = []
+def sources_in(folder: Path) -> dict[str, str]:
+    """The source of every module of a suite that asv would import, by the name that benchmarks of it begin with."""
+    found = {}
     for path in sorted(folder.rglob("*.py")):
         parts = path.relative_to(folder).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or folder.name
-        found += functions_written(path.read_text(errors="replace"), module)
+        found[module] = path.read_text(errors="replace")
     return found

@@ -107,6 +107,15 @@ def _overlooked(function: WrittenFunction) -> Iterator[Finding]:
         yield warning("suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart")
 
 
+def borrowed_findings(imports: Iterable[str], found: Collection[str]) -> Iterator[Finding]:
+    """Names that asv takes for benchmarks of the module into which they were only imported."""
+    for place in sorted(set(imports) & set(found)):
+        sentence = f"{place} is measured as a benchmark of its own, because that module imports the name"
+        yield warning(
+            "suite", sentence, "import the module it is from instead, or set its attribute skip_benchmark = True"
+        )
+
+
 def omitted_findings(omissions: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
     """One line for each class that leaves out groups of metrics, which is no fault: (class, group, reason)."""
     left_out: dict[str, dict[str, list[str]]] = {}
@@ -128,6 +137,15 @@ def functions_written(source: str, module: str) -> list[WrittenFunction]:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             found += _functions(node.body, f"{module}.{node.name}")
     return found
+
+
+def functions_imported(source: str, module: str) -> list[str]:
+    """What a module imports by name at its top level, as ``module.name``; nothing for source that does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    return [f"{module}.{alias.name}" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
 
 
 def _functions(body: Iterable[ast.stmt], owner: str) -> Iterator[WrittenFunction]:
