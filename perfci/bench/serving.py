@@ -84,6 +84,9 @@ def measure_serving(
     return Measured(measured.readings, (*flags, *measured.flags))
 
 
+measure_serving.skip_benchmark = True  # type: ignore[attr-defined]  # a suite that imports it does not measure it
+
+
 def serve(request: Request, arrivals: Sequence[float] | int) -> Served:
     """Serve requests one at a time in order of arrival: an open loop, or a closed one for a mere number of them.
 
