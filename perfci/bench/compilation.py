@@ -83,10 +83,7 @@ def compile_twice(
 
 
 def _in_its_own_process(name: str, work: Callable[[], Compilation], caches: str, cap_s: float) -> Compilation:
-    start = fresh
-    if not why_not_fork() and not compile_events():
-        start = forked
-        _import_compilers()
+    start = fresh if why_not_fork() or compile_events() else forked
     children: list[Child] = []
     with ended(children):
         children.append(start(name, work, _caches_in(caches)))
@@ -101,11 +98,6 @@ def _in_its_own_process(name: str, work: Callable[[], Compilation], caches: str,
     return compilation
 
 
-def _import_compilers() -> None:
-    """Take a second that is none of compiling."""
-    import torch._inductor.compile_fx  # noqa: F401
-
-
 def _caches_in(folder: str) -> dict[str, str]:
     inductor, triton, driver = (os.path.join(folder, name) for name in ("inductor", "triton", "driver"))
     return {"TORCHINDUCTOR_CACHE_DIR": inductor, "TRITON_CACHE_DIR": triton, "CUDA_CACHE_PATH": driver}
@@ -115,8 +107,7 @@ def _compile(
     make: Callable[..., Callable[[], Any]], arguments: Any, timing: Mapping[str, Any] | None, caches: str
 ) -> Compilation:
     import torch
-
-    _import_compilers()
+    import torch._inductor.compile_fx  # takes a second, which is none of compiling
     from torch._inductor import config
 
     if this_device().kind == "cpu":
@@ -159,7 +150,7 @@ def compile_here(
         cache_misses=sum(int(counters[where][what]) for where, what in CACHE_MISSES),
         value=value,
         timing=timed,
-        fingerprint=fingerprint(caches) if caches else "",
+        fingerprint=code_fingerprint(caches) if caches else "",
     )
 
 
@@ -209,10 +200,11 @@ def _beyond_steady(seconds: list[float], noisy: int) -> float:
     return sum(seconds[:noisy]) - noisy * statistics.median(seconds[noisy:])
 
 
-def fingerprint(caches: str) -> str:
+def code_fingerprint(caches: str) -> str:
     """Name what was generated and chosen by twelve digits: the sources of all kernels, the configurations autotuned.
 
-    Not in it is where the caches lie and how long a configuration took when it was tried.
+    Equal for two cold compilations of one function. Not in it is where the caches lie, how long a configuration took
+    when it was tried, and the pickled graphs, which differ in every process.
     """
     seen = hashlib.sha256()
     for content in sorted(_generated(Path(caches))):

@@ -1,0 +1,117 @@
+"""Ranks forked from a process of one thread, as perfci's cells fork them; prints what became of each scene."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from perfci.bench.communication import Communication, communicating_seconds
+from perfci.bench.ranks import run_ranks, slowest, time_together, why_not_fork
+
+
+def ranks_and_sums(rank: int, offset: float) -> tuple[int, float]:
+    summed = torch.tensor([rank + offset])
+    dist.all_reduce(summed)
+    return rank, float(summed)
+
+
+def slowest_of_both(rank: int) -> tuple[float, ...]:
+    return slowest(float(rank), float(-rank))
+
+
+def steps_together(rank: int) -> tuple[int, object]:
+    """A rank that is ten times slower than the other one; every step needs both."""
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+        time.sleep(0.002 * rank)
+        dist.all_reduce(torch.zeros(1))
+
+    timing = time_together(step, warmup_s=0.02, budget_s=0.1, target=0.0)
+    return steps, (timing.wall, timing.cpu, timing.device, timing.number, timing.warmup_calls)
+
+
+def fails(rank: int) -> None:
+    if rank == 1:
+        raise ValueError("this rank has a bug")
+    dist.barrier()
+
+
+def crashes(rank: int) -> None:
+    if rank == 1:
+        os.abort()
+    dist.barrier()
+
+
+def hangs(rank: int) -> None:
+    if rank == 1:
+        time.sleep(600)
+    dist.barrier()
+
+
+def says(rank: int) -> dict[str, tuple[int, int]]:
+    """What each kind of message counts for, of tensors of ten floats; 20 where one is for both ranks."""
+    one, both = torch.zeros(10), torch.zeros(20)
+    other = 1 - rank
+    scenes: dict[str, Callable[[], object]] = {
+        "all_reduce": lambda: dist.all_reduce(one),
+        "broadcast": lambda: dist.broadcast(one, 0),
+        "all_gather": lambda: dist.all_gather_into_tensor(both, one),
+        "all_gather_list": lambda: dist.all_gather([one.clone(), one.clone()], one),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(one, both),
+        "barrier": dist.barrier,
+        "exchange": lambda: [
+            work.wait()
+            for work in dist.batch_isend_irecv(
+                [dist.P2POp(dist.isend, one, other), dist.P2POp(dist.irecv, torch.zeros(10), other)]
+            )
+        ],
+    }
+    counted = {}
+    for name, scene in scenes.items():
+        with Communication() as said:
+            scene()
+        counted[name] = (said.operations, said.sent_bytes)
+    return counted
+
+
+def talks_and_is_silent(rank: int) -> tuple[float, float]:
+    return communicating_seconds(lambda: dist.all_reduce(torch.zeros(1000))), communicating_seconds(lambda: None)
+
+
+def outcome(function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0) -> Any:
+    try:
+        return run_ranks(function, 2, *arguments, timeout_s=timeout_s)
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+
+
+def children() -> list[str]:
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return file.read().split()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    scenes = {
+        "why_not_fork": why_not_fork(),
+        "results": outcome(ranks_and_sums, 0.5),
+        "slowest": outcome(slowest_of_both),
+        "together": outcome(steps_together),
+        "says": outcome(says),
+        "talks": outcome(talks_and_is_silent),
+        "fails": outcome(fails),
+        "crashes": outcome(crashes),
+        "hangs": outcome(hangs, timeout_s=2.0),
+        "left": children(),
+    }
+    json.dump(scenes, sys.stdout)
