@@ -156,6 +156,16 @@ def test_lets_the_middle_run_decide_so_that_one_interruption_does_not(cpu: FakeD
         with_a_gap(cpu, 0.25, 5.0, 0.01).readings()
 
 
+def test_does_not_blame_a_run_of_microseconds_for_the_interpreter(cpu: FakeDevice) -> None:
+    stages = Stages(cpu)
+    with stages:
+        with stages("decode"):
+            cpu.work(50e-6)
+        cpu.work(10e-6)
+
+    assert samples(stages, "decode_share") == pytest.approx([5 / 6])
+
+
 def test_does_not_hold_stages_to_the_whole_that_never_meant_to_be_complete(cpu: FakeDevice) -> None:
     readings = with_a_gap(cpu, 1.0).readings(complete=False)
 
