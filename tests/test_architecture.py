@@ -128,6 +128,7 @@ def test_only_config_reads_the_environment() -> None:
         "/story.py",
         "/config.py",
         "/children.py",
+        "/cold_start.py",
     )
 
     wrong = [
