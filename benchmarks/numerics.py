@@ -9,12 +9,12 @@ from torch import Tensor
 
 from perfci.bench import Bench, Clock, Metric, Reading, metrics
 
+from . import training
 from .model import GPT
 from .sizes import DEVICE, LEARNING, SIZES, settle
-from .training import Step, next_token_loss
 
 
-class LossParity(Step):
+class LossParity(training.Step):
     """The same training in every format against fp32: beyond what the format rounds, the cell is rejected."""
 
     groups = ("numerics",)
@@ -45,7 +45,7 @@ def steps_to_learn(seed: int) -> int:
     target = 0.25 * float(torch.tensor(LEARNING.model.vocab).log())
     for step in range(1, LEARNING.limit + 1):
         optimizer.zero_grad(set_to_none=True)
-        loss = next_token_loss(model, ruled_text())
+        loss = training.next_token_loss(model, ruled_text())
         loss.backward()
         optimizer.step()
         if loss.item() <= target:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from perfci.bench import Absent, Bench, Measured, Metric, Reading, metrics, witness
-from perfci.bench.groups import generation, training
 from perfci.bench.profiling import Share, profile
 
-from .generation import Generate
+from . import generation, training
 from .sizes import GENERATION, SIZES
-from .training import Step
 
 KINDS = {
     "matmul": ("mm", "gemm", "linear", "matmul", "cutlass", "nvjet"),
@@ -33,10 +31,11 @@ class Profile(Bench):
     )
     def measure_profile(self, work: str, sizes: str) -> Measured:
         if work == "step":
-            call = training.profiled(Step(), {"precision": "fp32", "batch": SIZES.batches[0], "sizes": sizes})
+            step = training.Step()
+            call = step.measure_training.profiled(step, "fp32", SIZES.batches[0], sizes)
         else:
-            asked = {"prompt": SIZES.prompts[0], "new_tokens": GENERATION.new_tokens[0], "batch": 1, "sizes": sizes}
-            call = generation.profiled(Generate(), asked)
+            generate = generation.Generate()
+            call = generate.measure_generation.profiled(generate, SIZES.prompts[0], GENERATION.new_tokens[0], 1, sizes)
         profiled = profile(call, Path())
         rows = profiled.operators if isinstance(profiled.kernels, Absent) else profiled.kernels
         busy: Reading | Absent = profiled.busy if isinstance(profiled.busy, Absent) else witness(profiled.busy)

@@ -22,6 +22,7 @@ HOOKS = (
     "build", "batch", "loss", "stream", "audio_seconds", "tokens_of", "postprocess", "kv_cache", "optimizer",
     "autocast",
 )  # fmt: skip
+NOT_CHOSEN = "its groups do not name it"
 SAID = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
 
 
@@ -75,14 +76,14 @@ class ModelBench(Bench, ABC):
     budget_s: ClassVar[float] = 2.0
     groups: ClassVar[Sequence[str]] = ()
     omitted: ClassVar[Mapping[str, str]] = {}
-    """What is not measured, and why: filled in for every class."""
+    """What its hooks do not allow to measure, and why: filled in for every class."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         reasons = {group.name: _why_not(cls, group) for group in _groups()}
         for group in _groups():
             given = _measuring(cls, group) if not reasons[group.name] else None
             setattr(cls, f"measure_{group.name}", given)
-        cls.omitted = {name: reason for name, reason in reasons.items() if reason}
+        cls.omitted = {name: reason for name, reason in reasons.items() if reason and reason != NOT_CHOSEN}
         super().__init_subclass__(**kwargs)
 
     @abstractmethod
@@ -155,10 +156,10 @@ def _groups() -> tuple[Group, ...]:
 
 
 def _why_not(cls: type[ModelBench], group: Group) -> str:
+    if cls.groups and group.name not in cls.groups:
+        return NOT_CHOSEN
     missing = [hook for hook in group.hooks if getattr(cls, hook) is None]
-    if missing:
-        return f"it gives no {' and no '.join(missing)}"
-    return f"its groups name only {', '.join(cls.groups)}" if cls.groups and group.name not in cls.groups else ""
+    return f"it gives no {' and no '.join(missing)}" if missing else ""
 
 
 def _measuring(cls: type[ModelBench], group: Group) -> Any:
