@@ -113,7 +113,9 @@ class Rounds:
             self.bundle = math.ceil(self.bundle * min(10.0, ROUND_S / max(wall_s, 1e-9)))
 
 
-def warm_up(function: Callable[[], object], device: Device, cap_s: float) -> Warmed:
+def warm_up(
+    function: Callable[[], object], device: Device, cap_s: float, *, between: Callable[[], object] | None = None
+) -> Warmed:
     """Call the function until it has settled, or until ``cap_s`` seconds are spent; once at least.
 
     Settled means that over the last six rounds of calls nothing was compiled or autotuned, the allocator took no new
@@ -121,10 +123,13 @@ def warm_up(function: Callable[[], object], device: Device, cap_s: float) -> War
     rounds is that of the three before, within 2 % or what their own spread allows. A count of calls knows none of this:
     an idle desktop GPU needs far more than five (tracel-ai/cubek#423), CUTLASS asks for about 3 s of warm-up, and
     what ``max-autotune`` compiles late is no latency. Time spent compiling is not counted against the cap.
+    ``between`` runs untimed between two rounds, as it will between two blocks.
     """
     rounds = Rounds(device, Events(device), sm_clock_of(device))
     unsettled = rounds.run(function)
     while unsettled and rounds.spent_s < cap_s:
+        if between is not None:
+            between()
         unsettled = rounds.run(function)
     return Warmed(rounds.call_s, rounds.calls, unsettled)
 

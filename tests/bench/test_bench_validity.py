@@ -99,8 +99,11 @@ def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.Mo
     assert readings["gpu_neighbours"] == witness(1)
 
 
-def test_flags_a_process_that_came_while_we_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags, _ = watched(tmp_path, monkeypatch, pids=["", "1"])
+@pytest.mark.parametrize("pids", [["", "1"], ["1", ""]])
+def test_flags_a_process_that_came_or_went_while_we_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pids: list[str]
+) -> None:
+    flags, _ = watched(tmp_path, monkeypatch, pids=pids)
 
     assert flags == ("shared_gpu: pid 1 (outside this container)",)
 
