@@ -275,6 +275,40 @@ def test_tracing_leaves_nothing_behind() -> None:
     assert get_compilation_metrics() == []
 
 
+def test_graphs_are_absent_where_compiling_is_switched_off() -> None:
+    with torch.compiler.set_stance("force_eager"):
+        traced = trace(lambda: torch.ones(4).sin())
+
+    assert isinstance(traced, Absent)
+    assert "switched off" in traced.reason
+
+
+def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(graph: object, examples: object) -> None:
+        raise RuntimeError("no such thing as a cosine")
+
+    monkeypatch.setattr("perfci.bench.proxies.graphs._as_it_is", fail)
+
+    traced = trace(lambda: torch.ones(4).cos())
+
+    assert isinstance(traced, Absent)
+    assert "no such thing as a cosine" in traced.reason
+
+
+def test_an_error_of_the_function_itself_is_an_error() -> None:
+    with pytest.raises(ZeroDivisionError):
+        trace(lambda: 1 / 0)
+
+
+def test_kernels_are_absent_without_a_compiler() -> None:
+    from torch._inductor import config
+
+    with config.patch({"cpp.cxx": ("/no/such/compiler",)}):
+        kernels = generated_kernels(lambda: torch.ones(8).sin())
+
+    assert isinstance(kernels, Absent)
+
+
 @pytest.mark.slow
 def test_counts_the_kernels_inductor_writes() -> None:
     x = torch.ones(8)

@@ -38,31 +38,41 @@ def trace(function: Callable[[], object]) -> Graphs | Absent:
     from torch._dynamo.exc import TorchDynamoException
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    with _fresh_dynamo(), warnings.catch_warnings(action="ignore"):
+    with _fresh_dynamo():
         compiled = torch.compile(function, backend=_as_it_is)
         try:
             for _ in range(CALLS):
                 compiled()
         except TorchDynamoException as error:
-            return Absent(f"dynamo cannot read the function: {str(error).strip().splitlines()[0]}")
+            return Absent(f"dynamo cannot read the function: {_briefly(error)}")
+        if not counters["frames"]["total"]:
+            return Absent("dynamo read no code; torch.compile is switched off here")
         breaks = sum(counters["graph_break"].values())
         recompiles = sum(metrics.recompile_reason is not None for metrics in get_compilation_metrics())
     return Graphs(int(breaks), int(recompiles))
 
 
 def generated_kernels(function: Callable[[], object]) -> int | Absent:
-    """Count the kernels that inductor writes for a function (the forward pass, or all that the function calls)."""
-    from torch._inductor import metrics
-    from torch._inductor.exc import CppCompileError, InvalidCxxCompiler
+    """Count the kernels that inductor writes for a function (the forward pass, or all that the function calls).
+
+    Absent where inductor has no compiler that works, or fails.
+    """
+    from torch._dynamo.exc import TorchDynamoException
+    from torch._inductor import config, metrics
     from torch._inductor.utils import fresh_cache
 
-    with _fresh_dynamo(), fresh_cache():
+    with _fresh_dynamo(), fresh_cache(), config.patch(compile_threads=1):  # a pool of compilers would outlive the call
         metrics.reset()
         try:
             torch.compile(function, backend="inductor")()
-        except (InvalidCxxCompiler, CppCompileError) as error:
-            return Absent(f"inductor found no compiler that works: {str(error).splitlines()[0]}")
+        except TorchDynamoException as error:
+            return Absent(f"inductor cannot compile the function: {_briefly(error)}")
         return int(metrics.generated_kernel_count)
+
+
+def _briefly(error: Exception) -> str:
+    """Dynamo's errors say in their first line which part failed, in their second why, and then much more."""
+    return " ".join(str(error).split("\n")[:2]).strip() or type(error).__name__
 
 
 def _as_it_is(graph: Any, examples: Any) -> Any:
@@ -71,6 +81,7 @@ def _as_it_is(graph: Any, examples: Any) -> Any:
 
 @contextlib.contextmanager
 def _fresh_dynamo() -> Iterator[None]:
+    """Nothing compiled before or left after, and no warnings: dynamo touches attributes that nobody asked for."""
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 
     def forget() -> None:
@@ -81,6 +92,7 @@ def _fresh_dynamo() -> Iterator[None]:
     set_compilation_metrics_limit(10_000)
     forget()
     try:
-        yield
+        with warnings.catch_warnings(action="ignore"):
+            yield
     finally:
         forget()
