@@ -1,0 +1,72 @@
+"""Cells of the distributed suite in a process of one thread, as perfci runs them; prints their reports."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch._dynamo  # the ranks inherit what they would all import
+import torch.distributed.fsdp
+import torch.distributed.optim
+
+from benchmarks import distributed, parallel, ring
+from benchmarks.sizes import PARALLEL
+
+
+def outcome(measure: Callable[..., dict[str, Any]], *parameters: object) -> Any:
+    try:
+        report = measure(*parameters, "smoke")
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return {row["name"]: row["samples"] if row["status"] == "ok" else row["reason"] for row in report["metrics"]}
+
+
+def unsynchronised() -> Any:
+    """Ranks that train alone and never tell each other their gradients."""
+    kept = dict(parallel.STRATEGIES)
+    parallel.STRATEGIES["ddp"] = parallel.alone
+    try:
+        return outcome(distributed.DataParallel().measure_training, "ddp", "weak", 2)
+    finally:
+        parallel.STRATEGIES.update(kept)
+
+
+def unweighted() -> Any:
+    """A ring that takes the mean of two parts instead of weighing them."""
+    kept = ring.merge
+    ring.merge = lambda mixed, weight, part, part_weight: (
+        kept(mixed, None, part, part_weight) if weight is None else ((mixed + part) / 2, part_weight)
+    )
+    try:
+        return outcome(distributed.RingAttention().measure_ring, "ring", 2)
+    finally:
+        ring.merge = kept
+
+
+def parameter_bytes() -> dict[str, int]:
+    model = parallel.GPT(parallel.PARALLEL.model)
+    whole = sum(parameter.nbytes for parameter in model.parameters())
+    return {"whole": whole, "blocks": sum(parameter.nbytes for parameter in model.blocks.parameters())}
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    tiny = replace(PARALLEL.model, layers=1, width=64, vocab=256, length=16)
+    quick = replace(PARALLEL, model=tiny, parity_steps=2, timing={"warmup_s": 0.01, "budget_s": 0.02})
+    distributed.PARALLEL = parallel.PARALLEL = quick
+    training = distributed.DataParallel().measure_training
+    scenes = {
+        "parameter_bytes": parameter_bytes(),
+        "ddp": outcome(training, "ddp", "weak", 2),
+        "zero1": outcome(training, "zero1", "weak", 2),
+        "fsdp2": outcome(training, "fsdp2", "strong", 2),
+        "unsynchronised": unsynchronised(),
+        "ring": outcome(distributed.RingAttention().measure_ring, "ring", 2),
+        "unweighted": unweighted(),
+        "all_reduce": outcome(distributed.AllReduce().measure_all_reduce, 1 << 16, 2),
+    }
+    json.dump(scenes, sys.stdout)
