@@ -79,8 +79,8 @@ def count(
     ``whole`` builds everything itself and runs on fake tensors: ``fake_peak_bytes``. ``traced`` is what
     ``torch.compile`` shall see, usually the forward pass: ``graph_breaks``, ``recompiles``, and with ``inductor=True``,
     which takes a compiler and its time, ``generated_kernels``. ``parameters``, a ``torch.optim`` ``optimizer`` and a
-    ``cache`` (nested tensors, or a function that gives them) are weighed after the call. Launches on the ``device`` (the
-    one of this process where none is given) and instructions take further calls, where there is a way to read them.
+    ``cache`` (nested tensors, or a function that gives them) are weighed after the call. Launches on the ``device``
+    (this process's own where none is given) and instructions take further calls, where there is a way to read them.
     """
     from perfci.bench.device import this_device
 
