@@ -47,17 +47,21 @@ class Progress:
 
     def process(self, visit: Visit, outcome: Outcome) -> None:
         self._done += 1
-        if outcome.status not in (Status.OK, Status.SKIPPED):
-            self._complain(f"  {outcome.cell.name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
+        name = outcome.cell.name
+        if outcome.status is Status.SKIPPED:
+            self._complain(f"  {name}: skipped: {outcome.reason}", about=f"{outcome.cell.benchmark} {outcome.reason}")
+        elif outcome.status is not Status.OK:
+            self._complain(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
         for reason, metrics in absent(outcome).items():
-            self._complain(f"  not available in {outcome.cell.benchmark}: {', '.join(metrics)}: {reason}")
+            missing = f"{', '.join(metrics)}: {reason}"
+            self._complain(f"  {name}: not available: {missing}", about=missing)
         if self._live:
             self._redraw(f"  {self._stage}: {self._done}/{self._total}{self._left()}  {outcome.cell.name}")
 
-    def _complain(self, line: str) -> None:
-        """Say once what fails every time."""
-        if line not in self._said:
-            self._said.add(line)
+    def _complain(self, line: str, about: str = "") -> None:
+        """Say once what is so every time, naming the first place where it is."""
+        if (about or line) not in self._said:
+            self._said.add(about or line)
             self.say(line)
 
     def _left(self) -> str:

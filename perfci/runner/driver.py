@@ -61,14 +61,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Omission:
-    """A group of metrics that a class of the suite does not give, and why."""
+    """Groups of metrics that a class of the suite does not give, and why."""
 
     owner: str
-    omits: str
+    omits: tuple[str, ...]
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.owner}: no {self.omits} metrics, because {self.reason}"
+        *others, last = self.omits
+        return f"{self.owner}: no {', '.join(others)}{' or ' * bool(others)}{last} metrics, because {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +169,8 @@ class EnvironmentParent:
             nothing = Discovery({}, ((self.suite.name, f"{reason} (status {first.get('status')})"),))
             return nothing, iter([_not_imported(cell, nothing) for cell in cells])
         errors = tuple((error["module"], error["error"]) for error in first["errors"])
-        omissions = tuple(Omission(**note) for note in first["notes"])
-        return Discovery(read_discovered(first["benchmarks"]), errors, omissions), self._outcomes(list(cells))
+        discovery = Discovery(read_discovered(first["benchmarks"]), errors, _omissions(first["notes"]))
+        return discovery, self._outcomes(list(cells))
 
     def _outcomes(self, cells: list[Cell]) -> Iterator[Outcome]:
         left = list(cells)
@@ -240,6 +241,14 @@ def _cell_message(cell: Cell, caches: Path | None, sha: str) -> dict[str, Any]:
         "cache_dir": cache,
         "setup_cache_timeout_s": cell.setup_cache_timeout_s,
     }
+
+
+def _omissions(notes: Sequence[Mapping[str, str]]) -> tuple[Omission, ...]:
+    """One for all that a class leaves out for the same reason."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        together.setdefault((note["owner"], note["reason"]), []).append(note["omits"])
+    return tuple(Omission(owner, tuple(omits), reason) for (owner, reason), omits in together.items())
 
 
 def _outcome(cell: Cell, message: Mapping[str, Any]) -> Outcome:

@@ -54,7 +54,7 @@ def test_compare_judges_each_metric_once_and_no_witness(here: Path, capsys: pyte
     code = run(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
 
     kinds = {metric: kind for metric, (kind, _) in told(here / "told.json").items()}
-    complaint = f"not available in {CELL}: reserved: this machine has no accelerator"
+    complaint = f"  {CELL}: not available: reserved: this machine has no accelerator"
     said = capsys.readouterr().err
     assert code == 1
     assert kinds == {"cpu_ttft": "unchanged", "peak": "regression"}

@@ -23,7 +23,7 @@ SUITE = """
 
     class Model(Bench):
         params = {"size": [1, 2], "kind": ["a", "b"]}
-        omitted = {"generation": "it gives no stream"}
+        omitted = {"generation": "it gives no stream", "stages": "it gives no stream", "training": "it gives no loss"}
 
         def setup(self, size, kind):
             if (size, kind) == (2, "b"):
@@ -260,7 +260,10 @@ def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: py
     found = discovered(tmp_path, SUITE)
 
     told = [str(omission) for omission in found.omissions]
-    assert told == ["models.Model: no generation metrics, because it gives no stream"]
+    assert told == [
+        "models.Model: no generation or stages metrics, because it gives no stream",
+        "models.Model: no training metrics, because it gives no loss",
+    ]
 
 
 def test_the_cpu_twin_of_a_renamed_timing_is_renamed_with_it(tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ def suite_findings(patient: Patient, repository: Repository, commit: Commit) -> 
     yield from suite.written_findings(suite.imported(written, found.errors), benchmarks.keys())
     imports = [one for module, source in sources.items() for one in suite.functions_imported(source, module)]
     yield from suite.borrowed_findings(imports, benchmarks.keys())
-    yield from suite.omitted_findings((one.owner, one.omits, one.reason) for one in found.omissions)
+    groups = ((one.owner, group, one.reason) for one in found.omissions for group in one.omits)
+    yield from suite.omitted_findings(groups)
     versions = {benchmark.name: benchmark.version for benchmark in benchmarks.values()}
     yield from suite.lost_findings(versions, observing.recorded(patient.config, name))
 
