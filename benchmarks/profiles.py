@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from perfci.bench import Absent, Bench, Measured, Metric, Reading, metrics, witness
-from perfci.bench.profiling import Share, profile
+from perfci.bench.profiling import profile
+from perfci.bench.shares import Share
 
 from . import generation, training
 from .sizes import GENERATION, SIZES

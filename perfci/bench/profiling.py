@@ -4,86 +4,144 @@ from __future__ import annotations
 
 import contextlib
 import json
-import linecache
-import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from time import process_time
-from types import FrameType
+from time import perf_counter
 from typing import Any
 
 import torch
+from torch.profiler import ProfilerActivity, record_function
 
 from perfci.bench.device import Device, this_device
-from perfci.bench.readings import Absent
+from perfci.bench.lines import lines_of
+from perfci.bench.readings import Absent, not_here
+from perfci.bench.recordings import PHASE, WAITING, WHOLE, tables_of
+from perfci.bench.shares import Share
 
 Mark = Callable[[str], contextlib.AbstractContextManager[Any]]
 Work = Callable[[Mark], object]
 """What is profiled: called with what opens a named phase around a part of it."""
 
 WARMUPS = 3
+WARMUP_S = 5.0
 CALLS = 3
-TOP = 20
-LINE_INTERVAL_S = 0.001
-LINE_SAMPLES_S = 0.5
+LONG_CALL_S = 1.0
+"""A call that takes longer is recorded once: a trace of several would be too large to open."""
 
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A kernel, operator, phase or line: its seconds in one call of the benchmark, and its share of all of them."""
-
-    name: str
-    seconds: float
-    share: float
-    calls: float = 0.0
+ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "rocm": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Tables sorted by share, the largest first; ``kernels`` is absent, with its reason, where no device runs any.
+    """Tables sorted by share, the largest first, of ``calls`` calls that took ``seconds`` each, by the wall clock.
 
-    ``busy`` is the sum of kernel times over the wall time of the profiled calls, a ratio: what NVML's utilisation is
-    often taken for (that one only says that some kernel was resident, pytorch/kineto#306).
+    ``phases`` hold the host's time in each, and sum to the call; none where the benchmark marks none. ``kernels``,
+    ``device_phases`` (the device's time of what was launched in each phase) and ``busy`` are absent, with the reason,
+    where no kernel was seen. ``busy`` is the part of the call during which a kernel ran, a ratio: what NVML's
+    utilisation is often taken for (that one only says that some kernel was resident, pytorch/kineto#306), and
+    ``in_operators`` the part of it during which an operator ran on the host; the rest is Python, or waiting.
     """
 
-    operators: tuple[Share, ...]
-    kernels: tuple[Share, ...] | Absent
-    phases: tuple[Share, ...]
-    lines: tuple[Share, ...]
+    device: str
+    kind: str
+    calls: int
+    seconds: float
+    in_operators: float
     busy: float | Absent
+    phases: tuple[Share, ...]
+    device_phases: tuple[Share, ...] | Absent
+    kernels: tuple[Share, ...] | Absent
+    operators: tuple[Share, ...]
+    lines: tuple[Share, ...]
 
 
-def profile(work: Work, folder: Path, *, device: Device | None = None, warmups: int = WARMUPS) -> Profile:
+def profile(
+    work: Work, folder: Path, *, device: Device | None = None, warmups: int = WARMUPS,
+    prepare: Callable[[], object] = lambda: None, roots: Mapping[str, str] | None = None,
+) -> Profile:  # fmt: skip
     """Profile a few warm calls; write ``trace.json`` (Chrome's format) and ``profile.json`` into ``folder``.
 
-    Phases are ranges of NVTX where CUDA is, so that ``nsys profile`` shows them, and of torch's profiler everywhere.
-    Lines are sampled in calls of their own, every millisecond of CPU time, so that neither disturbs the other.
+    Phases are ranges of torch's profiler, and of NVTX where CUDA is. Lines are sampled in calls of their own (see
+    ``lines_of``, which also says what ``roots`` are), without phases, so that neither disturbs the other. ``prepare``
+    runs before every call and is no part of it.
     """
     device = device or this_device()
     folder.mkdir(parents=True, exist_ok=True)
-    for _ in range(warmups):
-        work(_ranged)
-    device.synchronize()
-    with torch.profiler.profile(activities=_activities(device)) as recorded:
-        for _ in range(CALLS):
-            with torch.profiler.record_function(WHOLE):
-                work(_ranged)
-                device.synchronize()
+    calls = 1 if _warm(work, device, warmups, prepare) > LONG_CALL_S else CALLS
+    recorded = _record(work, device, calls, prepare)
     recorded.export_chrome_trace(str(folder / "trace.json"))
-    profiled = _tables(recorded.key_averages(), device, lines_of(lambda: work(_ranged)))
+
+    def between() -> None:
+        device.synchronize()
+        prepare()
+
+    lines = lines_of(lambda: work(_unmarked), between=between, roots=roots)
+    profiled = _profile(recorded.events(), device, calls, lines)
     (folder / "profile.json").write_text(json.dumps(asdict(profiled), indent=1))
     return profiled
 
 
-WHOLE = "perfci: one call"
-PHASE = "perfci: "
+def ranges(
+    work: Work, *, device: Device | None = None, warmups: int = WARMUPS, prepare: Callable[[], object] = lambda: None
+) -> None:
+    """Run warm calls with NVTX ranges, and nothing else, between ``cudaProfilerStart`` and ``cudaProfilerStop``.
+
+    For ``nsys profile --capture-range=cudaProfilerApi``. Only one subscriber of CUPTI can record a process
+    (pytorch/pytorch#117935), so torch's profiler must not run at the same time.
+    """
+    device = device or this_device()
+    _warm(work, device, warmups, prepare)
+    if not torch.cuda.is_initialized():
+        raise not_here("it did not use CUDA, so there are no ranges that nsys could show")
+    torch.cuda.profiler.start()
+    try:
+        for _ in range(CALLS):
+            prepare()
+            with nvtx("one call"):
+                work(nvtx)
+                device.synchronize()
+    finally:
+        torch.cuda.profiler.stop()
+
+
+def _warm(work: Work, device: Device, warmups: int, prepare: Callable[[], object]) -> float:
+    """Run until warm, or for long enough; return the seconds of the last call."""
+    began = perf_counter()
+    took = 0.0
+    for _ in range(warmups):
+        prepare()
+        call = perf_counter()
+        work(_unmarked)
+        device.synchronize()
+        took = perf_counter() - call
+        if perf_counter() - began > WARMUP_S:
+            break
+    return took
+
+
+def _record(work: Work, device: Device, calls: int, prepare: Callable[[], object]) -> Any:
+    """Record calls; the first also starts the tracer of the device, and is in the trace but not in the tables."""
+    activities = [ProfilerActivity.CPU, *([ACTIVITIES[device.kind]] if device.kind in ACTIVITIES else [])]
+    with torch.profiler.profile(activities=activities) as recorded:
+        for name in (PHASE + "the call that starts the tracer", *[WHOLE] * calls):
+            prepare()
+            with record_function(name):
+                work(_marked)
+                if device.kind != "cpu":
+                    with record_function(WAITING):
+                        device.synchronize()
+    return recorded
 
 
 @contextlib.contextmanager
-def _ranged(phase: str) -> Iterator[None]:
-    with torch.profiler.record_function(PHASE + phase), nvtx(phase):
+def _marked(phase: str) -> Iterator[None]:
+    with record_function(PHASE + phase), nvtx(phase):
         yield
+
+
+def _unmarked(_: str) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
 
 
 @contextlib.contextmanager
@@ -99,79 +157,27 @@ def nvtx(phase: str) -> Iterator[None]:
         torch.cuda.nvtx.range_pop()
 
 
-def _activities(device: Device) -> list[Any]:
-    on_device = {
-        "cuda": torch.profiler.ProfilerActivity.CUDA,
-        "rocm": torch.profiler.ProfilerActivity.CUDA,
-        "xpu": torch.profiler.ProfilerActivity.XPU,
-    }
-    return [torch.profiler.ProfilerActivity.CPU, *([on_device[device.kind]] if device.kind in on_device else [])]
-
-
-def _tables(events: Sequence[Any], device: Device, lines: tuple[Share, ...]) -> Profile:
-    ranges = [event for event in events if event.key.startswith(PHASE)]
-    others = [event for event in events if not event.key.startswith(PHASE)]
-    operators = [(event.key, event.self_cpu_time_total, event.count) for event in others]
-    kernels = [(event.key, event.self_device_time_total, event.count) for event in others]
-    phases = [(e.key.removeprefix(PHASE), e.cpu_time_total, e.count) for e in ranges if e.key != WHOLE]
-    whole_us = sum(event.cpu_time_total for event in ranges if event.key == WHOLE)
-    none = Absent(f"{device.name} runs no kernels of its own")
+def _profile(events: Any, device: Device, calls: int, lines: tuple[Share, ...]) -> Profile:
+    tables = tables_of(events)
+    missing = None if tables.kernels else Absent(_why_no_kernels(device))
     return Profile(
-        operators=_shares(operators, sum(time for _, time, _ in operators)),
-        kernels=none if device.kind == "cpu" else _shares(kernels, sum(time for _, time, _ in kernels)),
-        phases=_shares(phases, whole_us),
+        device=device.name,
+        kind=device.kind,
+        calls=calls,
+        seconds=tables.seconds,
+        in_operators=tables.in_operators,
+        busy=missing or tables.busy,
+        phases=tables.phases,
+        device_phases=missing or tables.device_phases,
+        kernels=missing or tables.kernels,
+        operators=tables.operators,
         lines=lines,
-        busy=none if device.kind == "cpu" else sum(time for _, time, _ in kernels) / whole_us,
     )
 
 
-def _shares(rows: Sequence[tuple[str, float, int]], whole_us: float) -> tuple[Share, ...]:
-    largest = sorted((row for row in rows if row[1] > 0), key=lambda row: row[1], reverse=True)[:TOP]
-    return tuple(Share(name, time / 1e6 / CALLS, time / whole_us, count / CALLS) for name, time, count in largest)
-
-
-def lines_of(call: Callable[[], object]) -> tuple[Share, ...]:
-    """Sample which line of Python the process is in, every millisecond of its CPU time, for half a second of it.
-
-    What runs in an operator counts for the line that called it; lines of torch itself count for the line outside. A
-    signal waits until an operator has returned, so each sample stands for the CPU time since the one before.
-    """
-    spent: dict[str, float] = {}
-    seen = process_time()
-
-    def note(_: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        now = process_time()
-        line = _line(frame)
-        spent[line] = spent.get(line, 0.0) + now - seen
-        seen = now
-
-    before = signal.signal(signal.SIGPROF, note)
-    signal.setitimer(signal.ITIMER_PROF, LINE_INTERVAL_S, LINE_INTERVAL_S)
-    until, calls = seen + LINE_SAMPLES_S, 0
-    try:
-        while process_time() < until:
-            call()
-            calls += 1
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-    whole = sum(spent.values())
-    largest = sorted(spent.items(), key=lambda row: row[1], reverse=True)[:TOP]
-    return tuple(Share(line, seconds / calls, seconds / whole) for line, seconds in largest)
-
-
-def _line(frame: FrameType | None) -> str:
-    """The innermost line that is neither torch's nor the interpreter's own library."""
-    outside = frame
-    while outside is not None and _is_library(outside.f_code.co_filename):
-        outside = outside.f_back
-    found = outside or frame
-    if found is None:
-        return "(no Python)"
-    name = found.f_code.co_filename
-    return f"{name}:{found.f_lineno}: {linecache.getline(name, found.f_lineno).strip()}"
-
-
-def _is_library(name: str) -> bool:
-    return "site-packages" in name or name.startswith("<") or "/lib/python" in name
+def _why_no_kernels(device: Device) -> str:
+    if device.kind == "cpu":
+        return f"{device.name} runs no kernels of its own"
+    if device.kind not in ACTIVITIES:
+        return f"torch's profiler cannot see what runs on {device.name}"
+    return f"no kernel was seen on {device.name}: the benchmark uses the CPU alone, or another profiler is recording"
