@@ -99,17 +99,35 @@ path = "benchmarks"
 MODEL_SUITE = '''\
 """How fast and how hungry {name} is. Written by `perfci init`: make `example_batch` look like your data."""
 
+import functools
+
 import torch
-from perfci.bench import peak_tensor_bytes
+from perfci.bench import ModelBench, not_here
 
 from {module} import {name}
 
-torch.set_num_threads(1)
+
+class {name}Bench(ModelBench):
+    """Step time and its phases, memory, exact counts, the loss. Give `stream` as well if the model generates."""
+
+    groups = ("training", "step_counts", "numerics")  # "cold_start" takes some seconds more per process
+    budget_s = 0.5  # seconds of timed steps in one process
+
+    def build(self, p):
+        return {name}().to(self.device)
+
+    def batch(self, p, i):
+        return example_batch().to(self.device)
+
+    def loss(self, model, batch):
+        return loss_of(model(batch))
 
 
-def example_batch(model):
-    """Guess an input from the model's first layer; replace it by a batch of yours."""
+@functools.cache
+def example_batch():
+    """Guess an input from the model's first layers; replace it by a batch of yours."""
     torch.manual_seed(0)
+    model = {name}()
     guesses = []
     for layer in model.modules():
         if isinstance(layer, torch.nn.Embedding):
@@ -126,7 +144,7 @@ def example_batch(model):
             return guess
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue
-    raise NotImplementedError("edit example_batch in benchmarks/starter.py: no guessed input suits the model")
+    raise not_here("edit example_batch in benchmarks/starter.py: no guessed input suits the model")
 
 
 def loss_of(output):
@@ -136,53 +154,6 @@ def loss_of(output):
     if isinstance(output, (list, tuple)):
         return sum(loss_of(part) for part in output if torch.is_tensor(part) and part.is_floating_point())
     return output.float().square().mean()
-
-
-class _Steps:
-    """Builds the model once per process; asv calls setup before every sample."""
-
-    repeat = 12
-    warmup_time = 0
-    min_run_count = 12
-
-    def setup(self):
-        if hasattr(self, "model"):
-            return
-        torch.manual_seed(0)
-        self.model = {name}()
-        self.batch = example_batch(self.model)
-        self.optimizer = torch.optim.AdamW(self.model.parameters())
-        for _ in range(3):
-            self.train()
-
-    def train(self):
-        self.optimizer.zero_grad(set_to_none=True)
-        loss_of(self.model(self.batch)).backward()
-        self.optimizer.step()
-
-
-class TrainStep(_Steps):
-    number = 3
-
-    def time_train_step(self):
-        self.train()
-
-
-class Forward(_Steps):
-    number = 10
-
-    def time_forward(self):
-        with torch.no_grad():
-            self.model(self.batch)
-
-
-class Memory(_Steps):
-    def track_peak_tensor_bytes(self):
-        return peak_tensor_bytes(self.train)
-
-    track_peak_tensor_bytes.unit = "bytes"
-    track_peak_tensor_bytes.metric = "peak_tensor_bytes"
-    track_peak_tensor_bytes.clock = "exact"
 '''
 
 PLAIN_SUITE = '''\

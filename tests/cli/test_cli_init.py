@@ -43,8 +43,8 @@ def test_init_run_and_compare_need_no_edit(here: Path, capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert codes == [0, 0, 0]
     assert "15 processes measured: 15 ok" in out
-    assert "starter.TrainStep.time_train_step" in out
-    assert "starter.Memory.track_peak_tensor_bytes" in out
+    assert "starter.NetBench.measure_training · cpu_step_time" in out
+    assert "starter.NetBench.measure_step_counts · peak_tensor_bytes" in out
 
 
 def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
         whole=lambda: _two_steps(bench, p),
         parameters=training.model.parameters(),
         optimizer=training.optimizer,
+        device=bench.shim,
     ).readings()
     readings = counted | _graphs(bench, p, training)
     return Measured({metric.name: readings[metric.name] for metric in METRICS})

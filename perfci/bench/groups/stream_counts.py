@@ -32,6 +32,7 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
         request,
         parameters=model.parameters() if hasattr(model, "parameters") else None,
         cache=bench.kv_cache(model, p) if bench.kv_cache is not None else None,
+        device=bench.shim,
     )
     readings = proxies.readings()
     return Measured({metric.name: readings[metric.name] for metric in METRICS})
