@@ -147,7 +147,7 @@ def test_the_three_lines_it_asks_for_work_as_they_are(project: GitProject, capfd
 def test_the_page_that_explains_it_shows_these_lines() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "adopting.md").read_text()
 
-    assert f"```python\n{SNIPPET}\n```" in page
+    assert f"```text\n{SNIPPET}\n```" in page
 
 
 def test_steps_without_a_time_are_not_measured(project: GitProject, capfd: pytest.CaptureFixture[str]) -> None:
