@@ -12,7 +12,7 @@ from asv_runner.benchmarks.mark import SkipNotImplemented
 from fake_device import FakeDevice
 from torch import Tensor, nn
 
-from perfci.bench import ModelBench
+from perfci.bench import ModelBench, Reading
 from perfci.bench.parity import ParityFailed
 from perfci.model import PerfciError
 
@@ -148,12 +148,32 @@ def test_repeats_its_counts_and_its_loss() -> None:
     assert first["loss_at_step_k"]["clock"] == "exact"
 
 
+def test_compares_what_the_model_gives_with_what_its_reference_gives() -> None:
+    class Checked(Trained):
+        reference = {"dtype": "fp32"}
+
+    alone, compared = measure(Trained, "numerics"), measure(Checked, "numerics", 2, "bf16")
+
+    assert alone["max_error"]["reason"] == "no reference was given"
+    assert 0 < compared["max_relative_error"]["samples"][0] < 0.02
+
+
 def test_streams_give_latencies_and_stages() -> None:
     latencies, stages = measure(Served, "generation"), measure(Served, "stages")
 
     assert [len(latencies[name]["samples"]) for name in ("ttft", "tpot", "e2el", "itl")] == [3, 3, 3, 9]
     assert stages["prefill"]["status"] == stages["decode"]["status"] == "ok"
     assert stages["postprocess"]["reason"] == "it gives no postprocess"
+
+
+def test_divides_the_joules_of_a_request_by_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    def joules(request: Any, **_: Any) -> Reading:
+        request()
+        return Reading([8.0, 10.0])
+
+    monkeypatch.setattr("perfci.bench.groups.generation.joules_per_call", joules)
+
+    assert measure(Served, "generation")["token_energy"]["samples"] == [2.0, 2.5]
 
 
 def test_starts_cold_in_a_fresh_interpreter() -> None:

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from perfci.bench.caches import caches
+from perfci.bench.energy import joules_per_call
 from perfci.bench.generation import GENERATION_METRICS, measure_stream
-from perfci.bench.readings import Measured
+from perfci.bench.readings import Absent, Measured, Reading
 from perfci.bench.training import Mark
 from perfci.bench.validity import WITNESSES, watch
+from perfci.model import Metric
 
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench
 
-METRICS = (*GENERATION_METRICS, *WITNESSES)
+METRICS = (*GENERATION_METRICS, Metric("token_energy", "joules/token"), *WITNESSES)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -33,7 +36,22 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
             audio_seconds=bench.audio_seconds,
             sla=bench.sla or None,
         )
-    return Measured({**measured.readings, **watched.readings}, (*measured.flags, *watched.flags))
+    readings = {**measured.readings, "token_energy": _token_energy(bench, model, p), **watched.readings}
+    return Measured(readings, (*measured.flags, *watched.flags, *caches()))
+
+
+def _token_energy(bench: ModelBench, model: Any, p: Mapping[str, Any]) -> Reading | Absent:
+    """Joules of a request over its tokens; what the board draws between requests is part of neither."""
+    tokens = 0
+
+    def request() -> None:
+        nonlocal tokens
+        tokens = sum(bench.tokens_of(chunk) if bench.tokens_of else 1 for chunk in bench.stream(model, p))
+
+    joules = joules_per_call(request, device=bench.shim)
+    if isinstance(joules, Absent):
+        return joules
+    return Reading([sample / tokens for sample in joules.samples], joules.clock, joules.number)
 
 
 def profiled(bench: ModelBench, p: Mapping[str, Any]) -> Callable[[Mark], None]:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_leaves
 
 from perfci.bench.parity import (
     PARITY_METRICS,
@@ -37,13 +42,36 @@ def require_parity(bench: ModelBench, p: Mapping[str, Any]) -> None:
 
 
 def numerics_of(bench: ModelBench, p: Mapping[str, Any]) -> Numerics:
+    """Losses and gradient norms of the first steps, and what the model gave in the first of them."""
     training = Training(bench, p)
 
     def step(index: int) -> tuple[Any, float]:
         training.run(training.batches[index % len(training.batches)])
         return training.last_loss, grad_norm(training.model.parameters())
 
-    return record_numerics(step, bench.steps)
+    with outputs_of(training.model) as outputs:
+        recorded = record_numerics(step, bench.steps)
+    return replace(recorded, outputs=outputs[0] if outputs else None)
+
+
+@contextlib.contextmanager
+def outputs_of(model: Any) -> Iterator[list[torch.Tensor]]:
+    """Keep the first floating tensor of the first output of a module; nothing of what is no module."""
+    kept: list[torch.Tensor] = []
+
+    def keep(_module: Any, _inputs: Any, output: Any) -> None:
+        floats = [leaf for leaf in tree_leaves(output) if torch.is_tensor(leaf) and leaf.is_floating_point()]
+        if floats and not kept:
+            kept.append(floats[0].detach().clone())
+
+    if not isinstance(model, torch.nn.Module):
+        yield kept
+        return
+    hook = model.register_forward_hook(keep)
+    try:
+        yield kept
+    finally:
+        hook.remove()
 
 
 def _reference(bench: ModelBench, p: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from perfci.bench.caches import caches
 from perfci.bench.device import Device
 from perfci.bench.energy import joules_per_call
 from perfci.bench.flops import count_flops, mfu
@@ -62,7 +63,7 @@ def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
         **allocator_readings(device, training.step),
         **watched.readings,
     }
-    return Measured(readings, (*timing.flags, *watched.flags))
+    return Measured(readings, (*timing.flags, *watched.flags, *caches()))
 
 
 def profiled(bench: ModelBench, p: Mapping[str, Any]) -> Callable[[Mark], None]:
