@@ -186,7 +186,7 @@ def _until_quiet(
         value = step()
         device.synchronize()
         calls.append((perf_counter() - wall_s, _cpu_seconds() - cpu_s, len(events) - before))
-    return calls, float(value)
+    return calls, float(getattr(value, "detach", lambda: value)())
 
 
 def _cpu_seconds() -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._dynamo  # the ranks inherit what they would all import
 import torch.distributed as dist
 
 from perfci.bench.communication import Communication, communicating_seconds

@@ -1,0 +1,138 @@
+"""What compiling costs: counts by hand, the moment it is over, and caches that are empty once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import compiling
+import pytest
+import torch
+from asv_runner.benchmarks.mark import SkipNotImplemented
+from fake_device import FakeDevice
+
+from perfci.bench import compilation
+from perfci.bench.compilation import code_fingerprint, compile_here, compile_twice
+
+TIMING = {"warmup_s": 0.01, "budget_s": 0.02}
+
+
+@pytest.mark.parametrize("breaks", [0, 1, 2])
+def test_counts_graph_breaks_and_nothing_else(breaks: int) -> None:
+    compiled = compile_here(compiling.broken, breaks)
+
+    assert compiled.graph_breaks == breaks
+    assert compiled.recompiles == 0
+    assert compiled.value == 6
+
+
+def test_counts_what_is_compiled_again() -> None:
+    compiled = compile_here(compiling.growing, [4, 5, 6])
+
+    assert (compiled.recompiles, compiled.graphs, compiled.graph_breaks) == (2, 3, 0)
+
+
+def test_compiling_is_over_when_no_call_compiles_any_more() -> None:
+    at_once, at_the_third = compile_here(compiling.growing, [4]), compile_here(compiling.growing, [4, 5, 6])
+
+    assert (at_once.calls, at_the_third.calls) == (1, 3)
+    assert at_once.seconds > 0
+
+
+def test_what_never_stops_compiling_has_no_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compilation, "MAX_CALLS", 6)
+
+    with pytest.raises(RuntimeError, match="something is compiled even after 6 calls"):
+        compile_here(compiling.growing, list(range(4, 40)))
+
+
+def test_a_second_compilation_counts_from_nothing() -> None:
+    counts = [(c.graphs, c.graph_breaks, c.recompiles) for c in (compile_here(compiling.broken, 1) for _ in range(2))]
+
+    assert counts[0] == counts[1]
+
+
+def test_takes_off_what_steady_calls_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = FakeDevice(kind="cpu").install(monkeypatch, "perfci.bench.compilation")
+    events: list[str] = []
+    costs = iter([(30.0, 1), (0.5, 0), (7.0, 1), *[(0.5, 0)] * 3])
+
+    def step() -> float:
+        seconds, compiled = next(costs)
+        host.work(seconds)
+        events.extend(["compiled"] * compiled)
+        return 2.0
+
+    calls, value = compilation._until_quiet(step, events, host)
+
+    assert [wall for wall, _, _ in calls] == pytest.approx([30, 0.5, 7, 0.5, 0.5, 0.5])
+    assert compilation._beyond_steady([wall for wall, _, _ in calls], 3) == pytest.approx(36)
+    assert value == 2.0
+
+
+def test_cpu_seconds_are_judged_only_where_there_is_no_gpu() -> None:
+    compiled = compile_here(compiling.growing, [4])
+
+    assert compiled.reading(FakeDevice(kind="cpu")).cpu == (compiled.cpu_seconds,)
+    assert compiled.reading(FakeDevice(kind="cuda")).cpu == ()
+
+
+def test_ends_a_compilation_that_takes_too_long() -> None:
+    with pytest.raises(TimeoutError, match=r"^the cold compilation did not end within 0\.1 s"):
+        compile_twice(compiling.endless, timing=TIMING, cap_s=0.1)
+
+
+def test_skips_inductor_where_it_has_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/g++")
+
+    with pytest.raises(SkipNotImplemented, match=r"inductor has no compiler here: the cold compilation: .*No working"):
+        compile_twice(compiling.activated, str(tmp_path / "diary"), timing=TIMING)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_a_warm_compilation_finds_all_that_the_cold_one_made(tmp_path: Path) -> None:
+    cold, warm = compile_twice(compiling.activated, str(tmp_path / "diary"), timing=TIMING)
+
+    (pid, cache, before), (other_pid, other_cache, _) = map(str.split, (tmp_path / "diary").read_text().splitlines())
+    assert pid != other_pid
+    assert before == "0"
+    assert cache == other_cache
+    assert not Path(cache).exists()
+    assert cold.cache_misses > 0
+    assert warm.cache_misses == 0
+    assert (cold.value, cold.generated_kernels, cold.fingerprint) == (warm.value, 1, warm.fingerprint)
+
+
+def test_equal_code_has_one_fingerprint_wherever_it_lies(tmp_path: Path) -> None:
+    first = cache(tmp_path / "a", "x = 1", {"XBLOCK": 8, "time_taken_ms": 3})
+    second = cache(tmp_path / "bb", "x = 1", {"XBLOCK": 8, "time_taken_ms": 4})
+
+    assert code_fingerprint(first) == code_fingerprint(second)
+
+
+def test_other_code_and_other_choices_have_other_fingerprints(tmp_path: Path) -> None:
+    caches = [
+        cache(tmp_path / "a", "x = 1", {"XBLOCK": 8}),
+        cache(tmp_path / "b", "x = 2", {"XBLOCK": 8}),
+        cache(tmp_path / "c", "x = 1", {"XBLOCK": 16}),
+    ]
+
+    assert all(code_fingerprint(a) != code_fingerprint(b) for a, b in itertools.combinations(caches, 2))
+
+
+def cache(folder: Path, code: str, chosen: dict[str, int]) -> str:
+    """A folder as inductor leaves it: generated code that names its own place, and a configuration."""
+    (folder / "ab").mkdir(parents=True)
+    (folder / "ab" / "kernel.py").write_text(f"# kernel path: {folder}/ab/kernel.py\n{code}\n")
+    (folder / "ab" / "kernel.best_config").write_text(json.dumps(chosen))
+    (folder / "ab" / f"{folder.name}.so").write_bytes(folder.name.encode())
+    return str(folder)
+
+
+def test_leaves_dynamo_as_it_was() -> None:
+    compile_here(compiling.broken, 1)
+
+    assert float(torch.compile(torch.Tensor.sum, backend="eager")(torch.ones(3))) == 3
