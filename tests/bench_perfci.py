@@ -26,6 +26,7 @@ from pathlib import Path
 
 from git_project import ISOLATED, GitProject
 
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 ASV_SUITE = Path(__file__).parent / "asv_suite"
 EMPTY_CELLS, EMPTY_ROUNDS = 50, 8
 
@@ -95,13 +96,28 @@ def smoke_suite(folder: Path) -> Iterator[Figure]:
     yield Figure("whole smoke suite", f"{ours.wall_s:.1f} s", "180 s", ours.wall_s <= 180)
 
 
+def reference_suites(folder: Path) -> Iterator[Figure]:
+    """Every cell of ``benchmarks/`` at its smoke size, once: measured, or skipped with a reason."""
+    project = GitProject(folder)
+    shutil.copytree(BENCHMARKS, folder / "benchmarks", ignore=shutil.ignore_patterns("__pycache__", ".asv"))
+    project.commit("The reference suites")
+    told = project.folder / "told.json"
+    wall_s = timed(
+        [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(told)], project
+    )
+    statuses = json.loads(told.read_text())["statuses"]
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    yield Figure("reference suites at smoke sizes", f"{wall_s:.1f} s", "180 s", wall_s <= 180)
+    yield Figure("their cells", counts, "ok or skipped", set(statuses) <= {"ok", "skipped"})
+
+
 def under_perfci(project: GitProject) -> Timed:
     told = project.folder / "told.json"
     command = [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(told)]
     wall_s = timed(command, project)
     answer = json.loads(told.read_text())
     exported = run([sys.executable, "-m", "perfci.cli", "export", "--format", "csv"], project)
-    rows = [row for row in csv.DictReader(io.StringIO(exported)) if row["metric"] != "cpu_time"]
+    rows = [row for row in csv.DictReader(io.StringIO(exported)) if not row["metric"].startswith("cpu_")]
     samples = sum(int(row["samples"] or 0) for row in rows)
     return Timed(wall_s, answer["work_s"], answer["processes"], samples)
 
@@ -160,7 +176,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
-        for part in (start_up, empty_process, smoke_suite):
+        for part in (start_up, empty_process, smoke_suite, reference_suites):
             for figure in part(Path(folder) / part.__name__):
                 figures.append(figure)
                 held = f"  (limit {figure.limit}: {'held' if figure.good else 'BROKEN'})" if figure.limit else ""

@@ -57,13 +57,13 @@ def command(
 
 
 def report(result: RangeResult, commits: Sequence[Commit], json_file: str | None) -> None:
+    statuses = {status: count for status in Status if (count := result.statuses.count(status))}
     if json_file:
-        counted = {"processes": len(result.statuses), "work_s": result.work_s}
+        counted = {"processes": len(result.statuses), "statuses": statuses, "work_s": result.work_s}
         write_json(json_file, {"session": result.session, **counted, "verdicts": result.verdicts})
     if json_file == "-":
         return
-    counts = {status: result.statuses.count(status) for status in Status}
-    ended = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    ended = ", ".join(f"{count} {status}" for status, count in statuses.items())
     click.echo(f"{len(result.statuses)} processes measured: {ended or 'nothing was left to measure'}")
     if len(commits) > 1:
         click.echo("\n" + found_lines(result, commits))
