@@ -38,7 +38,7 @@ class Figure:
     name: str
     value: str
     limit: str
-    good: bool
+    good: bool | None  # None where the machine is too restless to tell
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def compared(name: str, ours: Timer, theirs: Timer, number: int) -> Figure:
             return Figure(name, told, f"1 +- {AGREED:g}", found.shown)
         print(f"  inconclusive, try {attempt} of {TRIES}: {found}", flush=True)
     itself = agreement([quad(theirs, theirs) for _ in range(QUADS)])
-    return Figure(name, f"inconclusive: {found}; theirs against itself: {itself}", f"1 +- {AGREED:g}", False)
+    return Figure(name, f"{found}; theirs against itself: {itself}", f"1 +- {AGREED:g}", None)
 
 
 def quad(ours: Timer, theirs: Timer) -> float:
@@ -173,7 +173,7 @@ def main() -> None:
     for part in (no_op, step_time):
         for figure in part():
             figures.append(figure)
-            held = "held" if figure.good else "BROKEN"
+            held = {True: "held", False: "BROKEN", None: "inconclusive"}[figure.good]
             print(f"{figure.name:<42} {figure.value}  (limit {figure.limit}: {held})", flush=True)
     sys.exit(0 if all(figure.good for figure in figures) else 1)
 
