@@ -21,7 +21,8 @@ CPU_S = 0.5
 WALL_S = 5.0
 """Calls are repeated until so much CPU time has been seen, or so much time has passed: some only wait."""
 
-PACKAGE = Path(__file__).resolve().parent.parent
+BENCH = Path(__file__).resolve().parent
+MACHINERY = (__file__, str(BENCH / "profiling.py"))
 LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 Place = tuple[str, int]
@@ -33,9 +34,8 @@ def lines_of(
     """Share out the CPU time of calls among lines, the innermost of the project's on the stack at each look.
 
     ``roots`` maps the project's folders to how they are written; without them everything is the project that is no
-    library. Time in a library counts for the line that called it, and time in which only perfci's own code was above
-    the library (it calls ``backward`` for a ``ModelBench``) for that line of perfci's. ``between`` runs before each
-    call and is not looked at.
+    library. Time in a library counts for the line that called it, and where no line of the project did, for that of
+    perfci.bench (it calls ``backward`` for a ``ModelBench``). ``between`` runs before each call and is not looked at.
 
     Another thread looks, since operators let it: they release the interpreter. A signal would wait for the operator
     and for the next call after it, and so blame the line below ``a = x @ w`` for that product.
@@ -100,7 +100,9 @@ class Looker:
             if self._began_s is not None:
                 self._note(self.places.of(sys._current_frames()[self._watched]))
 
-    def _note(self, place: Place) -> None:
+    def _note(self, place: Place | None) -> None:
+        if place is None:
+            return
         now = self.cpu_s()
         self.spent[place] = self.spent.get(place, 0.0) + max(0.0, now - self._noted_s)
         self._noted_s = now
@@ -113,25 +115,25 @@ class Places:
         self._roots = None if roots is None else {os.path.realpath(root): name for root, name in roots.items()}
         self._owner: dict[str, str] = {}
 
-    def of(self, frame: FrameType) -> Place:
-        """The innermost line of the project, else of perfci, else of all."""
-        found: dict[str, Place] = {"": (frame.f_code.co_filename, frame.f_lineno)}
+    def of(self, frame: FrameType) -> Place | None:
+        """The innermost line of the project, else of perfci.bench; none between two calls."""
+        found: dict[str, Place] = {}
         outer: FrameType | None = frame
-        while outer is not None and "project" not in found:
+        while outer is not None and outer.f_code.co_filename != __file__ and "project" not in found:
             name = outer.f_code.co_filename
             if name not in self._owner:
                 self._owner[name] = self._whose(name)
             found.setdefault(self._owner[name], (name, outer.f_lineno))
             outer = outer.f_back
-        return found.get("project") or found.get("perfci") or found[""]
+        return found.get("project") or found.get("perfci")
 
     def _whose(self, name: str) -> str:
         real = os.path.realpath(name)
-        if name == __file__ or name.startswith("<"):
+        if name in MACHINERY or name.startswith("<"):
             return ""
         if self._roots is not None and any(real.startswith(root + os.sep) for root in self._roots):
             return "project"
-        if real.startswith(str(PACKAGE) + os.sep):
+        if real.startswith(str(BENCH) + os.sep):
             return "perfci"
         return "project" if self._roots is None and not real.startswith(LIBRARIES) else ""
 
@@ -141,8 +143,7 @@ class Places:
         return f"{self._written(os.path.realpath(name))}:{line}: {linecache.getline(name, line).strip()}"
 
     def _written(self, real: str) -> str:
-        folders = {**(self._roots or {}), str(PACKAGE.parent): "", **dict.fromkeys(LIBRARIES, "")}
-        for folder, shown in folders.items():
-            if real.startswith(folder.rstrip(os.sep) + os.sep):
+        for folder, shown in {**(self._roots or {}), str(BENCH.parent.parent): ""}.items():
+            if real.startswith(folder + os.sep):
                 return os.path.join(shown, os.path.relpath(real, folder))
         return real

@@ -25,7 +25,8 @@ Work = Callable[[Mark], object]
 
 WARMUPS = 3
 WARMUP_S = 5.0
-CALLS = 3
+FEWEST_CALLS, MOST_CALLS = 3, 10
+RECORDED_S = 0.3
 LONG_CALL_S = 1.0
 """A call that takes longer is recorded once: a trace of several would be too large to open."""
 
@@ -68,7 +69,7 @@ def profile(
     """
     device = device or this_device()
     folder.mkdir(parents=True, exist_ok=True)
-    calls = 1 if _warm(work, device, warmups, prepare) > LONG_CALL_S else CALLS
+    calls = calls_to_record(_warm(work, device, warmups, prepare))
     recorded = _record(work, device, calls, prepare)
     recorded.export_chrome_trace(str(folder / "trace.json"))
 
@@ -80,6 +81,11 @@ def profile(
     profiled = _profile(recorded.events(), device, calls, lines)
     (folder / "profile.json").write_text(json.dumps(asdict(profiled), indent=1))
     return profiled
+
+
+def calls_to_record(call_s: float) -> int:
+    """Several of short calls, so that one interruption does not lead the tables."""
+    return 1 if call_s > LONG_CALL_S else min(MOST_CALLS, max(FEWEST_CALLS, round(RECORDED_S / (call_s or RECORDED_S))))
 
 
 def ranges(
@@ -96,7 +102,7 @@ def ranges(
         raise not_here("it did not use CUDA, so there are no ranges that nsys could show")
     torch.cuda.profiler.start()
     try:
-        for _ in range(CALLS):
+        for _ in range(FEWEST_CALLS):
             prepare()
             with nvtx("one call"):
                 work(nvtx)

@@ -17,6 +17,7 @@ VERBS = {
     "init": "write perfci.toml, a starter suite and a workflow into this repository",
     "run": "measure a commit or a range of commits in rounds, and judge it",
     "compare": "measure two commits in interleaved pairs and say what changed",
+    "profile": "show where the time of a benchmark goes, and write a trace to open",
     "wrap": "run a script that writes its steps, and store them as a run of this commit",
     "judge": "the pull request statistics as a filter: JSON in, JSON out",
     "detect": "the change point statistics as a filter: JSON in, JSON out",

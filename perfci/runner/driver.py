@@ -81,6 +81,14 @@ class Discovery:
     omissions: tuple[Omission, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """Cells are to be profiled: the folder of each by its name, none for mere ranges; ``roots`` as lines_of takes."""
+
+    folders: Mapping[str, str]
+    roots: Mapping[str, str]
+
+
 class EnvironmentParent:
     """A process of the measured environment that has imported torch and waits to be forked.
 
@@ -135,9 +143,14 @@ class EnvironmentParent:
             pass
         return discovery
 
-    def measure(self, prepared: Prepared, cells: Sequence[Cell], caches: Path) -> Iterator[tuple[Outcome, Discovery]]:
-        """Run each cell once in a fresh process, yielding every outcome as soon as it is there."""
-        discovery, outcomes = self._visit(prepared, cells, caches)
+    def measure(
+        self, prepared: Prepared, cells: Sequence[Cell], caches: Path, profiles: Profiles | None = None
+    ) -> Iterator[tuple[Outcome, Discovery]]:
+        """Run each cell once in a fresh process, yielding every outcome as soon as it is there.
+
+        Where ``profiles`` are asked for, the cells are profiled instead, and give no samples.
+        """
+        discovery, outcomes = self._visit(prepared, cells, caches, profiles)
         yield from ((outcome, discovery) for outcome in outcomes)
 
     @staticmethod
@@ -147,7 +160,7 @@ class EnvironmentParent:
             yield _lost(cell, prepared.failure, tail=prepared.log), Discovery({}, ())
 
     def _visit(
-        self, prepared: Prepared, cells: Sequence[Cell], caches: Path | None
+        self, prepared: Prepared, cells: Sequence[Cell], caches: Path | None, profiles: Profiles | None = None
     ) -> tuple[Discovery, Iterator[Outcome]]:
         self._visits += 1
         request = {
@@ -156,7 +169,7 @@ class EnvironmentParent:
             "own": [str(prepared.tree), *prepared.paths],
             "modules": [name for name in prepared.modules if name != self.suite.name],
             "suite": str(self.suite.folder),
-            "cells": [_cell_message(cell, caches, prepared.commit.sha) for cell in cells],
+            "cells": [_cell_message(cell, caches, prepared.commit.sha, profiles) for cell in cells],
             "scratch": self._scratch,
             "env": self.variables,
             "launch": self.launch,
@@ -230,7 +243,7 @@ class _Lines:
         return message
 
 
-def _cell_message(cell: Cell, caches: Path | None, sha: str) -> dict[str, Any]:
+def _cell_message(cell: Cell, caches: Path | None, sha: str, profiles: Profiles | None) -> dict[str, Any]:
     cache = ""
     if cell.setup_cache_key is not None and caches is not None:
         cache = str(caches / sha / cell.setup_cache_key.replace(os.sep, "_"))
@@ -240,6 +253,7 @@ def _cell_message(cell: Cell, caches: Path | None, sha: str) -> dict[str, Any]:
         "timeout_s": cell.timeout_s,
         "cache_dir": cache,
         "setup_cache_timeout_s": cell.setup_cache_timeout_s,
+        "profile": profiles and {"folder": profiles.folders.get(cell.name, ""), "roots": dict(profiles.roots)},
     }
 
 

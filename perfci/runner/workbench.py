@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import Any
 
 from perfci.config import Settings
 from perfci.model import Commit, Environment, Machine, PerfciError, Variant
-from perfci.runner.driver import HARNESS, Discovery, EnvironmentParent, Outcome
+from perfci.runner.driver import HARNESS, Discovery, EnvironmentParent, Outcome, Profiles
 from perfci.runner.entries import freeze_with_models
 from perfci.runner.git import Repository
 from perfci.runner.machine import observed_environment, this_machine
@@ -32,6 +32,7 @@ class Workbench:
         own = suite_folder.resolve() == (repository.root / settings.suite.path).resolve()
         self._models = settings.model if own else ()  # a suite named by hand is measured as it is
         self.suite = freeze_with_models(suite_folder, self._models, repository.private)
+        self._suite_shown = _shown(repository, suite_folder, self.suite.name)
         self.machine: Machine = this_machine()
         self._from_commit = settings.suite.source == "commit"
         self._suite_path = _inside(repository, suite_folder) if self._from_commit else None
@@ -70,6 +71,18 @@ class Workbench:
             yield from EnvironmentParent.not_built(prepared, cells)
         else:
             yield from self._parent(prepared).measure(prepared, cells, self._caches)
+
+    def profile(self, sha: str, cells: Sequence[Cell], folders: Mapping[str, Path]) -> Iterator[Outcome]:
+        """Profile cells, each into the folder of its name; those without one run in NVTX ranges and write nothing."""
+        prepared = self._prepared[sha]
+        if prepared.failure:
+            outcomes = EnvironmentParent.not_built(prepared, cells)
+        else:
+            roots = dict.fromkeys([str(prepared.tree), *prepared.paths], "")
+            roots[str(self._suite_of(prepared).folder)] = self._suite_shown
+            asked = Profiles({name: str(folder) for name, folder in folders.items()}, roots)
+            outcomes = self._parent(prepared).measure(prepared, cells, self._caches, asked)
+        yield from (outcome for outcome, _ in outcomes)
 
     def environment(self, sha: str) -> Environment:
         hello = self._hello(sha)
@@ -146,6 +159,13 @@ def _inside(repository: Repository, folder: Path) -> Path:
         raise PerfciError(
             f"[suite] source = 'commit' needs a suite inside {repository.root}; {folder} is outside"
         ) from None
+
+
+def _shown(repository: Repository, folder: Path, name: str) -> str:
+    """How a suite's folder is written for those who know the repository."""
+    own = folder.resolve() if folder.resolve().name == name else folder.resolve() / name
+    root = repository.root.resolve()
+    return str(own.relative_to(root)) if own.is_relative_to(root) else name
 
 
 def _read(path: Path) -> bytes:

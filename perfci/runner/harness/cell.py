@@ -13,17 +13,18 @@ from typing import Any
 
 from .messages import Json, Report, write_report
 from .processes import end_daemons
+from .profiling import profiled
 from .suite import CLOCKS, CPU_TWIN, declared_clock, foreign_code, single_metric, uses_default_timer
 
 
 def run_cell(benchmark: Any, cell: Json, request: Json, report: Report) -> None:
-    """Set up, run and tear down one cell; report its samples, unless it imported code of another commit."""
+    """Set up, run (or profile) and tear down one cell; report it, unless it imported code of another commit."""
     resident = reset_peak_memory()
     begin = time.perf_counter()
     if cell["param_idx"] is not None:
         benchmark.set_param_idx(cell["param_idx"])
     benchmark.set_cache(read_cache(cell))
-    measured = measured_cell(benchmark, resident) | {"work_s": time.perf_counter() - begin}
+    measured = measured_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
     wrong = foreign_code(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
     end_daemons()
@@ -36,13 +37,15 @@ def read_cache(cell: Json) -> Any:
         return pickle.load(file)  # written by this very suite a moment ago
 
 
-def measured_cell(benchmark: Any, resident: int | None) -> Json:
+def measured_cell(benchmark: Any, cell: Json, resident: int | None) -> Json:
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
     stopwatch = TwoClocks() if uses_default_timer(benchmark) else None
     if why := skipped_by_setup(benchmark):
         return {"status": "skipped", "reason": why}
     try:
+        if cell["profile"]:
+            return profiled(benchmark, cell["profile"])
         if stopwatch is not None:
             benchmark.timer = stopwatch
         value = benchmark.do_run()
