@@ -25,6 +25,7 @@ lint: ## check style and types
 bench: ## measure perfci itself against asv and physical limits; the last figures are in docs/bench.md
 	@.ci/setup dev
 	$(BIN)/python tests/bench_perfci.py $(ARGS)
+	$(BIN)/python tests/bench_timing.py
 
 torture: ## kill -9 runs at random moments and check that nothing is lost or double; the last figures are in docs/torture.md
 	@.ci/setup dev
