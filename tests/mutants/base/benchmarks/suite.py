@@ -1,0 +1,89 @@
+"""Everything that is measured of ``lm``."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+from lm import answering, copying, texts, training
+from lm.model import LM, Cache
+from torch import Tensor
+
+from perfci.bench import Bench, Clock, Measured, Metric, ModelBench, Reading, metrics
+from perfci.bench.device import this_device
+from perfci.bench.proxies import NO_DEVICE, count, fake_tensors
+
+COPIES = ("copied_to_device_bytes", "pageable_copy_bytes", "blocking_copy_bytes")
+
+
+class Model(ModelBench):
+    """A training step and an answer; only the cold start is left out, for the time it takes."""
+
+    groups = ("training", "step_counts", "numerics", "generation", "stream_counts", "stages")
+    requests, budget_s, prompt, answered = 6, 0.3, 16, 40
+
+    def build(self, p):
+        return LM().to(self.device)
+
+    def batch(self, p, i):
+        return torch.stack([texts.some_text(2 * i + row) for row in range(texts.BATCH)]).to(self.device)
+
+    def loss(self, model, batch):
+        return training.loss(model, batch)
+
+    def optimizer(self, model, p):
+        return training.optimizer(model)
+
+    def stream(self, model, p) -> Iterator[Tensor]:
+        self.cache = Cache(self.device)
+        prompt = texts.some_text(0, self.prompt - 1)[None].to(self.device)
+        yield from answering.answer(model, prompt, self.answered, self.cache)
+
+    def kv_cache(self, model, p):
+        return self.cache.rooms
+
+
+class Loader(Bench):
+    """How long a loop waits for its batches; what it does with them is no part of ``lm`` and always the same."""
+
+    STEPS, EPOCHS = 8, 3
+
+    @metrics(Metric("data_time", "seconds"), Metric("data_stall", "ratio"), Metric("loader_startup", "seconds"))
+    def measure_loader(self) -> Measured:
+        torch.manual_seed(0)
+        matrix = torch.randn(512, 512)
+        epochs = [self.epoch(lambda: [matrix @ matrix for _ in range(4)]) for _ in range(self.EPOCHS)]
+        return Measured(
+            {
+                "data_time": Reading([waited / self.STEPS for _, waited, _ in epochs], Clock.WALL, self.STEPS),
+                "data_stall": Reading([waited / whole for _, waited, whole in epochs], Clock.VALUE, self.STEPS),
+                "loader_startup": Reading([startup for startup, _, _ in epochs], Clock.WALL),
+            }
+        )
+
+    def epoch(self, step: Callable[[], object]) -> tuple[float, float, float]:
+        """Seconds to the first batch, of waiting for the further ones, and of the loop in which that was."""
+        begin = time.perf_counter()
+        batches = iter(texts.loader(self.STEPS + 1))
+        next(batches)
+        first, waited = time.perf_counter(), 0.0
+        for _ in range(self.STEPS):
+            step()
+            asked = time.perf_counter()
+            next(batches)
+            waited += time.perf_counter() - asked
+        return first - begin, waited, time.perf_counter() - first
+
+
+class Copy(Bench):
+    """What a batch costs on its way to the device: counted, so that it takes none."""
+
+    @metrics(*(Metric(name, "bytes") for name in COPIES))
+    def measure_copy(self) -> Measured:
+        device = this_device().torch_device
+        with fake_tensors() if device == "cpu" else contextlib.nullcontext():
+            batch = torch.ones(texts.BATCH, texts.LENGTH, dtype=torch.int64)
+            counted = count(lambda: copying.to_device(batch, NO_DEVICE if device == "cpu" else device)).readings()
+        return Measured({name: counted[name] for name in COPIES})

@@ -1,0 +1,28 @@
+"""Put the figures of a study into its page, and say when and on what they were taken."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+
+
+def circumstances(load: float) -> str:
+    """One line for a table: the day, torch, the cores and how busy they were when it began."""
+    today, torch = f"{datetime.now(UTC):%Y-%m-%d}", metadata.version("torch")
+    return f"{today}, torch {torch}, {os.cpu_count()} cores, load {load:.1f} at the start"
+
+
+def fill(page: Path, figures: str) -> None:
+    """Replace what stands between the two marks of a page."""
+    text = page.read_text()
+    before, found, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not (found and ended):
+        raise SystemExit(f"{page} has no {BEGIN} followed by {END}")
+    partial = page.with_suffix(".partial")
+    partial.write_text(f"{before}{BEGIN}\n\n{figures.strip()}\n\n{END}{after}")
+    partial.replace(page)
