@@ -138,7 +138,7 @@ class FrontEnd(Bench):
         Metric("graphs", "count"),
     )
     def measure_front_end(self, backend: str, sizes: str) -> dict[str, Reading]:
-        compiled = compile_here(front_end, backend, None, [COMPILED.model.length])
+        compiled = compile_here(front_end, backend, None, [COMPILED.model.length], imports=backend)
         return {
             "compile_time": compiled.reading(),
             "graph_breaks": exact(compiled.graph_breaks),

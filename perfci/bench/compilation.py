@@ -113,25 +113,27 @@ def _compile(
     if this_device().kind == "cpu":
         torch.set_num_threads(1)
         config.compile_threads = 1  # else compilers run beside, and their CPU seconds are not known
-    return compile_here(make, *arguments, timing=timing, caches=caches)
+    return compile_here(make, *arguments, imports="aot_eager", timing=timing, caches=caches)
 
 
 def compile_here(
     make: Callable[..., Callable[[], Any]],
     *arguments: Any,
+    imports: str = "eager",
     timing: Mapping[str, Any] | None = None,
     caches: str = "",
 ) -> Compilation:
     """Compile ``make(*arguments)`` in this process, which forgets what it compiled before.
 
-    The clocks run from the first call of what ``make`` returned. With ``timing``, which is handed to ``time_blocks``,
+    The clocks run from the first call of what ``make`` returned; what torch imports when a backend is first used is
+    imported before, for the backend that ``imports`` names. With ``timing``, which is handed to ``time_blocks``,
     the steady state is timed; ``caches`` is the folder whose contents are fingerprinted.
     """
     from torch._dynamo.callback import callback_handler
     from torch._dynamo.utils import counters, get_compilation_metrics
 
     device = this_device()
-    _import_and_forget()
+    _import_and_forget(imports)
     events: list[Any] = []
     callback_handler.register_start_callback(events.append)
     step = make(*arguments)
@@ -162,12 +164,12 @@ CACHE_MISSES = (
 )
 
 
-def _import_and_forget() -> None:
+def _import_and_forget(backend: str) -> None:
     """Compile nearly nothing: torch imports a good part of its compiler when it is first used. Then forget it all."""
     import torch
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 
-    torch.compile(lambda x: x + 1, backend="aot_eager", dynamic=True)(torch.ones(2, requires_grad=True)).sum()
+    torch.compile(lambda x: x + 1, backend=backend, dynamic=True)(torch.ones(2, requires_grad=True)).sum()
     torch._dynamo.reset()
     counters.clear()
     set_compilation_metrics_limit(10_000)

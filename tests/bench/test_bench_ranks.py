@@ -130,7 +130,7 @@ def test_does_not_measure_ranks_that_would_share_a_core(monkeypatch: pytest.Monk
 
 
 def test_does_not_measure_ranks_that_would_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch.accelerator.device_count", functools.partial(int, 1))
+    monkeypatch.setattr("torch.cuda.device_count", functools.partial(int, 1))
 
     assert why_not_ranks(1, FakeDevice(kind="cuda")) == ""
     assert why_not_ranks(2, FakeDevice(kind="cuda")) == "2 ranks need a GPU each, and this machine has 1"
