@@ -128,7 +128,6 @@ def test_only_config_reads_the_environment() -> None:
         "/story.py",
         "/config.py",
         "/children.py",
-        "/cold_start.py",
     )
 
     wrong = [

@@ -13,6 +13,7 @@ from fake_device import FakeDevice
 from torch import Tensor, nn
 
 from perfci.bench import ModelBench, Reading
+from perfci.bench.children import ChildFailed
 from perfci.bench.parity import ParityFailed
 from perfci.model import PerfciError
 
@@ -182,6 +183,27 @@ def test_starts_cold_in_a_fresh_interpreter() -> None:
     parts = [found[name]["samples"][0] for name in ("import_time", "build_time", "first_output_time")]
     assert found["cold_start_time"]["samples"][0] == pytest.approx(sum(parts))
     assert found["warm_start_time"]["reason"] == "nothing was compiled, so that every start is alike"
+
+
+class Compiled(Served):
+    def build(self, p: Mapping[str, Any]) -> Any:
+        return torch.compile(Net(), backend="aot_eager")
+
+
+@pytest.mark.slow
+def test_starts_again_with_the_caches_of_the_first_start_where_something_was_compiled() -> None:
+    found = measure(Compiled, "cold_start")
+
+    assert found["warm_start_time"]["status"] == "ok"
+    assert 0 < found["compile_time"]["samples"][0] < found["cold_start_time"]["samples"][0]
+
+
+def test_says_what_a_fresh_interpreter_died_of() -> None:
+    class Inner(Served):
+        """Only this function knows it: a fresh interpreter does not find it."""
+
+    with pytest.raises(ChildFailed, match=r"^a cold start: AttributeError: .*<locals>"):
+        measure(Inner, "cold_start")
 
 
 def test_a_variant_that_agrees_with_its_reference_is_timed() -> None:
