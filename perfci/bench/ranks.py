@@ -37,9 +37,8 @@ def why_not_ranks(world: int, device: Device | None = None) -> str:
     if device.kind == "cpu":
         places, what = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, "core"
     else:
-        backend = (
-            torch.xpu if device.kind == "xpu" else torch.cuda
-        )  # which asks NVML: forked ranks may still start CUDA
+        # torch.accelerator would ask the driver, after which forked ranks could not start CUDA; these ask NVML.
+        backend = torch.xpu if device.kind == "xpu" else torch.cuda
         places, what = backend.device_count(), "GPU"
     if world > places:
         return f"{world} ranks need a {what} each, and this machine has {places}"

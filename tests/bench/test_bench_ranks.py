@@ -15,6 +15,7 @@ import pytest
 from fake_device import FakeDevice
 
 from perfci.bench import ranks
+from perfci.bench.communication import ON_DEVICE
 from perfci.bench.ranks import run_ranks, time_together, why_not_ranks
 
 PROBE = Path(__file__).parent / "ranks_probe.py"
@@ -74,6 +75,19 @@ def test_adds_up_how_long_messages_took(probed: dict[str, Any]) -> None:
     for talking_s, silent_s in probed["talks"]:
         assert talking_s > 0
         assert silent_s == 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "communicates"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", True),
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", True),
+        ("nccl:all_reduce", False),  # the span around such a kernel, which would count it twice
+        ("void at::native::vectorized_elementwise_kernel<4>", False),
+    ],
+)
+def test_knows_the_kernels_that_communicate(kernel: str, communicates: bool) -> None:
+    assert bool(ON_DEVICE.match(kernel)) == communicates
 
 
 def test_names_the_rank_that_raised(probed: dict[str, Any]) -> None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 import torch
+from fake_device import FakeDevice
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks import distributed, ring
 from benchmarks.sizes import PARALLEL
+from perfci.bench import Absent
 from perfci.bench.children import ChildOutOfMemory
 
 PROBE = Path(__file__).parent / "distributed_probe.py"
@@ -105,6 +107,17 @@ def test_skips_context_parallel_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(NotImplementedError, match="no sharding rule"):
         distributed.RingAttention().setup("context_parallel", 2, "smoke")
+
+
+def test_asks_the_allocator_of_a_gpu_for_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = FakeDevice(stats={"allocated_bytes.all.peak": 123})
+    monkeypatch.setattr(distributed, "DEVICE", "cuda")
+    monkeypatch.setattr(distributed, "this_device", lambda: device)
+
+    peak = distributed.peak_bytes(device.launching(0.1))
+
+    assert (peak, device.peaks_reset, device.synchronised) == (123, 1, 1)
+    assert isinstance(distributed.peaks(peak)["peak_tensor_bytes"], Absent)
 
 
 def test_finds_the_longest_sequence_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
