@@ -159,35 +159,27 @@ def loss_of(output):
 PLAIN_SUITE = '''\
 """Written by `perfci init`, which found no torch module that can be built without arguments: measure yours here.
 
-Names make benchmarks (as in asv): functions or methods that begin with time_, mem_, peakmem_ or track_.
+Give `stream` as well if the model generates; functions named time_, mem_, peakmem_ or track_ are benchmarks as in asv.
 """
 
 import torch
+from perfci.bench import ModelBench
 
-torch.set_num_threads(1)
 
+class Example(ModelBench):
+    """Replace the layers by `from your_package import YourModel`, the batch and the loss by yours."""
 
-class Example:
-    """Replace the layer by `from your_package import YourModel`."""
+    groups = ("training", "step_counts", "numerics")  # "cold_start" takes some seconds more per process
+    budget_s = 0.5  # seconds of timed steps in one process
 
-    repeat = 12
-    number = 10
-    warmup_time = 0
-    min_run_count = 12
+    def build(self, p):
+        return torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128)).to(self.device)
 
-    def setup(self):
-        if hasattr(self, "model"):
-            return
-        torch.manual_seed(0)
-        self.model = torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128))
-        self.batch = torch.randn(64, 128)
+    def batch(self, p, i):
+        return torch.randn(64, 128, generator=torch.Generator().manual_seed(i)).to(self.device)
 
-    def time_forward(self):
-        with torch.no_grad():
-            self.model(self.batch)
-
-    def time_forward_backward(self):
-        self.model(self.batch).square().mean().backward()
+    def loss(self, model, batch):
+        return model(batch).square().mean()
 '''
 
 WORKFLOW = """\

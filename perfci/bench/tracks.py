@@ -102,9 +102,11 @@ def _shared_report(key: str, metric: str, measure: Callable[..., Any], parameter
 
 
 def _outcome(measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
+    from asv_runner.benchmarks.mark import SkipNotImplemented
+
     try:
         report: dict[str, Any] = measure(*parameters)
-    except NotImplementedError as skip:
+    except SkipNotImplemented as skip:
         return {"skipped": str(skip) or "not implemented here"}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}

@@ -84,3 +84,13 @@ def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
 
     assert find_model(here) is None
     assert "measure yours here" in starter_files(here, "here")["benchmarks/starter.py"]
+
+
+@pytest.mark.slow
+def test_a_starter_without_a_model_of_ones_own_measures_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("Nothing to measure yet", thing="X = 1\n")
+
+    codes = [run(["init"]), run(["run", "--smoke", "--rounds", "1"])]
+
+    assert codes == [0, 0]
+    assert "3 processes measured: 3 ok" in capsys.readouterr().out
