@@ -1,0 +1,172 @@
+"""The study of equal processes, in seconds: on a suite that is made for it, and on readings made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+from study_noise import Line, Study, line_of, study, summary_row, told
+from study_pages import BEGIN, END, fill
+
+from perfci.config import JudgeTable
+from perfci.model import Benchmark, Clock, Machine, Metric, Process, Role, Series
+
+SUITE = """
+    import os
+
+    from perfci.bench import Bench, Metric, exact, metrics, not_here
+
+    class Steady(Bench):
+        @metrics(Metric("size", "bytes"), Metric("time", "seconds"))
+        def measure_steady(self):
+            return {"size": exact(4096), "time": 1.0 + os.getpid() % 7 / 1000}
+
+    class Elsewhere(Bench):
+        @metrics(Metric("size", "bytes"))
+        def measure_elsewhere(self):
+            raise not_here("there is no such device")
+"""
+WANDERING = """
+    import os
+
+    from perfci.bench import Bench, Metric, exact, metrics
+
+    class Wandering(Bench):
+        @metrics(Metric("size", "bytes"))
+        def measure_wandering(self):
+            return {"size": exact(os.getpid())}
+"""
+
+
+class Store:
+    """A suite of one module, and where a study of it is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        GitProject(folder / "project").commit("A suite", benchmarks__steady=SUITE)
+        self.folder = folder
+        self.said: list[str] = []
+
+    def study(self, **asked: object) -> Study:
+        self.said.clear()
+        url = f"sqlite:///{self.folder}/noise.db"
+        return study(self.folder / "project", url, say=self.said.append, **asked)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def test_equal_processes_are_measured_in_so_many_pairs(store: Store) -> None:
+    found = store.study(pairs=3)
+
+    lines = {line.metric: line for line in found.lines["steady"]}
+    assert found.complete
+    assert found.good
+    assert lines["size"].counted == (4096.0,)
+    assert len(lines["time"].log_ratios) == 3
+    assert lines["time"].largest < 0.007
+    assert found.not_measured == {"steady.Elsewhere.measure_elsewhere": "there is no such device"}
+
+
+def test_a_study_goes_on_where_it_stopped(store: Store) -> None:
+    only_rehearsed = store.study(pairs=2, budget_s=0)
+    finished = store.study(pairs=2)
+
+    assert not only_rehearsed.complete
+    assert only_rehearsed.lines == {"steady": []}
+    assert finished.complete
+    assert {line.pairs for line in finished.lines["steady"]} == {2}
+
+
+def test_it_says_first_how_much_is_left(store: Store) -> None:
+    store.study(pairs=2, budget_s=0)
+
+    assert store.said[0].startswith("1 cell (1 cannot run here, 0 failed) in 2 pairs: about ")
+
+
+def test_a_count_that_is_not_the_same_everywhere_fails_the_study(store: Store) -> None:
+    GitProject(store.folder / "project").commit("Another suite", benchmarks__wandering=WANDERING)
+
+    found = store.study(pairs=2, bench="wandering")
+
+    (line,) = found.moved
+    assert (line.cell, line.metric) == ("wandering.Wandering.measure_wandering", "size")
+    assert not found.good
+    assert "**moved**" in told(found, load=0.0)
+
+
+# ------------------------------------------------------------------ readings made up
+
+
+def series(metric: str) -> Series:
+    return Series(Benchmark("suite.measure", "1"), (), Metric(metric, "seconds"), Machine(cpu="any"))
+
+
+def pairs_of(*values: tuple[float, float], clock: Clock = Clock.VALUE) -> list[Process]:
+    return [
+        Process(2 * number + place, role, samples=(value,), clock=clock, pair=number)
+        for number, pair in enumerate(values)
+        for place, (role, value) in enumerate(zip((Role.BASE, Role.HEAD), pair, strict=True))
+    ]
+
+
+def line(*values: tuple[float, float], clock: Clock = Clock.VALUE) -> Line:
+    return line_of(series("time"), pairs_of(*values, clock=clock), "c0ffee", JudgeTable())
+
+
+def test_the_largest_ratio_is_of_a_pair_and_the_floor_below_it() -> None:
+    found = line(*[(1.0, 1.01)] * 10, *[(1.01, 1.0)] * 9, (1.0, 1.2))
+
+    assert found.largest == pytest.approx(0.18232, abs=1e-5)
+    assert 0.009 < found.floor < 0.03
+    assert found.visible[5] > found.visible[10] > found.visible[20] > 0.025
+
+
+def test_equals_that_differ_would_be_convicted() -> None:
+    assert line(*[(1.0, 1.2), (1.001, 1.2)] * 10).convicted
+    assert not line(*[(1.0, 1.001), (1.001, 1.0)] * 10).convicted
+
+
+def test_a_level_of_zero_has_no_ratio_and_says_so() -> None:
+    assert "no ratio" in line((0.0, 1.0), (0.0, 1.0)).why
+    assert line((0.0, 0.0), (0.0, 0.0)).why == "Zero on both sides."
+
+
+def test_one_pair_says_nothing() -> None:
+    assert "a single pair" in line((1.0, 1.1)).why
+
+
+def test_exact_values_count_as_moved_at_the_last_digit() -> None:
+    assert not line((7.0, 7.0), (7.0, 7.0), clock=Clock.EXACT).moved
+    assert line((7.0, 7.0), (7.0, 7.000001), clock=Clock.EXACT).moved
+
+
+def test_a_summary_counts_timed_and_exact_metrics_apart() -> None:
+    lines = [
+        line(*[(1.0, 1.0)] * 20),
+        line(*[(1.0, 1.0)] * 20, clock=Clock.EXACT),
+        line(*[(1.0, 2.0)] * 20, clock=Clock.EXACT),
+    ]
+
+    name, timed, pairs, _, _, convicted, exact, moved = summary_row("suite", lines)
+    assert (name, timed, pairs, convicted, exact, moved) == ("suite", "1", "20", "0", "2", "1")
+
+
+def test_a_page_keeps_what_stands_around_its_figures(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nThe end.\n")
+
+    fill(page, "| new |")
+
+    assert page.read_text() == f"# Title\n\n{BEGIN}\n\n| new |\n\n{END}\n\nThe end.\n"
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n")
+
+    with pytest.raises(SystemExit, match="has no"):
+        fill(page, "new")
+    assert page.read_text() == "# Title\n"
