@@ -173,7 +173,8 @@ class Example(ModelBench):
     budget_s = 0.5  # seconds of timed steps in one process
 
     def build(self, p):
-        return torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128)).to(self.device)
+        layers = torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128)
+        return torch.nn.Sequential(*layers).to(self.device)
 
     def batch(self, p, i):
         return torch.randn(64, 128, generator=torch.Generator().manual_seed(i)).to(self.device)
