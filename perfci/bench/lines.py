@@ -22,7 +22,7 @@ WALL_S = 5.0
 """Calls are repeated until so much CPU time has been seen, or so much time has passed: some only wait."""
 
 BENCH = Path(__file__).resolve().parent
-MACHINERY = (__file__, str(BENCH / "profiling.py"))
+MACHINERY = (str(BENCH / "lines.py"), str(BENCH / "profiling.py"))
 LIBRARIES = tuple(sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 Place = tuple[str, int]
@@ -49,7 +49,8 @@ def lines_of(
                 call()
             calls += 1
     whole = sum(looker.spent.values())
-    largest = sorted(looker.spent.items(), key=lambda row: row[1], reverse=True)[:TOP]
+    seen = [(place, spent) for place, spent in looker.spent.items() if spent > 0]
+    largest = sorted(seen, key=lambda row: row[1], reverse=True)[:TOP]
     return tuple(Share(looker.places.text(place), spent / calls, spent / whole) for place, spent in largest)
 
 
@@ -62,6 +63,7 @@ class Looker:
         self._watched = threading.get_ident()
         self._thread = threading.Thread(target=self._look, name="perfci lines", daemon=True)
         self._ended = threading.Event()
+        self._turn = threading.Lock()
         self._began_s: float | None = None
         self._before_s = 0.0
         self._noted_s = 0.0
@@ -81,11 +83,13 @@ class Looker:
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
-        self._began_s = self._process_s()
+        with self._turn:
+            self._began_s = self._process_s()
         try:
             yield
         finally:
-            self._before_s, self._began_s = self.cpu_s(), None
+            with self._turn:
+                self._before_s, self._began_s = self.cpu_s(), None
 
     def cpu_s(self) -> float:
         """CPU seconds that all threads but this one have used while it was looking."""
@@ -97,15 +101,15 @@ class Looker:
 
     def _look(self) -> None:
         while not self._ended.wait(INTERVAL_S):
-            if self._began_s is not None:
-                self._note(self.places.of(sys._current_frames()[self._watched]))
+            with self._turn:
+                if self._began_s is not None:
+                    self._note(self.places.of(sys._current_frames()[self._watched]))
 
     def _note(self, place: Place | None) -> None:
-        if place is None:
-            return
-        now = self.cpu_s()
-        self.spent[place] = self.spent.get(place, 0.0) + max(0.0, now - self._noted_s)
-        self._noted_s = now
+        if place is not None:
+            now = self.cpu_s()
+            self.spent[place] = self.spent.get(place, 0.0) + now - self._noted_s
+            self._noted_s = now
 
 
 class Places:
@@ -129,7 +133,7 @@ class Places:
 
     def _whose(self, name: str) -> str:
         real = os.path.realpath(name)
-        if name in MACHINERY or name.startswith("<"):
+        if real in MACHINERY or name.startswith("<"):
             return ""
         if self._roots is not None and any(real.startswith(root + os.sep) for root in self._roots):
             return "project"
@@ -143,7 +147,7 @@ class Places:
         return f"{self._written(os.path.realpath(name))}:{line}: {linecache.getline(name, line).strip()}"
 
     def _written(self, real: str) -> str:
-        for folder, shown in {**(self._roots or {}), str(BENCH.parent.parent): ""}.items():
+        for folder, shown in {**(self._roots or {}), str(BENCH): "perfci/bench"}.items():
             if real.startswith(folder + os.sep):
                 return os.path.join(shown, os.path.relpath(real, folder))
         return real

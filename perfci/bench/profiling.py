@@ -25,10 +25,9 @@ Work = Callable[[Mark], object]
 
 WARMUPS = 3
 WARMUP_S = 5.0
-FEWEST_CALLS, MOST_CALLS = 3, 10
-RECORDED_S = 0.3
-LONG_CALL_S = 1.0
-"""A call that takes longer is recorded once: a trace of several would be too large to open."""
+MOST_CALLS = 10
+RECORDED_S = 0.5
+"""Calls are recorded for about so long: more make a trace that no viewer opens."""
 
 ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "rocm": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
 
@@ -84,8 +83,8 @@ def profile(
 
 
 def calls_to_record(call_s: float) -> int:
-    """Several of short calls, so that one interruption does not lead the tables."""
-    return 1 if call_s > LONG_CALL_S else min(MOST_CALLS, max(FEWEST_CALLS, round(RECORDED_S / (call_s or RECORDED_S))))
+    """Several of short calls, so that one interruption does not lead the tables; one of a long call."""
+    return max(1, min(MOST_CALLS, round(RECORDED_S / (call_s or RECORDED_S))))
 
 
 def ranges(
@@ -97,12 +96,12 @@ def ranges(
     (pytorch/pytorch#117935), so torch's profiler must not run at the same time.
     """
     device = device or this_device()
-    _warm(work, device, warmups, prepare)
+    calls = calls_to_record(_warm(work, device, warmups, prepare))
     if not torch.cuda.is_initialized():
         raise not_here("it did not use CUDA, so there are no ranges that nsys could show")
     torch.cuda.profiler.start()
     try:
-        for _ in range(FEWEST_CALLS):
+        for _ in range(calls):
             prepare()
             with nvtx("one call"):
                 work(nvtx)

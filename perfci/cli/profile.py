@@ -16,7 +16,7 @@ from perfci.cli.progress import Progress
 from perfci.model import PerfciError, Status
 from perfci.report.names import printable
 from perfci.report.text import aligned
-from perfci.report.units import Scale, counting, percent, scale_of
+from perfci.report.units import Scale, counting, number, percent, scale_of
 from perfci.runner.lock import machine_lock
 from perfci.runner.suite import Cell
 from perfci.service.opening import open_subject, open_workbench
@@ -147,7 +147,7 @@ def table(headings: tuple[str, str, str, str], rows: Sequence[Row], scale: Scale
     if not rows:
         return f"{headings[0]}s: none was seen\n"
     shown = [
-        (cut(printable(row.name)), scale.text(row.seconds), percent(row.share), f"{row.calls:g}" if row.calls else "")
+        (cut(printable(row.name)), scale.text(row.seconds), percent(row.share), number(row.calls) if row.calls else "")
         for row in rows[:ROWS_SHOWN]
     ]
     return aligned(headings, shown) + "\n"
