@@ -132,10 +132,10 @@ def metric_lines(result: WrapResult) -> Iterator[str]:
     yield f"{processes}, {counting(steps, 'step')}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
     width = max(len(metric.name) for metric in result.levels)
     for metric, levels in result.levels.items():
-        lowest, highest = (quantity(edge, metric.unit) for edge in (min(levels), max(levels)))
+        lowest, highest = (quantity(edge, metric.unit, metric.name) for edge in (min(levels), max(levels)))
         notes = [f"{lowest} to {highest}"] if lowest != highest else []
         notes += ["a witness, not judged"] if metric in WITNESSES else []
-        told = f"  {metric.name:<{width}}  {quantity(median(levels), metric.unit)}"
+        told = f"  {metric.name:<{width}}  {quantity(median(levels), metric.unit, metric.name)}"
         yield told + (f"  ({', '.join(notes)})" if notes else "")
     yield ""
 

@@ -86,4 +86,5 @@ def ticks(low: float, high: float, scale: Scale, count: int) -> list[float]:
 
 def trend_scale(trend: Trend) -> Scale:
     """One unit for the whole picture."""
-    return scale_of((dot.level for dot in trend.measured if dot.level is not None), trend.series.metric.unit)
+    metric = trend.series.metric
+    return scale_of((dot.level for dot in trend.measured if dot.level is not None), metric.unit, metric.name)

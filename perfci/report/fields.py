@@ -10,6 +10,7 @@ from perfci.report.axes import trend_scale, value_range
 from perfci.report.sentences import trend_sentence, verdict_sentence
 from perfci.report.trend import Dot, Mark, Trend
 from perfci.report.units import Scale
+from perfci.report.words import status_word
 
 Json = dict[str, Any]
 
@@ -85,7 +86,7 @@ def _dot_fields(dot: Dot, scale: Scale) -> Json:
         **commit_fields(dot.commit),
         "status": dot.status.value,
         "value": dot.level,
-        "shown": dot.status.value if dot.level is None else scale.text(dot.level),
+        "shown": status_word(dot.status) if dot.level is None else scale.text(dot.level),
         "q25": dot.lo,
         "q75": dot.hi,
         "processes": dot.processes,

@@ -12,6 +12,8 @@ from perfci.report.trend import Mark, Trend
 from perfci.report.units import MINUS, counting, number, percent, quantity, scale_of, signed_percent
 from perfci.report.words import MOVES, SEVEREST_FIRST, TONES, Tone, is_suspicion, word
 
+LONGEST_REASON = 300
+
 SEVERAL_TIMES = 3.0
 """From here on a factor reads better than a percentage: "takes 7.5 times as long", not "got 650 % slower"."""
 
@@ -118,13 +120,16 @@ def overview_sentence(open_regressions: Sequence[Verdict], *, series: int, commi
 
 
 def trend_sentence(trend: Trend) -> Told:
-    """Say where a series stands and what moved it last."""
-    name, unit = series_name(trend.series), trend.series.metric.unit
+    """Say where a series stands and what moved it last, or why it has no value."""
+    name, metric = series_name(trend.series), trend.series.metric
     failures = [f"{counting(len(trend.failed), 'commit')} failed"] if trend.failed else []
     if trend.last_level is None:
+        if trend.dots and not trend.failed:
+            return Told(f"{name} is not available here", printable(trend.dots[-1].reason, LONGEST_REASON).rstrip("."))
         return Told(f"{name} has no measured value yet", "".join(failures))
     standing = trend.levels[-1].value if trend.levels else trend.last_level
-    return Told(f"{name} stands at {quantity(standing, unit)}", "; ".join([*_history(trend), *failures]))
+    shown = quantity(standing, metric.unit, metric.name)
+    return Told(f"{name} stands at {shown}", "; ".join([*_history(trend), *failures]))
 
 
 def mark_sentence(mark: Mark, metric: Metric) -> str:
@@ -157,7 +162,7 @@ def interval_text(interval: Interval) -> str:
 
 def level_texts(values: Sequence[float | None], metric: Metric) -> list[str]:
     """Levels that are read next to each other, all in one unit; empty where there is none."""
-    scale = scale_of((value for value in values if value is not None), metric.unit)
+    scale = scale_of((value for value in values if value is not None), metric.unit, metric.name)
     return ["" if value is None else scale.text(value) for value in values]
 
 

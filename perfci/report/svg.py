@@ -15,7 +15,7 @@ from perfci.report.sentences import mark_sentence, trend_sentence
 from perfci.report.shapes import STYLE, circle, ground, lettering, line, px, rect
 from perfci.report.trend import Dot, Mark, Trend, thinned
 from perfci.report.units import Scale, counting, signed_percent
-from perfci.report.words import Tone, arrow, tone, verdict_word
+from perfci.report.words import Tone, arrow, status_word, tone, verdict_word
 
 MOST_DOTS = 300
 """More dots than this cannot be told apart on a page; neighbours are merged and the caption says so."""
@@ -233,7 +233,7 @@ def _dots(trend: Trend, frame: Frame, scale: Scale) -> Iterator[str]:
 
 def _dot_words(dot: Dot, scale: Scale) -> str:
     subject = f" {printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
-    value = scale.text(dot.level) if dot.level is not None else dot.status.value
+    value = scale.text(dot.level) if dot.level is not None else status_word(dot.status)
     merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
     return f"{value}{merged} · {dot.commit.sha[:10]}{subject}"
 
@@ -286,7 +286,7 @@ def _failed_lane(trend: Trend, frame: Frame) -> Iterator[str]:
         if dot.level is None:
             x, shade = frame.x(dot.index), "pc-skipped" if dot.status.value == "skipped" else "pc-failed"
             told = escape(
-                f"{dot.status.value} · {dot.commit.sha[:10]} {printable(dot.reason or dot.commit.subject, 90)}"
+                f"{status_word(dot.status)} · {dot.commit.sha[:10]} {printable(dot.reason or dot.commit.subject, 90)}"
             )
             cross = f"M{px(x - 3.5)},{px(y - 3.5)}l7,7m0,-7l-7,7"
             yield f'<path class="{shade}" d="{cross}"><title>{told}</title></path>'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MINUS = "\N{MINUS SIGN}"
@@ -11,7 +11,25 @@ MINUS = "\N{MINUS SIGN}"
 STEPS = {
     "seconds": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
     "bytes": ((1024.0**4, "TiB"), (1024.0**3, "GiB"), (1024.0**2, "MiB"), (1024.0, "KiB"), (1.0, "B")),
+    "FLOP": ((1e15, "PFLOP"), (1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1.0, "FLOP")),
+    "hertz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
+    "watts": ((1e3, "kW"), (1.0, "W"), (1e-3, "mW")),
+    "joules": ((1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")),
+    "celsius": ((1.0, "°C"),),
 }
+"""The unit of a metric, or what stands before its slash: ``seconds/token`` reads as ``ms/token``."""
+
+SHARES = frozenset(
+    {
+        "active", "attainment", "busy", "efficiency", "fragmentation", "mfu", "padding", "share", "sparsity", "stall",
+        "utilisation",
+    }
+)  # fmt: skip
+"""A ratio whose name ends in one of these words is a part of a whole and reads as a percentage; any other ratio (a
+speedup, a growth, a real-time factor) is a plain number."""
+
+PERCENT = "%"
+PERCENT_DIGITS = 3
 THOUSANDS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 COUNTS_WRITTEN_OUT_BELOW = 1e7
 
@@ -28,21 +46,30 @@ class Scale:
 
     def text(self, value: float) -> str:
         """A measured value keeps its four digits, so that neighbours line up: ``12.40 ms`` over ``14.69 ms``."""
+        if self.symbol == PERCENT:
+            return f"{measured(value / self.factor, PERCENT_DIGITS)} %"
         counted_exactly = self.factor == 1 and self.symbol != "s" and value == round(value)
         return f"{(number if counted_exactly else measured)(value / self.factor)} {self.symbol}".rstrip()
 
 
-def scale_of(values: Iterable[float], unit: str) -> Scale:
-    """Choose the unit in which the largest of the values reads best."""
+def scale_of(values: Iterable[float], unit: str, name: str = "") -> Scale:
+    """Choose the unit in which the largest of the values reads best; the metric's ``name`` tells shares from ratios."""
     largest = max((abs(value) for value in values), default=0.0)
-    if unit in STEPS:
-        steps = STEPS[unit]
-        factor, symbol = next((step for step in steps if largest >= step[0]), steps[-1] if largest else steps[0])
-        return Scale(factor, symbol)
+    measure, slash, per = unit.partition("/")
+    if measure in STEPS:
+        factor, symbol = _step(largest, STEPS[measure])
+        return Scale(factor, f"{symbol}{slash}{per}")
+    if unit == "ratio":
+        return Scale(0.01, PERCENT) if is_share(name) else Scale(1.0, "")
     if largest < COUNTS_WRITTEN_OUT_BELOW:
         return Scale(1.0, counted(unit))
     factor, prefix = next(step for step in THOUSANDS if largest >= step[0])
     return Scale(factor, f"{prefix} {counted(unit)}".rstrip())
+
+
+def is_share(name: str) -> bool:
+    """``data_stall``, ``prefill_share`` and ``mfu`` are parts of a whole; ``speedup_vs_eager`` is none."""
+    return name.rpartition("_")[2] in SHARES
 
 
 def counted(unit: str) -> str:
@@ -50,9 +77,9 @@ def counted(unit: str) -> str:
     return "" if unit in {"count", "unit", "1", ""} else unit
 
 
-def quantity(value: float, unit: str) -> str:
-    """Write one value in the unit that suits it: ``14.71 ms``, ``1.5 GiB``, ``1,024``."""
-    return scale_of([value], unit).text(value)
+def quantity(value: float, unit: str, name: str = "") -> str:
+    """Write one value in the unit that suits it: ``14.71 ms``, ``1.5 GiB``, ``1,024``, ``19.4 %``."""
+    return scale_of([value], unit, name).text(value)
 
 
 def number(value: float) -> str:
@@ -61,14 +88,15 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def measured(value: float) -> str:
+def measured(value: float, digits: int = 4) -> str:
     """Write four significant digits, zeros included; a whole number that needs more keeps them."""
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else f"{MINUS if value < 0 else ''}∞"
-    rounded = value if value == int(value) and abs(value) < COUNTS_WRITTEN_OUT_BELOW else float(f"{value:.4g}")
+    whole = value == int(value) and abs(value) < COUNTS_WRITTEN_OUT_BELOW
+    rounded = value if whole else float(f"{value:.{digits}g}")
     if rounded != 0 and not 1e-4 <= abs(rounded) < 1e9:
-        return f"{rounded:.3e}".replace("-", MINUS)
-    decimals = max(0, 3 - math.floor(math.log10(abs(rounded)))) if rounded else 0
+        return f"{rounded:.{digits - 1}e}".replace("-", MINUS)
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded)))) if rounded else 0
     return f"{rounded:,.{decimals}f}".replace("-", MINUS)
 
 
@@ -100,3 +128,10 @@ def age(seconds: float) -> str:
         if seconds >= length:
             return f"{counting(int(seconds // length), unit)} ago"
     return "just now"
+
+
+def _step(largest: float, steps: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The largest unit that leaves at least one before the point; the plain one for nothing at all."""
+    if not largest:
+        return next(step for step in steps if step[0] == 1.0)
+    return next((step for step in steps if largest >= step[0]), steps[-1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from perfci.model import Direction, Stage, Verdict, VerdictKind
+from perfci.model import Direction, Stage, Status, Verdict, VerdictKind
 
 Tone = Literal["worse", "better", "same", "unsure", "void"]
 """What a verdict is coloured by: vermilion, blue, grey, amber, or grey and hollow."""
@@ -72,6 +72,11 @@ def grew(verdict: Verdict) -> bool:
     if verdict.ratio is not None:
         return verdict.ratio > 1
     return (verdict.kind is VerdictKind.REGRESSION) == (verdict.series.metric.direction == "lower")
+
+
+def status_word(status: Status) -> str:
+    """What a machine cannot measure is no failure."""
+    return "not available" if status is Status.SKIPPED else status.value
 
 
 def kind_of_move(ratio: float, direction: Direction) -> VerdictKind:

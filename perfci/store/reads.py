@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ from perfci.model import (
 )
 from perfci.store import values
 from perfci.store.coordinates import CHUNK, table
+from perfci.store.endings import in_chunks, series_records
 from perfci.store.loading import (
     in_history,
     load_commits,
@@ -65,8 +66,8 @@ def projects(tx: Session) -> list[ProjectRecord]:
     commits = _counts(tx, sa.select(CommitRow.project_id))
     series = _counts(tx, sa.select(BenchmarkRow.project_id).join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id))
     run_counts = _counts(tx, runs)
-    results = runs.join(ResultRow, ResultRow.run_id == RunRow.id)
-    processes = _counts(tx, results.join(ProcessRow, ProcessRow.result_id == ResultRow.id))
+    processes = _counts(tx, _processes())
+    never = _counts(tx, _never_measured())
     latest = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
     rows = tx.execute(runs.add_columns(latest).group_by(SessionRow.project_id))
     measured: dict[int, datetime] = dict(rows.all())
@@ -75,6 +76,7 @@ def projects(tx: Session) -> list[ProjectRecord]:
             slug=slug,
             commits=commits.get(row_id, 0),
             series=series.get(row_id, 0),
+            never_measured=never.get(row_id, 0),
             runs=run_counts.get(row_id, 0),
             processes=processes.get(row_id, 0),
             last_measured_at=measured.get(row_id),
@@ -83,30 +85,43 @@ def projects(tx: Session) -> list[ProjectRecord]:
     ]
 
 
+def has_project(tx: Session, project: str) -> bool:
+    """Whether a project is known, without counting anything."""
+    return tx.scalar(sa.select(ProjectRow.id).where(ProjectRow.slug == project)) is not None
+
+
 def series_of_project(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
     """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
-    words = search.lower().split()
     found = {
-        row_id: series
-        for row_id, series in load_series(tx, of_project(project)).items()
-        if all(word in _haystack(series) for word in words)
+        row_id: series for row_id, series in load_series(tx, of_project(project)).items() if answers(series, search)
     }
-    return _series_records(tx, project, found)
+    return series_records(tx, project, found)
+
+
+def answers(series: Series, search: str) -> bool:
+    """Whether every word of a search occurs in what names a series."""
+    haystack = _haystack(series)
+    return all(word in haystack for word in search.lower().split())
 
 
 def find_series(
-    tx: Session, project: str, benchmark: str, metric: str, parameters: Mapping[str, str] | None = None
+    tx: Session, project: str, benchmark: str, metric: str = "", parameters: Mapping[str, str] | None = None
 ) -> list[SeriesRecord]:
-    """The series of one metric of one benchmark, those measured last first: the newest benchmark version leads."""
-    named = (BenchmarkRow.name == benchmark, SeriesRow.metric == metric)
+    """The series of one benchmark, those measured last first: the newest benchmark version leads.
+
+    A ``metric`` or ``parameters`` keep those of that metric or cell.
+    """
+    named = [BenchmarkRow.name == benchmark, *([SeriesRow.metric == metric] if metric else [])]
     found = {
         row_id: series
         for row_id, series in load_series(tx, of_project(project), *named).items()
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
+    last: dict[int, datetime] = {}
     started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
-    last = dict(tx.execute(started.where(ResultRow.series_id.in_(found)).group_by(ResultRow.series_id)).all())
-    records = _series_records(tx, project, found)
+    for some in in_chunks(found):
+        last |= dict(tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all())
+    records = series_records(tx, project, found)
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
 
 
@@ -396,29 +411,29 @@ def _haystack(series: Series) -> str:
     return " ".join(parts).lower()
 
 
-def _series_records(tx: Session, project: str, series: Mapping[int, Series]) -> list[SeriesRecord]:
-    ends = _ends_of_history(tx, project, series)
-    records = []
-    for row_id, one in series.items():
-        points, sha, failed = ends.get(row_id, (0, None, False))
-        records.append(SeriesRecord(row_id, one, points, sha, failed))
-    return sorted(records, key=lambda record: (record.series.label, record.id))
-
-
-def _ends_of_history(tx: Session, project: str, wanted: Collection[int]) -> dict[int, tuple[int, str, bool]]:
-    """For each series with a history: its number of points, and the sha and failure of the newest."""
-    by_id = load_commits(tx, project_of(CommitRow.project_id, project))
-    line = {commit: place for place, commit in enumerate(along_the_line(by_id.values()))}
-    place_of = {row_id: line[commit] for row_id, commit in by_id.items()}
-    sha_at = {place_of[row_id]: commit.sha for row_id, commit in by_id.items()}
-    any_ok = sa.func.max(sa.case((ResultRow.status == Status.OK.value, 1), else_=0))
-    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, any_ok)).where(
-        project_of(SessionRow.project_id, project)
+def _processes() -> sa.Select[Any]:
+    """One row for each process of the operating system, under its project, whichever metrics it is stored with."""
+    cell = (RunRow.id, SeriesRow.benchmark_id, SeriesRow.parameters)
+    process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)
+    found = (
+        sa.select(SessionRow.project_id, *cell, *process)
+        .join(RunRow, RunRow.session_id == SessionRow.id)
+        .join(ResultRow, ResultRow.run_id == RunRow.id)
+        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
+        .join(ProcessRow, ProcessRow.result_id == ResultRow.id)
+        .distinct()
+        .subquery()
     )
-    if len(wanted) <= CHUNK:
-        query = query.where(ResultRow.series_id.in_(wanted))
-    seen: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for series_id, commit_id, ok in tx.execute(query.group_by(ResultRow.series_id, RunRow.commit_id)):
-        seen[series_id].append((place_of[commit_id], ok))
-    ends = {series_id: (len(points), *max(points)) for series_id, points in seen.items()}
-    return {series_id: (points, sha_at[place], not ok) for series_id, (points, place, ok) in ends.items()}
+    return sa.select(found.c.project_id)
+
+
+def _never_measured() -> sa.Select[Any]:
+    """One row for each series with a history in which every commit was skipped, under its project."""
+    other = sa.func.max(sa.case((ResultRow.status == Status.SKIPPED.value, 0), else_=1))
+    found = (
+        in_history(sa.select(ResultRow.series_id, SessionRow.project_id))
+        .group_by(ResultRow.series_id, SessionRow.project_id)
+        .having(other == 0)
+        .subquery()
+    )
+    return sa.select(found.c.project_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from perfci.model import Environment, Machine, Process, Series, Variant, Verdict
+from perfci.model import Clock, Environment, Machine, Process, Series, Status, Variant, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,14 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProjectRecord:
+    """``processes`` are those of the operating system, however many metrics each gave; ``never_measured`` counts the
+    series whose every commit was skipped: metrics that no machine here can read.
+    """
+
     slug: str
     commits: int
     series: int
+    never_measured: int
     runs: int
     processes: int
     last_measured_at: datetime | None
@@ -35,13 +40,30 @@ class ProjectRecord:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRecord:
-    """``points`` counts the commits of its history; ``failed_last`` says the newest of them has no value."""
+    """A series and how its history ends.
+
+    ``points`` counts its commits; status and reason are those of the newest of them, absent without a history.
+    ``never_measured`` says that all of them were skipped, ``clock`` what the newest value was read from.
+    """
 
     id: int
     series: Series
     points: int
     last_commit_sha: str | None
-    failed_last: bool
+    last_status: Status | None
+    last_reason: str = ""
+    never_measured: bool = False
+    clock: Clock | None = None
+
+    @property
+    def failed_last(self) -> bool:
+        """Whether the newest commit should have a value and has none; one that was skipped should not."""
+        return self.last_status not in (None, Status.OK, Status.SKIPPED)
+
+    @property
+    def witness(self) -> bool:
+        """Whether it was declared to be shown and never judged."""
+        return self.clock is Clock.WITNESS
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class Table(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map = {  # noqa: RUF012 (declared so by SQLAlchemy)
+    type_annotation_map = {
         datetime: UtcMs,
         float: Double,
         str: Text,

@@ -80,7 +80,7 @@ def test_says_what_a_script_took_and_where_it_is_stored(project: GitProject, cap
         "",
         "  step_time          101.0 ms",
         "  data_time          25.00 ms",
-        "  data_stall         0.2475 ratio",
+        "  data_stall         24.8 %",
         "  peak_memory        1.000 GiB",
         "  tokens_per_s       5,069 tokens/s  (a witness, not judged)",
         "  loss_at_last_step  1.100 loss  (a witness, not judged)",

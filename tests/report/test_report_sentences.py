@@ -3,7 +3,7 @@
 import pytest
 from report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
 
-from perfci.model import ChangePoint, Stage, VerdictKind
+from perfci.model import ChangePoint, Stage, Status, VerdictKind
 from perfci.report.sentences import (
     comparison_sentence,
     counts_sentence,
@@ -134,3 +134,12 @@ def test_a_trend_without_a_finding_says_so() -> None:
     assert str(trend_sentence(trend_of(a_series(), [a_failure(0)]))) == (
         "train.time_step has no measured value yet. 1 commit failed."
     )
+
+
+def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:
+    skipped = a_failure(0, Status.SKIPPED, "NVML reads NVIDIA GPUs, and this is none.")
+
+    assert str(trend_sentence(trend_of(a_series(), [skipped]))) == (
+        "train.time_step is not available here. NVML reads NVIDIA GPUs, and this is none."
+    )
+    assert trend_sentence(trend_of(a_series(), [skipped, a_failure(1)])).detail == "1 commit failed"

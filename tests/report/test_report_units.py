@@ -22,15 +22,39 @@ from perfci.report.units import age, counting, number, percent, quantity, scale_
         (512, "bytes", "512 B"),
         (617, "count", "617"),
         (1234567, "count", "1,234,567"),
-        (3.21e9, "FLOP", "3.210 G FLOP"),
+        (0, "bytes", "0 B"),
+        (3.21e9, "FLOP", "3.210 GFLOP"),
+        (4.2e12, "FLOP/s", "4.200 TFLOP/s"),
+        (0.00312, "seconds/token", "3.120 ms/token"),
+        (1.755e9, "hertz", "1.755 GHz"),
+        (61.5, "celsius", "61.50 °C"),
         (8123.4, "tokens/s", "8,123 tokens/s"),
         (0.731, "", "0.7310"),
         (-0.0124, "seconds", "−12.40 ms"),
-        (1e-12, "ratio", "1.000e−12 ratio"),
+        (1e-12, "ratio", "1.000e−12"),
     ],
 )
 def test_a_value_reads_in_the_unit_that_suits_it(value: float, unit: str, text: str) -> None:
     assert quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "text"),
+    [
+        (0.194, "data_stall", "19.4 %"),
+        (0.19, "prefill_share", "19.0 %"),
+        (0.0123, "mfu", "1.23 %"),
+        (1.0, "sla_attainment", "100 %"),
+        (0.0, "padding", "0 %"),
+        (0.0007, "fragmentation", "0.0700 %"),
+        (0.194, "rtf", "0.1940"),
+        (1.31, "speedup_vs_eager", "1.310"),
+        (1.02, "tpot_growth", "1.020"),
+        (0.5, "stall_count", "0.5000"),
+    ],
+)
+def test_a_share_reads_as_a_percentage_and_another_ratio_as_a_number(value: float, name: str, text: str) -> None:
+    assert quantity(value, "ratio", name) == text
 
 
 def test_all_values_of_a_view_share_one_unit() -> None:

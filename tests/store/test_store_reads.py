@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -30,7 +31,7 @@ from builders import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.model import Benchmark, Boundaries, Commit, PerfciError, Point, Result, Series, Status
+from perfci.model import Benchmark, Boundaries, Clock, Commit, PerfciError, Point, Result, Series, Status
 from perfci.store import Store, reads, writes
 from perfci.store.order import along_the_line
 
@@ -199,7 +200,7 @@ def test_projects_count_what_they_hold(store: Store) -> None:
         empty, full = reads.projects(tx)
 
     assert (empty.slug, empty.commits, empty.series, empty.last_measured_at) == ("acme/empty", 1, 0, None)
-    assert (full.commits, full.series, full.runs, full.processes) == (1, 2, 1, 2)
+    assert (full.commits, full.series, full.never_measured, full.runs) == (1, 2, 0, 1)
     assert full.last_measured_at == NOON + timedelta(hours=3)
 
 
@@ -218,6 +219,65 @@ def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
         (bad, 4, a_sha(4), True),
         (compared, 0, None, False),
     ]
+
+
+def test_processes_are_counted_once_however_many_metrics_they_gave(store: Store) -> None:
+    processes = [a_process(index=index, round=index) for index in range(3)]
+    broken = a_failed_process(index=3, round=3)
+    time, peak = a_result(a_series(), *processes, broken), a_result(a_series(metric="memory"), *processes)
+    other_cell = a_result(a_series("suite.time_b"), processes[0])
+    ingested(store, time, peak, other_cell)
+
+    with store.read() as tx:
+        assert reads.projects(tx)[0].processes == 3 + 1 + 1
+
+
+def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
+    return a_result(series, a_failed_process(Status.SKIPPED), status=Status.SKIPPED, reason=reason)
+
+
+def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Store) -> None:
+    never, once, broken = a_series("suite.a"), a_series("suite.b"), a_series("suite.c")
+    ingested(store, a_skipped(never), a_result(once), a_skipped(broken))
+    failure = a_result(broken, a_failed_process(), status=Status.FAILED, reason="boom")
+    ingested(store, a_skipped(never), a_skipped(once, "the GPU is gone"), failure, commit=a_commit(2))
+
+    with store.read() as tx:
+        found = reads.series_of_project(tx, PROJECT)
+        [project] = reads.projects(tx)
+
+    assert [(one.never_measured, one.failed_last, one.last_status, one.last_reason) for one in found] == [
+        (True, False, Status.SKIPPED, "there is no GPU"),
+        (False, False, Status.SKIPPED, "the GPU is gone"),
+        (False, True, Status.FAILED, "boom"),
+    ]
+    assert project.never_measured == 1
+
+
+def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> None:
+    witness, judged, imported = a_series("suite.a"), a_series("suite.b"), a_series("suite.c")
+    shown = a_result(witness, a_process(clock=Clock.WITNESS))
+    summary = a_result(imported, summary=a_summary())
+    ingested(store, shown, a_result(judged, a_process(clock=Clock.CPU)), replace(summary, processes=()))
+    ingested(store, a_skipped(witness), commit=a_commit(2))
+
+    with store.read() as tx:
+        found = reads.series_of_project(tx, PROJECT)
+
+    assert [one.clock for one in found] == [Clock.WITNESS, Clock.CPU, None]
+    assert [one.witness for one in found] == [True, False, False]
+
+
+def test_a_thousand_series_take_few_queries(store: Store) -> None:
+    ingested(store, *(a_result(a_series(f"suite.time_{k:04}")) for k in range(1200)))
+
+    with store.read() as tx:
+        asked: list[str] = []
+        sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *given: asked.append(given[2]))
+        found = reads.series_of_project(tx, PROJECT)
+
+    assert len(found) == 1200
+    assert len(asked) <= 9
 
 
 @pytest.mark.parametrize(
