@@ -196,9 +196,10 @@ def study(
             try:
                 measure(part, workbench, deadline)
             finally:
-                found.lines[part.name] = part.lines(config.settings.judge)
-                say(f"{part.name}: {summary(found.lines[part.name])}")
-                tell(found)
+                if lines := part.lines(config.settings.judge):
+                    found.lines[part.name] = lines
+                    say(f"{part.name}: {summary(lines)}")
+                    tell(found)
         found.complete = not any(part.missing() for part in parts)
         for part in parts if found.complete else ():
             part.session.finish()
@@ -357,7 +358,8 @@ def main() -> None:
     parser.add_argument("--store", default="", metavar="FILE", help="default: .perfci/noise.db")
     parser.add_argument("--page", type=Path, help="write what is known into this page, such as docs/noise-floors.md")
     given = parser.parse_args()
-    load, latest = os.getloadavg()[0], []
+    load = os.getloadavg()[0]
+    latest: list[Study] = []
 
     def tell(found: Study) -> None:
         latest[:] = [found]
