@@ -94,8 +94,8 @@ def require_few(cells: Sequence[Cell], bench: str, every: bool) -> None:
 
 
 def exactly(cell: Cell) -> str:
-    """The expression that matches this cell and no other."""
-    return f"^{re.escape(cell.name)}$"
+    """An expression for this cell that a shell's quotes can hold; a dot stands for those in the name."""
+    return f"^{re.escape(cell.name)}$".replace("'", ".").replace(r"\ ", " ")
 
 
 def lines(profiled: Profiled, asked: Asked) -> Iterator[str]:
