@@ -67,9 +67,9 @@ def profile(
     runs before every call and is no part of it.
     """
     device = device or this_device()
-    folder.mkdir(parents=True, exist_ok=True)
     calls = calls_to_record(_warm(work, device, warmups, prepare))
     recorded = _record(work, device, calls, prepare)
+    folder.mkdir(parents=True, exist_ok=True)
     recorded.export_chrome_trace(str(folder / "trace.json"))
 
     def between() -> None:
