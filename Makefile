@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
+STUDY ?= demo slowdowns noise
 
 .PHONY: help demo test lint bench torture study serve
 
@@ -31,9 +32,9 @@ torture: ## kill -9 runs at random moments and check that nothing is lost or dou
 	@.ci/setup dev
 	$(BIN)/python tests/torture.py $(ARGS)
 
-study: ## ten demos in a row, five of them on a loaded machine; the last table is in docs/demo-study.md
+study: ## ten demos in a row, planted slowdowns, equals against each other (STUDY="demo slowdowns noise"); tables are in docs/
 	@.ci/setup dev
-	$(BIN)/python tests/study_demo.py $(ARGS)
+	@set -e; for study in $(STUDY); do $(BIN)/python tests/study_$$study.py $(ARGS); done
 
 serve: ## show the dashboard of this folder's store (ARGS="--port 8787")
 	@.ci/setup demo
