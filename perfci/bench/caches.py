@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-PASSING = (".lock", ".tmp", ".pid")
-"""Ends of files that are there for a moment."""
+SOURCES = (".py", ".cpp", ".ptx")
+"""What kernels are written in."""
 
 CHOSEN = ".best_config"
 """What inductor's autotuner writes for each kernel: the configuration it chose."""
@@ -18,8 +20,8 @@ CHOSEN = ".best_config"
 def caches() -> tuple[str, ...]:
     """Say the state of inductor's and Triton's caches as a flag, ``caches: 12 files, 1a2b3c4d5e6f``.
 
-    Nothing where this process loaded no compiler. Two processes with one flag had the same kernels at hand: count,
-    relative names and sizes of the files, and the configurations the autotuner chose, go into the digest. What was
+    Nothing where this process loaded no compiler. Two processes with one flag had the same kernels at hand, by their
+    sources and by the configurations the autotuner chose. What was
     slower under another flag may be another choice, not slower code (pre-heating a GPU once made Triton's autotuner
     choose a configuration 2.7 times as slow).
     """
@@ -40,26 +42,27 @@ def cache_folders() -> list[Path]:
 
 
 def fingerprint(folders: Sequence[Path]) -> str:
-    """Count the files of these folders and digest what tells them apart; times and absolute paths do not."""
-    entries = sorted(entry for folder in folders for entry in _entries(folder))
-    digest = hashlib.sha256("\n".join(entries).encode()).hexdigest()
-    return f"{len(entries)} files, {digest[:12]}"
+    """Count the kernels and choices in these folders, and digest their contents.
+
+    Equal for two cold compilations of one function. Not in it is where the caches lie, how long a configuration took
+    when it was tried, and the pickled graphs, which differ in every process.
+    """
+    contents = sorted(content for folder in folders for content in _contents(folder))
+    digest = hashlib.sha256(b"\n".join(contents)).hexdigest()
+    return f"{len(contents)} files, {digest[:12]}"
 
 
-def _entries(folder: Path) -> Iterator[str]:
+def _contents(folder: Path) -> Iterator[bytes]:
     for path in folder.rglob("*"):
-        try:
-            if path.is_file() and not path.name.endswith(PASSING):
-                yield f"{path.relative_to(folder).as_posix()} {_told_by(path)}"
-        except FileNotFoundError:
-            continue  # another process tidies the same cache
+        if path.suffix in (*SOURCES, CHOSEN):
+            with contextlib.suppress(FileNotFoundError):  # another process tidies the same cache
+                content = path.read_bytes().replace(os.fsencode(folder), b"")
+                yield _chosen(content) if path.suffix == CHOSEN else content
 
 
-def _told_by(path: Path) -> str:
-    if path.suffix != CHOSEN:
-        return str(path.stat().st_size)
+def _chosen(content: bytes) -> bytes:
     try:
-        chosen = json.loads(path.read_bytes())
+        choice = json.loads(content)
     except ValueError:
-        return str(path.stat().st_size)
-    return json.dumps({name: value for name, value in chosen.items() if "time" not in name}, sort_keys=True)
+        return content
+    return json.dumps({name: value for name, value in choice.items() if "time" not in name}, sort_keys=True).encode()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
+from perfci.bench.caches import fingerprint
 from perfci.bench.children import Child, ended, forked, fresh, results, why_not_fork
 from perfci.bench.device import Device, this_device
 from perfci.bench.readings import Reading
@@ -152,7 +151,7 @@ def compile_here(
         cache_misses=sum(int(counters[where][what]) for where, what in CACHE_MISSES),
         value=value,
         timing=timed,
-        fingerprint=code_fingerprint(caches) if caches else "",
+        fingerprint=fingerprint([Path(caches)]) if caches else "",
     )
 
 
@@ -200,24 +199,3 @@ def _cpu_seconds() -> float:
 
 def _beyond_steady(seconds: list[float], noisy: int) -> float:
     return sum(seconds[:noisy]) - noisy * statistics.median(seconds[noisy:])
-
-
-def code_fingerprint(caches: str) -> str:
-    """Name what was generated and chosen by twelve digits: the sources of all kernels, the configurations autotuned.
-
-    Equal for two cold compilations of one function. Not in it is where the caches lie, how long a configuration took
-    when it was tried, and the pickled graphs, which differ in every process.
-    """
-    seen = hashlib.sha256()
-    for content in sorted(_generated(Path(caches))):
-        seen.update(content)
-    return seen.hexdigest()[:12]
-
-
-def _generated(caches: Path) -> Iterator[bytes]:
-    for path in caches.rglob("*"):
-        if path.suffix in (".py", ".cpp"):
-            yield path.read_bytes().replace(os.fsencode(caches), b"")
-        elif path.suffix == ".best_config":
-            chosen = json.loads(path.read_text())
-            yield json.dumps({key: chosen[key] for key in sorted(chosen) if key != "time_taken_ms"}).encode()

@@ -24,8 +24,8 @@ def best(warps: int, time_taken_ms: int) -> str:
 
 
 def test_equal_caches_have_one_fingerprint_wherever_they_lie(tmp_path: Path) -> None:
-    one = cache(tmp_path / "one", ab__kernel_dot_py="x = 1", cd__code_dot_so="....")
-    other = cache(tmp_path / "other" / "place", cd__code_dot_so="....", ab__kernel_dot_py="x = 1")
+    one = cache(tmp_path / "one", ab__kernel_dot_py="x = 1", cd__code_dot_cpp="....")
+    other = cache(tmp_path / "other" / "place", cd__code_dot_cpp="....", ab__kernel_dot_py="x = 1")
 
     assert fingerprint([one]) == fingerprint([other])
     assert fingerprint([one]).startswith("2 files, ")
@@ -59,11 +59,26 @@ def test_locks_are_not_part_of_the_state(tmp_path: Path) -> None:
     assert fingerprint([folder]) == before
 
 
+def test_the_place_of_a_cache_in_its_sources_is_not_part_of_the_state(tmp_path: Path) -> None:
+    states = [fingerprint([cache(tmp_path / name, k_dot_py=f"load('{tmp_path / name}/k')")]) for name in ("a", "b")]
+
+    assert states[0] == states[1]
+
+
+def test_pickled_graphs_are_not_part_of_the_state(tmp_path: Path) -> None:
+    folder = cache(tmp_path, kernel_dot_py="x = 1")
+    before = fingerprint([folder])
+
+    cache(folder, fxgraph__ab__cd="pickled")
+
+    assert fingerprint([folder]) == before
+
+
 def test_a_cache_that_is_not_there_is_an_empty_one(tmp_path: Path) -> None:
     assert fingerprint([tmp_path / "nowhere"]) == fingerprint([])
 
 
-def test_an_unreadable_configuration_counts_by_its_size(tmp_path: Path) -> None:
+def test_an_unreadable_configuration_counts_by_its_content(tmp_path: Path) -> None:
     assert fingerprint([cache(tmp_path, k_dot_best_config="{")]).startswith("1 files, ")
 
 

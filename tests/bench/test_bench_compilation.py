@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +13,7 @@ from asv_runner.benchmarks.mark import SkipNotImplemented
 from fake_device import FakeDevice
 
 from perfci.bench import compilation
-from perfci.bench.compilation import code_fingerprint, compile_here, compile_twice
+from perfci.bench.compilation import compile_here, compile_twice
 
 TIMING = {"warmup_s": 0.01, "budget_s": 0.02}
 
@@ -104,23 +103,6 @@ def test_a_warm_compilation_finds_all_that_the_cold_one_made(tmp_path: Path) -> 
     assert cold.cache_misses > 0
     assert warm.cache_misses == 0
     assert (cold.value, cold.generated_kernels, cold.fingerprint) == (warm.value, 1, warm.fingerprint)
-
-
-def test_equal_code_has_one_fingerprint_wherever_it_lies(tmp_path: Path) -> None:
-    first = cache(tmp_path / "a", "x = 1", {"XBLOCK": 8, "time_taken_ms": 3})
-    second = cache(tmp_path / "bb", "x = 1", {"XBLOCK": 8, "time_taken_ms": 4})
-
-    assert code_fingerprint(first) == code_fingerprint(second)
-
-
-def test_other_code_and_other_choices_have_other_fingerprints(tmp_path: Path) -> None:
-    caches = [
-        cache(tmp_path / "a", "x = 1", {"XBLOCK": 8}),
-        cache(tmp_path / "b", "x = 2", {"XBLOCK": 8}),
-        cache(tmp_path / "c", "x = 1", {"XBLOCK": 16}),
-    ]
-
-    assert all(code_fingerprint(a) != code_fingerprint(b) for a, b in itertools.combinations(caches, 2))
 
 
 def cache(folder: Path, code: str, chosen: dict[str, int]) -> str:
