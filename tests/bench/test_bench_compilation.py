@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -103,15 +102,6 @@ def test_a_warm_compilation_finds_all_that_the_cold_one_made(tmp_path: Path) -> 
     assert cold.cache_misses > 0
     assert warm.cache_misses == 0
     assert (cold.value, cold.generated_kernels, cold.fingerprint) == (warm.value, 1, warm.fingerprint)
-
-
-def cache(folder: Path, code: str, chosen: dict[str, int]) -> str:
-    """A folder as inductor leaves it: generated code that names its own place, and a configuration."""
-    (folder / "ab").mkdir(parents=True)
-    (folder / "ab" / "kernel.py").write_text(f"# kernel path: {folder}/ab/kernel.py\n{code}\n")
-    (folder / "ab" / "kernel.best_config").write_text(json.dumps(chosen))
-    (folder / "ab" / f"{folder.name}.so").write_bytes(folder.name.encode())
-    return str(folder)
 
 
 def test_leaves_dynamo_as_it_was() -> None:
