@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import math
 import statistics
 import sys
@@ -22,8 +23,8 @@ from torch.utils import benchmark
 from perfci.bench.device import Device, this_device
 from perfci.bench.timing import time_blocks
 
-QUADS = 20
-"""ABBA: forty blocks of either timer."""
+BLOCKS = 40
+"""Of either timer: twenty times ABBA."""
 
 BLOCK_S = 0.1
 AGREED = 0.01
@@ -61,14 +62,14 @@ class Agreement:
         return self.hi < 1 - AGREED or self.lo > 1 + AGREED
 
 
-def step_time() -> Iterator[Figure]:
+def step_time(blocks: int, block_s: float) -> Iterator[Figure]:
     """Our figure of one training step against torch.utils.benchmark's, or Triton's where there is a GPU."""
     device = this_device()
     step = training_step(device)
     step_s = statistics.median(time_blocks(step, device=device, warmup_s=5.0).reading().samples)
-    number = max(1, math.ceil(BLOCK_S / step_s))
+    number = max(1, math.ceil(block_s / step_s))
     for name, ours, theirs in timers(step, device, number):
-        yield compared(f"step_time against {name}", ours, theirs, number)
+        yield compared(f"step_time against {name}", ours, theirs, f"{blocks} blocks of {number} steps", blocks // 2)
 
 
 def training_step(device: Device) -> Callable[[], None]:
@@ -102,8 +103,8 @@ def timers(step: Callable[[], None], device: Device, number: int) -> Iterator[tu
     if device.kind == "cuda":
         from triton.testing import do_bench
 
-        rep_ms = 1000 * BLOCK_S
-        yield "do_bench", lambda: ours("device"), lambda: do_bench(step, 1, rep_ms, return_mode="mean") / 1000
+        seconds = number * time_blocks(step, device=device, number=number, max_blocks=1).device[0]
+        yield "do_bench", lambda: ours("device"), lambda: do_bench(step, 1, 1000 * seconds, return_mode="mean") / 1000
     for clock, timer in (("wall", None), ("cpu", time.process_time)):
         about = {"stmt": "step()", "globals": {"step": step}, "num_threads": torch.get_num_threads()}
         written = benchmark.Timer(**about, **({"timer": timer} if timer else {}))
@@ -114,19 +115,19 @@ def timers(step: Callable[[], None], device: Device, number: int) -> Iterator[tu
         )
 
 
-def compared(name: str, ours: Timer, theirs: Timer, number: int) -> Figure:
+def compared(name: str, ours: Timer, theirs: Timer, what: str, quads: int) -> Figure:
     """Take turns until the interval of the ratio lies within the limit, or outside of it; three times at most.
 
     Where it does neither, the other timer is compared with itself: that is what the machine can show at present.
     """
     for attempt in range(1, TRIES + 1):
-        found = agreement([quad(ours, theirs) for _ in range(QUADS)])
+        found = agreement([quad(ours, theirs) for _ in range(quads)])
         if found.shown or found.refuted:
-            told = f"{found}, {2 * QUADS} blocks of {number} steps, try {attempt}"
+            told = f"{found}, {what}, try {attempt}"
             return Figure(name, told, f"1 +- {AGREED:g}", found.shown)
         print(f"  inconclusive, try {attempt} of {TRIES}: {found}", flush=True)
-    itself = agreement([quad(theirs, theirs) for _ in range(QUADS)])
-    return Figure(name, f"{found}; theirs against itself: {itself}", f"1 +- {AGREED:g}", None)
+    itself = agreement([quad(theirs, theirs) for _ in range(quads)])
+    return Figure(name, f"{found}, {what}; theirs against itself: {itself}", f"1 +- {AGREED:g}", None)
 
 
 def quad(ours: Timer, theirs: Timer) -> float:
@@ -165,16 +166,18 @@ def blocks_s(count: int) -> float:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=BLOCKS, help="of either timer; more see through a busier machine")
+    parser.add_argument("--block-s", type=float, default=BLOCK_S, help="how long one lasts, in seconds")
+    chosen = parser.parse_args()
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # as the parent of every cell does
     figures: list[Figure] = []
-    for part in (no_op, step_time):
-        for figure in part():
-            figures.append(figure)
-            held = {True: "held", False: "BROKEN", None: "inconclusive"}[figure.good]
-            print(f"{figure.name:<42} {figure.value}  (limit {figure.limit}: {held})", flush=True)
+    for figure in itertools.chain(no_op(), step_time(chosen.blocks, chosen.block_s)):
+        figures.append(figure)
+        held = {True: "held", False: "BROKEN", None: "inconclusive"}[figure.good]
+        print(f"{figure.name:<42} {figure.value}  (limit {figure.limit}: {held})", flush=True)
     sys.exit(0 if all(figure.good for figure in figures) else 1)
 
 
