@@ -125,7 +125,8 @@ def trend_sentence(trend: Trend) -> Told:
     failures = [f"{counting(len(trend.failed), 'commit')} failed"] if trend.failed else []
     if trend.last_level is None:
         if trend.dots and not trend.failed:
-            return Told(f"{name} is not available here", printable(trend.dots[-1].reason, LONGEST_REASON).rstrip("."))
+            reason = printable(trend.dots[-1].reason, LONGEST_REASON).rstrip(".")
+            return Told(f"{name} is not available here", reason and f"Why: {reason}")
         return Told(f"{name} has no measured value yet", "".join(failures))
     standing = trend.levels[-1].value if trend.levels else trend.last_level
     shown = quantity(standing, metric.unit, metric.name)

@@ -41,6 +41,7 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-zone{fill:var(--same-tint)}
 .pc-measured{fill:var(--level)}
 .pc-idle{fill:var(--rule)}
+.pc-unrun{fill:var(--unsure-hatch)}
 .pc-zero{stroke:var(--control);stroke-width:1}
 @media (forced-colors:active){.pc-level,.pc-grid,.pc-axis,.pc-zero{stroke:CanvasText}.pc-dot{fill:CanvasText}}
 """

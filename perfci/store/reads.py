@@ -40,7 +40,15 @@ from perfci.store.loading import (
     series_by_ids,
 )
 from perfci.store.order import along_the_line
-from perfci.store.records import MeasuredProcess, ProjectRecord, RunRecord, SeriesRecord, SessionRecord, VerdictRecord
+from perfci.store.records import (
+    MeasuredProcess,
+    ProjectRecord,
+    RunRecord,
+    SeriesRecord,
+    SessionRecord,
+    VerdictRecord,
+    answers,
+)
 from perfci.store.tables import (
     EPOCH,
     BenchmarkRow,
@@ -96,12 +104,6 @@ def series_of_project(tx: Session, project: str, *, search: str = "") -> list[Se
         row_id: series for row_id, series in load_series(tx, of_project(project)).items() if answers(series, search)
     }
     return series_records(tx, project, found)
-
-
-def answers(series: Series, search: str) -> bool:
-    """Whether every word of a search occurs in what names a series."""
-    haystack = _haystack(series)
-    return all(word in haystack for word in search.lower().split())
 
 
 def find_series(
@@ -404,11 +406,6 @@ def results_like(tx: Session, run: Run) -> Iterator[Result]:
 def _counts(tx: Session, by_project: sa.Select[Any]) -> dict[int, int]:
     key = by_project.selected_columns[0]
     return dict(tx.execute(by_project.add_columns(sa.func.count()).group_by(key)).all())
-
-
-def _haystack(series: Series) -> str:
-    parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
-    return " ".join(parts).lower()
 
 
 def _processes() -> sa.Select[Any]:

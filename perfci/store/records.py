@@ -98,3 +98,10 @@ class RunRecord:
     finished_at: datetime | None
     results: int
     failed: int
+
+
+def answers(series: Series, search: str) -> bool:
+    """Whether every word of a search occurs in what names a series."""
+    parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
+    haystack = " ".join(parts).lower()
+    return all(word in haystack for word in search.lower().split())

@@ -140,6 +140,6 @@ def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:
     skipped = a_failure(0, Status.SKIPPED, "NVML reads NVIDIA GPUs, and this is none.")
 
     assert str(trend_sentence(trend_of(a_series(), [skipped]))) == (
-        "train.time_step is not available here. NVML reads NVIDIA GPUs, and this is none."
+        "train.time_step is not available here. Why: NVML reads NVIDIA GPUs, and this is none."
     )
     assert trend_sentence(trend_of(a_series(), [skipped, a_failure(1)])).detail == "1 commit failed"

@@ -12,6 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 from web_builders import (
     COMMITS,
+    EMULATED,
     FAILED_AT,
     HOSTILE_SUBJECT,
     NOW,
@@ -29,12 +30,16 @@ from perfci_web import create_app
 P = "/acme:tiny-lm"
 SERIES = f"{P}/s/train.Step.time_step/cpu_time"
 BF16 = "?p.batch=8&p.dtype='bf16'"
+MANY, MANY_BF16 = f"{P}/s/models.Tiny.measure_training", "?p.precision='bf16'&p.batch=4"
 COMPARE = f"{P}/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}"
 
 EVERY_PAGE = [
     f"{P}/",
     f"{P}/benchmarks",
     f"{P}/benchmarks?q=step&sort=change&page=1",
+    f"{P}/benchmarks?show=unavailable",
+    f"{MANY}/data_stall{MANY_BF16}",
+    f"{MANY}/mfu{MANY_BF16}",
     f"{SERIES}{BF16}",
     f"{P}/compare",
     COMPARE,
@@ -70,7 +75,21 @@ def test_the_overview_answers_in_its_first_words(client: FlaskClient) -> None:
 def test_the_overview_counts_what_head_has(client: FlaskClient) -> None:
     told = words(read(client, f"{P}/"))
 
-    assert re.search(r"measured ?5 failed ?1 not run ?1", told)
+    assert re.search(r"measured ?9 not available ?5 failed ?1 not run ?1", told)
+
+
+def test_the_overview_counts_processes_and_not_what_each_gave(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/"))
+
+    cells = COMMITS * 7 - 3 - 1  # three commits ran out of memory, and the newest has no throughput
+    assert f"40 commits · 14 series · {5 * cells + COMMITS:,} processes · 5 more not available here" in told
+
+
+def test_the_overview_tells_a_reason_once(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/"))
+
+    assert told.count(EMULATED) == 1
+    assert f"3 {EMULATED}" in told
 
 
 def test_the_overview_links_a_finding_to_its_evidence(client: FlaskClient) -> None:
@@ -83,8 +102,41 @@ def test_the_overview_links_a_finding_to_its_evidence(client: FlaskClient) -> No
 def test_benchmarks_are_found_by_every_word(client: FlaskClient) -> None:
     found = read(client, f"{P}/benchmarks?q=step+fp32")
 
-    assert "1 series of 10 with “step fp32”" in words(found)
+    assert "1 series of 14 with “step fp32”" in words(found)
     assert len(re.findall('<th scope="row">', found)) == 1
+
+
+def test_benchmarks_name_a_cell_once_above_its_metrics(client: FlaskClient) -> None:
+    html = read(client, f"{P}/benchmarks?q=models")
+    rows = re.findall(r'<th scope="row">(.*?)</th>', html)
+
+    assert html.count(">models.<wbr>Tiny.<wbr>measure_<wbr>training(&#39;bf16&#39;, 4)<") == 1
+    assert list(map(words, rows)) == [
+        "cpu_step_time", "step_time shown, not judged", "optimizer_state_bytes", "data_stall shown, not judged",
+    ]  # fmt: skip
+
+
+def test_benchmarks_leave_out_what_was_never_measured_and_say_where_it_is(client: FlaskClient) -> None:
+    html = read(client, f"{P}/benchmarks")
+
+    assert "14 series of 9 benchmarks." in words(html)
+    assert "5 more were never measured here: why." in words(html)
+    assert f'href="{P}/benchmarks?show=unavailable"' in html
+    assert "mfu" not in words(html)
+
+
+def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/benchmarks?show=unavailable"))
+
+    assert "5 series were never measured here." in told
+    assert f"3 {EMULATED} models.Tiny.measure_training('fp16', 4) step_time forward_time backward_time" in told
+    assert "failed" not in told
+
+
+def test_a_search_that_finds_only_what_is_not_available_says_so(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/benchmarks?q=mfu"))
+
+    assert "No series with “mfu” has a value; 1 series with it cannot be measured here. See which, and why" in told
 
 
 def test_the_list_and_the_series_page_name_the_same_level(client: FlaskClient) -> None:
@@ -99,7 +151,7 @@ def test_a_search_without_result_says_what_to_do(client: FlaskClient) -> None:
     told = words(read(client, f"{P}/benchmarks?q=zebra"))
 
     assert "No series has “zebra”" in told
-    assert "Show all 10" in told
+    assert "Show all 14" in told
 
 
 def test_knobs_that_make_no_sense_are_forgiven(client: FlaskClient) -> None:
@@ -138,6 +190,29 @@ def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> No
     assert '<script type="module" src="/static/chart' not in html
 
 
+def test_a_witness_says_that_it_is_never_judged(client: FlaskClient) -> None:
+    told = words(read(client, f"{MANY}/data_stall{MANY_BF16}"))
+
+    assert re.search(r"data_stall stands at 19\.\d %\.", told)
+    assert "A witness: shown beside the judged metrics of the same processes" in told
+    assert "Changes" not in told
+
+
+def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient) -> None:
+    cpu, wall = (words(read(client, f"{MANY}/{name}{MANY_BF16}")) for name in ("cpu_step_time", "step_time"))
+
+    assert re.search(r"CPU time: judged\. The wall time of the same processes is .* step_time, at 4\d\.\d\d ms\.", cpu)
+    assert re.search(r"Wall time: shown, not judged\. Judged is .* cpu_step_time, at 3\d\.\d\d ms\.", wall)
+
+
+def test_a_series_that_was_only_skipped_says_why_and_draws_nothing(client: FlaskClient) -> None:
+    html = read(client, f"{MANY}/mfu{MANY_BF16}")
+
+    assert "mfu is not available here. Why: the peak of this CPU is not known." in words(html)
+    assert "<figure" not in html
+    assert "✕" not in html
+
+
 def test_an_address_of_several_cells_offers_them(client: FlaskClient) -> None:
     answer = client.get(SERIES)
 
@@ -164,7 +239,15 @@ def test_the_comparison_names_every_word(client: FlaskClient) -> None:
 
 
 def test_the_comparison_shows_the_witness_unjudged(client: FlaskClient) -> None:
-    assert re.search(r"time_step\(8, 'bf16'\) time \+1\d\.\d % .{0,40}no, a witness", words(read(client, COMPARE)))
+    assert re.search(
+        r"3 witnesses, shown and not judged.*time_step\(8, 'bf16'\) time \+1\d\.\d %", words(read(client, COMPARE))
+    )
+
+
+def test_the_comparison_folds_what_neither_side_could_measure(client: FlaskClient) -> None:
+    told = words(read(client, COMPARE))
+
+    assert f"5 not available on either side 3 {EMULATED}" in told
 
 
 def test_the_comparison_shows_what_else_changed(client: FlaskClient) -> None:
@@ -188,7 +271,9 @@ def test_two_shas_in_a_form_become_an_address(client: FlaskClient) -> None:
 def test_a_commit_shows_what_it_measured(client: FlaskClient) -> None:
     told = words(read(client, f"{P}/commit/{a_commit(COMMITS - 1).sha[:10]}"))
 
-    assert "5 series measured; 1 failed." in told
+    assert "9 series measured; 1 failed; 5 not available here." in told
+    assert f"5 not available here 3 {EMULATED}" in told
+    assert "3 witnesses, shown and not judged" in told
     assert "governor" in told
     assert f"perfci run {a_commit(COMMITS - 1).short}" in told
 
@@ -254,8 +339,10 @@ def test_the_twins_of_the_list_hold_the_same_series(client: FlaskClient) -> None
     told = client.get(f"{P}/benchmarks.json?q=train").get_json()
     rows = list(csv.DictReader(io.StringIO(client.get(f"{P}/benchmarks.csv?q=train").text)))
 
-    assert told["total"] == len(told["series"]) == len(rows) == 6
-    assert {row["parameters"] for row in rows} == {"", "batch=8 dtype='bf16'", "batch=8 dtype='fp32'"}
+    assert told["total"] == len(told["series"]) == len(rows) == 10
+    assert {row["parameters"] for row in rows} == {
+        "", "batch=8 dtype='bf16'", "batch=8 dtype='fp32'", "precision='bf16' batch=4",
+    }  # fmt: skip
 
 
 def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -> None:
@@ -265,7 +352,8 @@ def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -
     assert told["counts"] == dict.fromkeys(
         ("failed", "regression", "inconclusive", "not_comparable", "missing", "improvement"), 1
     ) | {"unchanged": 2}
-    assert [reading["series"]["metric"] for reading in told["witnesses"]] == ["time"]
+    assert [reading["series"]["metric"] for reading in told["witnesses"]] == ["data_stall", "step_time", "time"]
+    assert {reason["reason"]: len(reason["series"]) for reason in told["unavailable"]}[EMULATED] == 3
     assert "### 1 failed, 1 regression, 1 inconclusive" in markdown
     assert f"[details](http://localhost{COMPARE})" in markdown
 

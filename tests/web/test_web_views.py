@@ -6,13 +6,22 @@ from datetime import UTC, datetime
 import pytest
 from web_builders import (
     COMMITS,
+    EMULATED,
+    FP16,
     GENERATE,
+    LOSS_CPU,
+    LOSS_WALL,
     MEMORY,
+    MFU,
+    NO_ALLOCATOR,
     NOW,
+    STALL,
+    STATE_BYTES,
     STEP,
     STEP_FP32,
     STEP_TIME,
     STEP_WALL,
+    UNAVAILABLE,
     a_commit,
     a_run,
     a_series,
@@ -39,13 +48,28 @@ from perfci.model import (
 from perfci.report.trend import Trend, trend_of
 from perfci.store.records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
+from perfci_web.pages.cells import by_cell, parts
+from perfci_web.pages.reasons import Reason
 
-PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 6, 40, 1200, NOW)
+PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]
 
 
-def a_record(series: Series, *, row_id: int = 1, last: int = COMMITS - 1, failed: bool = False) -> SeriesRecord:
-    return SeriesRecord(row_id, series, 40, a_commit(last).sha, failed)
+def a_record(
+    series: Series,
+    *,
+    row_id: int = 1,
+    last: int = COMMITS - 1,
+    status: Status = Status.OK,
+    reason: str = "",
+    never: bool = False,
+    clock: Clock = Clock.CPU,
+) -> SeriesRecord:
+    return SeriesRecord(row_id, series, 40, a_commit(last).sha, status, reason, never, None if never else clock)
+
+
+def a_skipped_record(series: Series, reason: str, *, row_id: int = 1) -> SeriesRecord:
+    return a_record(series, row_id=row_id, status=Status.SKIPPED, reason=reason, never=True)
 
 
 def a_decision(verdict: Verdict, *, session: str = "pairs-1") -> VerdictRecord:
@@ -100,13 +124,37 @@ def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() ->
     assert [len(line.verdicts) for line in page.recent] == [0, 1, *[0] * 8]
 
 
-def test_coverage_tells_failed_from_not_run() -> None:
-    records = [a_record(STEP_TIME), a_record(STEP_FP32, failed=True), a_record(MEMORY, last=20)]
+def test_coverage_tells_four_things_apart() -> None:
+    records = [
+        a_record(STEP_TIME),
+        a_record(STEP_FP32, status=Status.OOM, reason="out of memory"),
+        a_skipped_record(MFU, "no peak is known"),
+        a_record(MEMORY, last=20),
+    ]
 
     found = overview.coverage(records, NEWEST_FIRST)
 
     assert found.head == a_commit(COMMITS - 1)
-    assert (found.measured, found.failed, found.not_run, found.total) == (1, (STEP_FP32,), (MEMORY,), 3)
+    assert [(share.word, share.count) for share in found.shares] == [
+        ("measured", 1), ("not available", 1), ("failed", 1), ("not run", 1),
+    ]  # fmt: skip
+    assert (found.failed, found.not_run) == ((Reason("out of memory", (STEP_FP32,)),), (MEMORY,))
+
+
+def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
+    records = [a_skipped_record(series, reason) for series, reason in UNAVAILABLE.items()]
+
+    found = overview.coverage(records, NEWEST_FIRST).unavailable
+
+    assert [(reason.text, len(reason.series)) for reason in found] == [
+        (EMULATED, 3), (NO_ALLOCATOR, 1), ("the peak of this CPU is not known", 1),
+    ]  # fmt: skip
+
+
+def test_coverage_misses_nothing_that_never_had_a_value() -> None:
+    gone = replace(a_skipped_record(MFU, "no peak is known"), last_commit_sha=a_commit(3).sha)
+
+    assert overview.coverage([a_record(STEP_TIME), gone], NEWEST_FIRST).not_run == ()
 
 
 def test_coverage_does_not_wait_for_a_version_that_was_replaced() -> None:
@@ -118,7 +166,7 @@ def test_coverage_does_not_wait_for_a_version_that_was_replaced() -> None:
 
 
 def test_coverage_of_nothing_has_no_head() -> None:
-    assert overview.coverage([SeriesRecord(1, STEP_TIME, 0, None, False)], NEWEST_FIRST).head is None
+    assert overview.coverage([SeriesRecord(1, STEP_TIME, 0, None, None)], NEWEST_FIRST).head is None
 
 
 def test_an_overview_reads_only_the_histories_it_draws() -> None:
@@ -131,8 +179,8 @@ def test_an_overview_reads_only_the_histories_it_draws() -> None:
 def test_benchmarks_are_cut_into_pages() -> None:
     records = [a_record(a_series(f"bench.time_{k:03}"), row_id=k) for k in range(120)]
 
-    last = benchmarks.selection(records, {}, known=120, page=3)
-    beyond = benchmarks.selection(records, {}, known=120, page=99)
+    last = benchmarks.selection(records, {}, page=3)
+    beyond = benchmarks.selection(records, {}, page=99)
 
     assert (last.pages, len(last.records), last.records[-1].id) == (3, 20, 119)
     assert beyond == last
@@ -142,11 +190,66 @@ def test_benchmarks_are_cut_into_pages() -> None:
     ("sort", "first"), [("name", GENERATE), ("change", STEP_TIME), ("state", STEP_FP32), ("x", GENERATE)]
 )
 def test_benchmarks_are_sorted(sort: str, first: Series) -> None:
-    records = [a_record(STEP_TIME), a_record(STEP_FP32, failed=True), a_record(GENERATE)]
+    records = [a_record(STEP_TIME), a_record(STEP_FP32, status=Status.FAILED), a_record(GENERATE)]
     sizes = benchmarks.sizes_of_changes([], [SLOWER, FASTER])
     sizes[GENERATE] = 0.1
 
-    assert benchmarks.selection(records, sizes, known=3, sort=sort).records[0].series == first
+    assert benchmarks.selection(records, sizes, sort=sort).records[0].series == first
+
+
+def the_many() -> list[SeriesRecord]:
+    """All metrics of one cell, stored in this order."""
+    stored = (STALL, LOSS_WALL, STATE_BYTES, LOSS_CPU)
+    clocks = {STALL: Clock.WITNESS, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT}
+    measured = [
+        a_record(series, row_id=k, clock=clocks.get(series, Clock.CPU)) for k, series in enumerate(stored, start=2)
+    ]
+    return [*measured, a_skipped_record(MFU, "no peak is known", row_id=9)]
+
+
+def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_witnesses_last() -> None:
+    page = benchmarks.selection([a_record(STEP_TIME), *the_many()], {})
+
+    assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]
+    assert [one.series for one in page.cells[0].rows] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL]
+
+
+def test_the_largest_change_comes_first_within_its_cell_too() -> None:
+    page = benchmarks.selection(the_many(), {STATE_BYTES: 0.5}, sort="change")
+
+    assert page.records[0].series == STATE_BYTES
+
+
+def test_what_was_never_measured_is_left_out_and_counted() -> None:
+    page = benchmarks.selection(the_many(), {})
+    asked = benchmarks.selection(the_many(), {}, show=benchmarks.UNAVAILABLE)
+
+    assert (page.total, page.known, page.unavailable) == (4, 4, 1)
+    assert [one.series for one in asked.records] == [MFU]
+    assert benchmarks.reasons(the_many(), "mfu") == (Reason("no peak is known", (MFU,)),)
+
+
+def test_no_page_tears_a_cell_apart() -> None:
+    metrics = [a_series(f"bench.measure_{k}", f"metric_{one}") for k in range(3) for one in range(30)]
+    records = [a_record(series, row_id=k) for k, series in enumerate(metrics)]
+
+    pages = [benchmarks.selection(records, {}, page=number) for number in (1, 2, 3)]
+
+    assert [[len(cell.rows) for cell in page.cells] for page in pages] == [[30], [30], [30]]
+
+
+def test_the_twin_of_a_series_is_read_with_it_to_tell_which_is_judged() -> None:
+    [cpu] = [record for record in the_many() if record.series == LOSS_CPU]
+
+    assert [one.series for one in benchmarks.with_twins([cpu], the_many())] == [LOSS_CPU, LOSS_WALL]
+
+
+def test_a_long_table_is_folded_by_benchmark() -> None:
+    few = by_cell(the_many(), lambda record: record.series)
+    many = by_cell([a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series)
+
+    assert [part.title for part in parts(few)] == [""]
+    assert [(part.title, part.rows) for part in parts(many)] == [("bench.measure_0", 40), ("bench.measure_1", 40)]
 
 
 def test_half_and_double_are_changes_of_the_same_size() -> None:
@@ -162,7 +265,7 @@ def test_a_suspicion_does_not_sort_like_a_finding() -> None:
 
 
 def test_places_are_told_once() -> None:
-    assert len(benchmarks.selection([a_record(STEP_TIME), a_record(MEMORY)], {}, known=2).places) == 1
+    assert len(benchmarks.selection([a_record(STEP_TIME), a_record(MEMORY)], {}).places) == 1
 
 
 def test_an_address_of_several_cells_means_none() -> None:
@@ -199,6 +302,32 @@ def test_a_series_page_knows_its_namesakes_and_the_other_cells() -> None:
     assert page.cells == (STEP_TIME, STEP_FP32)
 
 
+def test_a_series_page_lists_what_else_its_processes_gave() -> None:
+    page = series.series_page("p", a_trend(STALL), [], [*the_many(), a_record(FP16[0])], judged=False)
+
+    assert [one.series for one in page.metrics] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL, MFU]
+
+
+def test_a_series_page_knows_what_the_other_clock_read() -> None:
+    records = the_many()
+    wall, cpu = (next(one for one in records if one.series == series) for series in (LOSS_WALL, LOSS_CPU))
+
+    page = series.series_page("p", a_trend(LOSS_WALL), [], records, beside=a_trend(LOSS_CPU), judged=False)
+
+    assert (series.twin_of(wall, records), series.twin_of(cpu, records)) == (cpu, wall)
+    assert series.twin_of(records[0], records) is None
+    assert page.twin == series.Twin(LOSS_CPU, "1.000 s", is_cpu=True)
+
+
+def test_a_series_that_was_only_skipped_is_not_available() -> None:
+    skipped = trend_of(MFU, [Point(a_commit(1), Status.SKIPPED, reason="no peak is known")])
+
+    page = series.series_page("p", skipped, [], the_many())
+
+    assert not page.available
+    assert str(page.sentence).endswith("mfu is not available here. Why: no peak is known.")
+
+
 def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> compare.Comparison:
     records = [a_decision(verdict, session="history-1") for verdict in verdicts]
     return compare.comparison("p", a_commit(base), a_commit(head), records, [a_run(base)], [a_run(head)], NEWEST_FIRST)
@@ -207,9 +336,20 @@ def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> 
 def test_a_comparison_shows_witnesses_without_judging_them() -> None:
     page = a_comparison(SLOWER)
 
-    assert [reading.series for reading in page.witnesses] == [STEP_WALL]
-    assert page.witnesses[0].change == pytest.approx(0.183, abs=0.03)
+    assert [reading.series for reading in page.witnesses] == [STALL, LOSS_WALL, STEP_WALL]
+    assert page.witnesses[2].change == pytest.approx(0.183, abs=0.03)
     assert STEP_TIME not in [reading.series for reading in page.not_compared]
+
+
+def test_a_comparison_tells_once_why_neither_side_was_measured() -> None:
+    missing = a_verdict(FP16[0], STEP, VerdictKind.MISSING, reason="There is nothing to compare")
+
+    page = a_comparison(SLOWER, missing)
+
+    assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
+    assert page.notable == (SLOWER,)
+    assert page.verdicts == (SLOWER, missing)
+    assert not {reading.series for reading in page.not_compared + page.witnesses} & set(UNAVAILABLE)
 
 
 def test_a_comparison_without_pairs_gives_numbers_and_no_verdict() -> None:
@@ -282,8 +422,11 @@ def test_a_commit_page_tells_its_neighbours_and_verdicts() -> None:
 
     assert (page.before, page.after) == (a_commit(STEP - 1), a_commit(STEP + 1))
     assert (page.verdicts, page.later) == ((SLOWER,), (later,))
-    assert page.sentence == "7 series measured; compared with another commit: 1 regression."
-    assert [reading.series for reading in page.readings if reading.witness] == [STEP_WALL]
+    assert page.sentence == "11 series measured; 5 not available here; compared with another commit: 1 regression."
+    assert {row.series for part in page.witnesses for cell in part.cells for row in cell.rows} == {
+        STEP_WALL, LOSS_WALL, STALL,
+    }  # fmt: skip
+    assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
 
 
 def test_a_commit_without_runs_says_so() -> None:

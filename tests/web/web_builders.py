@@ -65,11 +65,32 @@ MEMORY = a_series("train.Step.peakmem_step", "peak_memory", "bytes")
 TOKENS = a_series("serve.Generate.track_throughput", "throughput", "tokens/s", "higher")
 FLOPS = a_series("train.Step.track_flops", "flops", "count")
 NEVER_MEASURED = a_series("train.Step.time_compiled")
+
+
+def a_metric(
+    metric: str, unit: str = "seconds", direction: Direction = "lower", *, precision: str = "'bf16'"
+) -> Series:
+    """One of the many metrics that a process of one benchmark gives."""
+    return a_series("models.Tiny.measure_training", metric, unit, direction, precision=precision, batch=4)
+
+
+LOSS_CPU, LOSS_WALL = a_metric("cpu_step_time"), a_metric("step_time")
+STALL = a_metric("data_stall", "ratio")
+STATE_BYTES = a_metric("optimizer_state_bytes", "bytes")
+MFU, ALLOCATED = a_metric("mfu", "ratio", "higher"), a_metric("peak_allocated_bytes", "bytes")
+FP16 = [a_metric(metric, precision="'fp16'") for metric in ("step_time", "forward_time", "backward_time")]
+NO_ALLOCATOR = "the CPU has no caching allocator to ask"
+EMULATED = "this CPU computes in float16 only by emulation: its speed says nothing"
+UNAVAILABLE = {MFU: "the peak of this CPU is not known", ALLOCATED: NO_ALLOCATOR} | dict.fromkeys(FP16, EMULATED)
 LEVELS = {
     STEP_TIME: 0.0124, STEP_WALL: 0.0131, STEP_FP32: 0.0207, GENERATE: 0.00312,
     MEMORY: 412e6, TOKENS: 8150.0, FLOPS: 48_201_728.0,
+    STALL: 0.194, LOSS_WALL: 0.0421, STATE_BYTES: 8_388_608.0, LOSS_CPU: 0.0398,
 }  # fmt: skip
-CLOCKS = {STEP_WALL: Clock.WALL, MEMORY: Clock.EXACT, FLOPS: Clock.EXACT, TOKENS: Clock.VALUE}
+CLOCKS = {
+    STEP_WALL: Clock.WALL, MEMORY: Clock.EXACT, FLOPS: Clock.EXACT, TOKENS: Clock.VALUE,
+    STALL: Clock.WITNESS, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT,
+}  # fmt: skip
 
 
 def a_commit(number: int) -> Commit:
@@ -123,6 +144,7 @@ def a_run(number: int) -> Run:
     results = tuple(
         a_result(series, number, noise) for series in LEVELS if not (series == TOKENS and number == COMMITS - 1)
     )
+    skipped = tuple(map(a_skipped_result, UNAVAILABLE))
     torch = "2.12.1" if number < STEP else "2.13.0"
     return Run(
         project=PROJECT,
@@ -135,7 +157,7 @@ def a_run(number: int) -> Run:
         harness="1",
         started_at=started,
         finished_at=started + timedelta(minutes=3),
-        results=results,
+        results=results + skipped,
     )
 
 
@@ -144,7 +166,7 @@ def a_result(series: Series, number: int, noise: random.Random) -> Result:
         reason = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512 MiB <b>at once</b>"
         return Result(series, Status.OOM, reason=reason)
     clock = CLOCKS.get(series, Clock.CPU)
-    spread = 0.0 if series == FLOPS else 0.002 if clock is Clock.EXACT else 0.011
+    spread = 0.0 if series in (FLOPS, STATE_BYTES) else 0.002 if clock is Clock.EXACT else 0.011
     processes = tuple(
         Process(
             index,
@@ -156,6 +178,11 @@ def a_result(series: Series, number: int, noise: random.Random) -> Result:
         for index in range(5)
     )
     return Result(series, Status.OK, processes)
+
+
+def a_skipped_result(series: Series) -> Result:
+    reason = UNAVAILABLE[series]
+    return Result(series, Status.SKIPPED, (Process(0, status=Status.SKIPPED, round=0, reason=reason),), reason=reason)
 
 
 def verdicts() -> list[Verdict]:

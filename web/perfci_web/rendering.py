@@ -35,6 +35,7 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
         "percent": units.percent,
         "printable": printable,
         "sentence": sentences.verdict_sentence,
+        "status": words.status_word,
         "signed": units.signed_percent,
         "opened": opened,
         "tone": words.tone,
@@ -53,7 +54,7 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
         "plotly": lambda: f"{request.script_root}{assets.plotly_path()}",
         "mark_sentence": sentences.mark_sentence,
         "move": sentences.move,
-        "shares": lambda *shares: Markup(svg.shares_svg(shares)),
+        "shares": lambda shares: Markup(svg.shares_svg([(one.shade, one.count) for one in shares])),
         "sparkline": lambda trend: Markup(svg.sparkline_svg(trend)),
         "style_nonce": style_nonce,
         "theme": theme,
@@ -69,8 +70,8 @@ def theme() -> str:
 
 
 def breakable(text: str, limit: int = LONGEST) -> Markup:
-    """Let a long name break where a reader would, after a dot or an underscore, and nowhere else."""
-    pieces = re.split(r"(?<=[._/(,:\[])(?=\w)", printable(text, limit))
+    """Let a long name break where a reader would, after a dot or an underscore, and no number anywhere."""
+    pieces = re.split(r"(?<=[._/(,:\[])(?=[^\W\d])", printable(text, limit))
     return Markup("<wbr>").join(pieces)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,16 +15,17 @@ from werkzeug.routing import BaseConverter, ValidationError
 from werkzeug.wrappers import Response as Answer
 
 from perfci.config import RESERVED_PROJECTS
-from perfci.model import Commit, PerfciError, Run
+from perfci.model import Commit, PerfciError, Point, Run
 from perfci.report.fields import trend_fields
 from perfci.report.markdown import comparison_markdown
 from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
-from perfci.report.trend import Trend, tail, thinned, trend_of
+from perfci.report.trend import Trend, thinned, trend_of
 from perfci.store import Store, reads
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
 from perfci_web.missing import Missing, Offer, nearest
-from perfci_web.pages import benchmarks, commit, compare, overview, series
+from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
+from perfci_web.pages.cells import Cell
 from perfci_web.slugs import TWINS, name_of, segment
 from perfci_web.urls import Links, project_segment
 
@@ -105,64 +106,84 @@ def overview_page(store: Store, project: str) -> str:
 
 
 def benchmarks_page(store: Store, project: str) -> str:
+    knobs = _knobs()
     with store.read() as tx:
-        everything, selection, rows = _selected(tx, project, **_knobs())
+        everything, selection, rows = _selected(tx, project, knobs)
+    never = selection.show == benchmarks.UNAVAILABLE
     return render_template(
-        "benchmarks.html",
+        "unavailable.html" if never else "benchmarks.html",
         project=project,
         page=selection,
-        rows=rows,
+        cells=rows,
+        reasons=benchmarks.reasons(everything, selection.query) if never else (),
         sorts=benchmarks.SORTS,
         sparkline_commits=benchmarks.SPARKLINE_COMMITS,
+        unavailable=benchmarks.UNAVAILABLE,
         links=_links(project, everything),
     )
 
 
 def benchmarks_json(store: Store, project: str) -> Response:
     with store.read() as tx:
-        _, selection, rows = _selected(tx, project, **_knobs())
-    found = {"project": project, "page": selection.page, "pages": selection.pages, "total": selection.total}
-    return jsonify(found | {"series": [benchmarks.row_fields(row) for row in rows]})
+        _, selection, cells = _selected(tx, project, _knobs())
+    found = {
+        "project": project,
+        "page": selection.page,
+        "pages": selection.pages,
+        "total": selection.total,
+        "unavailable": selection.unavailable,
+    }
+    return jsonify(found | {"series": [benchmarks.row_fields(row) for cell in cells for row in cell.rows]})
 
 
 def benchmarks_csv(store: Store, project: str) -> Response:
     """All results of the search, not only one page."""
+    query, never = request.args.get("q", ""), request.args.get("show") == benchmarks.UNAVAILABLE
     with store.read() as tx:
-        _project(tx, project)
-        records = reads.series_of_project(tx, project, search=request.args.get("q", ""))
-        trends = _trends(tx, project, records)
-    rows = [benchmarks.row_fields(benchmarks.row(record, trends[record.id])) for record in records]
-    flat = [row | {"parameters": _flat(row["parameters"]), "variant": _flat(row["variant"])} for row in rows]
+        _known(tx, project)
+        found = reads.series_of_project(tx, project, search=query)
+        records = [record for record in found if record.never_measured == never]
+        rows = _rows(tx, project, records, records)
+    fields = [benchmarks.row_fields(rows[record.id]) for record in records]
+    flat = [row | {"parameters": _flat(row["parameters"]), "variant": _flat(row["variant"])} for row in fields]
     return _csv(flat[0].keys() if flat else ("benchmark",), flat, f"{segment(project)}-benchmarks.csv")
 
 
 def series_page(store: Store, project: str, benchmark: str, metric: str) -> str:
     with store.read() as tx:
-        trend, record, records = _series(tx, project, benchmark, metric)
+        record, records = _series(tx, project, benchmark, metric)
+        twin = series.twin_of(record, records)
+        both = [record, *([twin] if twin else [])]
+        histories = reads.histories(tx, [one.id for one in both])
+        trends = _trends(tx, project, both, histories)
         verdicts = reads.verdict_records(tx, project, series_id=record.id)
-    page = series.series_page(project, trend, verdicts, records)
+    judged = measured.judged_of({one.series: histories[one.id] for one in both})
+    page = series.series_page(
+        project,
+        trends[record.id],
+        verdicts,
+        records,
+        beside=trends[twin.id] if twin else None,
+        judged=record.series in judged,
+    )
     return render_template("series.html", page=page, links=_links(project, records))
 
 
 def series_json(store: Store, project: str, benchmark: str, metric: str) -> Response:
     """The whole series; ``?most=N`` merges neighbours down to about N points, as a chart wants them."""
-    with store.read() as tx:
-        trend, _, _ = _series(tx, project, benchmark, metric)
+    trend = _trend(store, project, benchmark, metric)
     most = request.args.get("most", type=int)
     drawn = thinned(trend, min(max(2, most), MOST_POINTS)) if most else trend
     return jsonify({"project": project} | trend_fields(drawn))
 
 
 def series_svg(store: Store, project: str, benchmark: str, metric: str) -> Response:
-    with store.read() as tx:
-        trend, _, _ = _series(tx, project, benchmark, metric)
+    trend = _trend(store, project, benchmark, metric)
     return Response(trend_svg(trend, alone=True), content_type="image/svg+xml; charset=utf-8")
 
 
 def series_csv(store: Store, project: str, benchmark: str, metric: str) -> Response:
-    with store.read() as tx:
-        trend, _, _ = _series(tx, project, benchmark, metric)
-    rows = trend_fields(trend)["points"]
+    rows = trend_fields(_trend(store, project, benchmark, metric))["points"]
     return _csv(series.POINT_COLUMNS, rows, f"{segment(benchmark)}-{segment(metric)}.csv")
 
 
@@ -173,7 +194,7 @@ def compare_chooser(store: Store, project: str) -> str | Answer:
     if base and head:
         return redirect(links.compare(base, head))
     with store.read() as tx:
-        _project(tx, project)
+        _known(tx, project)
         known = reads.commits(tx, project, limit=50)
         verdicts = reads.verdict_records(tx, project)
     pairs = compare.compared_pairs(verdicts, known)
@@ -225,7 +246,7 @@ def nothing_here(store: Store, path: str) -> Missing:
     try:
         project = name_of(first, RESERVED_PROJECTS)
         with store.read() as tx:
-            _project(tx, project)
+            _known(tx, project)
     except ValueError:
         return Missing(text)
     except Missing as error:
@@ -240,16 +261,21 @@ def _links(project: str, records: Iterable[SeriesRecord] = ()) -> Links:
 
 
 def _project(tx: Session, project: str) -> ProjectRecord:
-    known = reads.projects(tx)
-    for record in known:
-        if record.slug == project:
-            return record
-    offers = [Offer(record.slug, _links(record.slug).overview) for record in known]
+    """What is counted of a project."""
+    _known(tx, project)
+    return next(record for record in reads.projects(tx) if record.slug == project)
+
+
+def _known(tx: Session, project: str) -> None:
+    """Refuse a project that is not there, with those that are."""
+    if reads.has_project(tx, project):
+        return
+    offers = [Offer(record.slug, _links(record.slug).overview) for record in reads.projects(tx)]
     raise Missing(f"There is no project {project} in this store.", nearest(project, offers), "Projects here")
 
 
 def _commit(tx: Session, project: str, sha: str) -> Commit:
-    _project(tx, project)
+    _known(tx, project)
     try:
         found = reads.find_commit(tx, project, sha)
     except PerfciError as error:
@@ -261,19 +287,26 @@ def _commit(tx: Session, project: str, sha: str) -> Commit:
     return found
 
 
-def _series(tx: Session, project: str, benchmark: str, metric: str) -> tuple[Trend, SeriesRecord, list[SeriesRecord]]:
-    """The series an address names, its trend, and all series of the same benchmark and metric."""
-    _project(tx, project)
-    records = reads.find_series(tx, project, benchmark, metric)
-    if not records:
+def _series(tx: Session, project: str, benchmark: str, metric: str) -> tuple[SeriesRecord, list[SeriesRecord]]:
+    """The series an address names, and all series of the same benchmark."""
+    _known(tx, project)
+    records = reads.find_series(tx, project, benchmark)
+    alike = [record for record in records if record.series.metric.name == metric]
+    if not alike:
         raise _no_benchmark(tx, project, f"{benchmark} · {metric}")
-    fitting = series.chosen(records, request.args)
+    fitting = series.chosen(alike, request.args)
     if not fitting:
-        links = _links(project, records)
-        offers = [Offer(f"{one.series.label}, {one.series.machine.label}", links.series(one.series)) for one in records]
-        text = f"{benchmark} · {metric} has {len(records)} series; the address names none of them exactly."
+        links = _links(project, alike)
+        offers = [Offer(f"{one.series.label}, {one.series.machine.label}", links.series(one.series)) for one in alike]
+        text = f"{benchmark} · {metric} has {len(alike)} series; the address names none of them exactly."
         raise Missing(text, offers, "Choose one")
-    return _trends(tx, project, fitting[:1])[fitting[0].id], fitting[0], records
+    return fitting[0], records
+
+
+def _trend(store: Store, project: str, benchmark: str, metric: str) -> Trend:
+    with store.read() as tx:
+        record, _ = _series(tx, project, benchmark, metric)
+        return _trends(tx, project, [record])[record.id]
 
 
 def _no_benchmark(tx: Session, project: str, asked: str) -> Missing:
@@ -285,10 +318,15 @@ def _no_benchmark(tx: Session, project: str, asked: str) -> Missing:
     )
 
 
-def _trends(tx: Session, project: str, records: Iterable[SeriesRecord]) -> dict[int, Trend]:
+def _trends(
+    tx: Session,
+    project: str,
+    records: Iterable[SeriesRecord],
+    histories: Mapping[int, Sequence[Point]] | None = None,
+) -> dict[int, Trend]:
     """The trends of some series, by id."""
     series_of = {record.id: record.series for record in records}
-    histories = reads.histories(tx, list(series_of))
+    points = reads.histories(tx, list(series_of)) if histories is None else histories
     one = next(iter(series_of)) if len(series_of) == 1 else None
     verdicts, changes = defaultdict(list), defaultdict(list)
     for record in reads.verdict_records(tx, project, series_id=one):
@@ -296,8 +334,7 @@ def _trends(tx: Session, project: str, records: Iterable[SeriesRecord]) -> dict[
     for change in reads.change_points(tx, project, one):
         changes[change.series].append(change)
     return {
-        row_id: trend_of(named, histories[row_id], changes[named], verdicts[named])
-        for row_id, named in series_of.items()
+        row_id: trend_of(named, points[row_id], changes[named], verdicts[named]) for row_id, named in series_of.items()
     }
 
 
@@ -306,22 +343,36 @@ def _knobs() -> dict[str, Any]:
         "query": request.args.get("q", "").strip(),
         "sort": request.args.get("sort", "name"),
         "page": request.args.get("page", 1, type=int),
+        "show": request.args.get("show", ""),
     }
 
 
 def _selected(
-    tx: Session, project: str, *, query: str, sort: str, page: int
-) -> tuple[list[SeriesRecord], benchmarks.Selection, list[benchmarks.Row]]:
+    tx: Session, project: str, knobs: Mapping[str, Any]
+) -> tuple[list[SeriesRecord], benchmarks.Selection, list[Cell[benchmarks.Row]]]:
     """All series of a project, the page of them a request asks for, and its rows."""
-    _project(tx, project)
+    _known(tx, project)
     everything = reads.series_of_project(tx, project)
-    found = reads.series_of_project(tx, project, search=query) if query else everything
     verdicts = [record.verdict for record in reads.verdict_records(tx, project)]
     sizes = benchmarks.sizes_of_changes(reads.change_points(tx, project), verdicts)
-    selection = benchmarks.selection(found, sizes, known=len(everything), query=query, sort=sort, page=page)
-    trends = _trends(tx, project, selection.records)
-    rows = [benchmarks.row(one, tail(trends[one.id], benchmarks.SPARKLINE_COMMITS)) for one in selection.records]
-    return everything, selection, rows
+    selection = benchmarks.selection(everything, sizes, **knobs)
+    rows = _rows(tx, project, selection.records, everything)
+    return (
+        everything,
+        selection,
+        [Cell(cell.series, tuple(rows[record.id] for record in cell.rows)) for cell in selection.cells],
+    )
+
+
+def _rows(
+    tx: Session, project: str, records: Sequence[SeriesRecord], everything: Iterable[SeriesRecord]
+) -> dict[int, benchmarks.Row]:
+    """The rows of some series by id, with what tells whether they are judged."""
+    read = benchmarks.with_twins(records, everything)
+    histories = reads.histories(tx, [record.id for record in read])
+    judged = measured.judged_of({record.series: histories[record.id] for record in read})
+    trends = _trends(tx, project, records, histories)
+    return {record.id: benchmarks.row(record, trends[record.id], judged=record.series in judged) for record in records}
 
 
 def _comparison(store: Store, project: str, base: str, head: str) -> tuple[compare.Comparison, Links]:

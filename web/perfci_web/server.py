@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import socket
 import threading
@@ -34,6 +35,7 @@ def serve(
 
     A server on a loopback address answers only requests that name it so, whatever name a foreign page points here.
     """
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits for a moment is no warning
     app = create_app(store, read_only=read_only, loopback_only=is_loopback(host))
     with _listening(host, port) as listener:
         connections: dict[int, Any] = {}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perfci.model import Commit, Run, Series, Verdict
+from perfci.model import Commit, Run, Series, Status, Verdict
 from perfci.report.sentences import counts_sentence, ranked
 from perfci.report.trend import Dot
 from perfci.report.units import counting
 from perfci.store.records import RunRecord, VerdictRecord
 from perfci.verdicts.gating import gated
+from perfci_web.pages.cells import Part, by_cell, parts
 from perfci_web.pages.measured import dots_of_runs, processes_of_runs
+from perfci_web.pages.reasons import Reason, by_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,10 @@ class Reading:
     series: Series
     dot: Dot
     witness: bool
+
+    @property
+    def unavailable(self) -> bool:
+        return self.dot.status is Status.SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,9 @@ class CommitPage:
     verdicts: tuple[Verdict, ...]
     later: tuple[Verdict, ...]
     readings: tuple[Reading, ...]
+    measured: tuple[Part[Reading], ...]
+    witnesses: tuple[Part[Reading], ...]
+    unavailable: tuple[Reason, ...]
     runs: tuple[RunRecord, ...]
     environment: tuple[tuple[str, str], ...]
 
@@ -60,25 +69,34 @@ def commit_page(
         verdicts=tuple(into),
         later=tuple(out),
         readings=tuple(readings),
+        measured=_parts(one for one in readings if not one.unavailable and not one.witness),
+        witnesses=_parts(one for one in readings if not one.unavailable and one.witness),
+        unavailable=by_reason((one.dot.reason, one.series) for one in readings if one.unavailable),
         runs=tuple(records),
         environment=_environment(runs),
     )
 
 
 def _readings(runs: Sequence[Run]) -> list[Reading]:
-    dots = dots_of_runs(runs)
+    """What the runs gave, in the order it was stored."""
     on_trial = set(gated(processes_of_runs(runs)))
-    ordered = sorted(dots, key=lambda series: (series not in on_trial, series.label))
-    return [Reading(series, dots[series], series not in on_trial) for series in ordered]
+    return [Reading(series, dot, series not in on_trial) for series, dot in dots_of_runs(runs).items()]
+
+
+def _parts(readings: Iterable[Reading]) -> tuple[Part[Reading], ...]:
+    cells = by_cell(readings, lambda reading: reading.series)
+    return parts(sorted(cells, key=lambda cell: cell.series.cell))
 
 
 def _sentence(verdicts: Sequence[Verdict], readings: Sequence[Reading]) -> str:
-    failed = sum(reading.dot.level is None for reading in readings)
-    measured = counting(len(readings) - failed, "series", "series") + " measured"
-    parts = [measured if readings else "Nothing was measured here"]
-    parts += [f"{failed} failed"] if failed else []
-    parts += [f"compared with another commit: {counts_sentence(verdicts)}"] if verdicts else []
-    return "; ".join(parts) + "."
+    unavailable = sum(reading.unavailable for reading in readings)
+    failed = sum(reading.dot.level is None for reading in readings) - unavailable
+    measured = counting(len(readings) - failed - unavailable, "series", "series") + " measured"
+    told = [measured if readings else "Nothing was measured here"]
+    told += [f"{failed:,} failed"] if failed else []
+    told += [f"{unavailable:,} not available here"] if unavailable else []
+    told += [f"compared with another commit: {counts_sentence(verdicts)}"] if verdicts else []
+    return "; ".join(told) + "."
 
 
 def _environment(runs: Sequence[Run]) -> tuple[tuple[str, str], ...]:

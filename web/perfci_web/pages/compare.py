@@ -7,13 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import Commit, Run, Series, Verdict, VerdictKind
+from perfci.model import Commit, Run, Series, Status, Verdict, VerdictKind
 from perfci.report.fields import commit_fields, series_fields, verdict_fields
 from perfci.report.sentences import Count, Told, comparison_sentence, counts, ranked
 from perfci.report.trend import Dot
 from perfci.store.records import VerdictRecord
 from perfci.verdicts.gating import gated
+from perfci_web.pages.cells import Part, by_cell, parts
 from perfci_web.pages.measured import dots_of_runs, environment_difference, processes_of_runs
+from perfci_web.pages.reasons import Reason, by_reason, reason_fields
 
 LEAST_SPAN, MOST_SPAN = 1.1, 4.0
 """The ratio axis all interval bars of a page share shows at least ±10 %, and never more than four times."""
@@ -34,26 +36,39 @@ class Reading:
     def change(self) -> float | None:
         return self.head.level / self.base.level - 1 if self.base.level and self.head.level is not None else None
 
+    @property
+    def unavailable(self) -> bool:
+        """Whether neither side could measure it."""
+        return self.base.status is self.head.status is Status.SKIPPED
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
+    """``notable`` are the verdicts to read: not those that say unchanged, nor what neither side could measure."""
+
     project: str
     base: Commit
     head: Commit
     sentence: Told
     counts: tuple[Count, ...]
+    verdicts: tuple[Verdict, ...]
     notable: tuple[Verdict, ...]
     unchanged: tuple[Verdict, ...]
     span: float
     witnesses: tuple[Reading, ...]
     not_compared: tuple[Reading, ...]
+    unavailable: tuple[Reason, ...]
     environment: tuple[tuple[str, str, str], ...]
     commits: tuple[Commit, ...]
     commits_between: int
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        return self.notable + self.unchanged
+    def witness_parts(self) -> tuple[Part[Reading], ...]:
+        return _parts(self.witnesses)
+
+    @property
+    def not_compared_parts(self) -> tuple[Part[Reading], ...]:
+        return _parts(self.not_compared)
 
     @property
     def same(self) -> bool:
@@ -96,9 +111,15 @@ def comparison(
 ) -> Comparison:
     """Join verdicts and runs of two commits; ``commits`` come newest first."""
     verdicts = ranked(record.verdict for record in records)
-    told = {record.session_uid for record in records}
-    base_runs, head_runs = _of_sessions(base_runs, told), _of_sessions(head_runs, told)
-    witnesses, others = _readings(base_runs, head_runs, {verdict.series for verdict in verdicts})
+    sessions = {record.session_uid for record in records}
+    base_runs, head_runs = _of_sessions(base_runs, sessions), _of_sessions(head_runs, sessions)
+    both = _readings(base_runs, head_runs)
+    nowhere = {reading.series for reading in both if reading.unavailable}
+    decided = {verdict.series for verdict in verdicts}
+    on_trial = set(gated(processes_of_runs([*base_runs, *head_runs])))
+    left = [reading for reading in both if reading.series not in nowhere | decided]
+    others = [reading for reading in left if reading.series in on_trial]
+    told = [one for one in verdicts if one.kind is not VerdictKind.MISSING or one.series not in nowhere]
     between = _between(commits, base, head)
     return Comparison(
         project=project,
@@ -106,11 +127,13 @@ def comparison(
         head=head,
         sentence=_sentence(verdicts, base, head, others),
         counts=tuple(counts(verdicts)),
-        notable=tuple(one for one in verdicts if one.kind is not VerdictKind.UNCHANGED),
+        verdicts=tuple(verdicts),
+        notable=tuple(one for one in told if one.kind is not VerdictKind.UNCHANGED),
         unchanged=tuple(one for one in verdicts if one.kind is VerdictKind.UNCHANGED),
         span=_span(verdicts),
-        witnesses=tuple(witnesses),
+        witnesses=tuple(reading for reading in left if reading.series not in on_trial),
         not_compared=tuple(others),
+        unavailable=by_reason((one.head.reason, one.series) for one in both if one.unavailable),
         environment=tuple(environment_difference(base_runs, head_runs)),
         commits=tuple(between[:MOST_COMMITS]),
         commits_between=len(between),
@@ -128,6 +151,7 @@ def comparison_fields(page: Comparison) -> dict[str, Any]:
         "verdicts": [verdict_fields(verdict) for verdict in page.verdicts],
         "witnesses": [_reading_fields(reading) for reading in page.witnesses],
         "not_compared": [_reading_fields(reading) for reading in page.not_compared],
+        "unavailable": [reason_fields(reason) for reason in page.unavailable],
         "environment": [{"name": name, "base": before, "head": after} for name, before, after in page.environment],
     }
 
@@ -145,15 +169,14 @@ def _of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
     return [run for run in runs if run.session in sessions] or list(runs)
 
 
-def _readings(
-    base_runs: Sequence[Run], head_runs: Sequence[Run], decided: set[Series]
-) -> tuple[list[Reading], list[Reading]]:
-    """What both sides measured beside the verdicts: witnesses, and series nobody compared."""
+def _readings(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[Reading]:
+    """What both sides gave, by name."""
     base, head = dots_of_runs(base_runs), dots_of_runs(head_runs)
-    on_trial = set(gated(processes_of_runs([*base_runs, *head_runs])))
-    both = [Reading(one, base[one], head[one]) for one in sorted(base, key=lambda one: one.label) if one in head]
-    left = [reading for reading in both if reading.series not in decided]
-    return [one for one in left if one.series not in on_trial], [one for one in left if one.series in on_trial]
+    return [Reading(one, base[one], head[one]) for one in sorted(base, key=lambda one: one.cell) if one in head]
+
+
+def _parts(readings: Sequence[Reading]) -> tuple[Part[Reading], ...]:
+    return parts(by_cell(readings, lambda reading: reading.series))
 
 
 def _between(commits: Sequence[Commit], base: Commit, head: Commit) -> list[Commit]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import Environment, Point, Process, Result, Role, Run, Series, Status
 from perfci.report.trend import Dot, trend_of
+from perfci.verdicts.gating import gated
 
 
 def dots_of_runs(runs: Iterable[Run]) -> dict[Series, Dot]:
@@ -24,6 +25,13 @@ def processes_of_runs(runs: Iterable[Run]) -> dict[Series, list[Process]]:
         for result in run.results:
             found.setdefault(result.series, []).extend(result.processes)
     return found
+
+
+def judged_of(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
+    """The series of some histories that verdicts are given on; the others are shown beside them."""
+    return set(
+        gated({series: [one for point in points for one in point.processes] for series, points in histories.items()})
+    )
 
 
 def environment_difference(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from perfci.model import ChangePoint, Commit, Series, Stage, Verdict, VerdictKind
+from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.sentences import Told, overview_sentence
 from perfci.report.standing import biggest_moves, open_regressions
 from perfci.report.trend import Mark, Trend
 from perfci.report.words import MOVES
 from perfci.store.records import ProjectRecord, SeriesRecord, VerdictRecord
+from perfci_web.pages.reasons import Reason, by_reason, how_many
 
 MOST_FINDINGS = 20
 MOST_MOVERS = 6
@@ -27,18 +29,33 @@ class Finding:
     commit: Commit | None
 
 
+class Share(NamedTuple):
+    """A part of all series, by its word and its colour."""
+
+    word: str
+    shade: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the newest measured commit has of the series that are still measured."""
+    """What the newest measured commit has of the series that are still measured, and why not of the others."""
 
     head: Commit | None
-    measured: int
-    failed: tuple[Series, ...]
-    not_run: tuple[Series, ...]
+    measured: int = 0
+    unavailable: tuple[Reason, ...] = ()
+    failed: tuple[Reason, ...] = ()
+    not_run: tuple[Series, ...] = ()
 
     @property
-    def total(self) -> int:
-        return self.measured + len(self.failed) + len(self.not_run)
+    def shares(self) -> tuple[Share, ...]:
+        """Four words for four different things."""
+        return (
+            Share("measured", "measured", self.measured),
+            Share("not available", "idle", how_many(self.unavailable)),
+            Share("failed", "worse", how_many(self.failed)),
+            Share("not run", "unrun", len(self.not_run)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,7 @@ class Overview:
     undecided: int
     commits: int
     series: int
+    never_measured: int
     processes: int
     last_measured_at: datetime | None
 
@@ -94,7 +112,9 @@ def overview(
     confirmed = {(mark.commit, trend.series) for trend in trends for mark in trend.convicted()}
     return Overview(
         project=project.slug,
-        sentence=overview_sentence(told, series=project.series, commits=project.commits, compared=bool(verdicts)),
+        sentence=overview_sentence(
+            told, series=project.series - project.never_measured, commits=project.commits, compared=bool(verdicts)
+        ),
         open=tuple(worst_first[:MOST_FINDINGS]),
         open_count=len(worst_first),
         movers=tuple(
@@ -107,26 +127,32 @@ def overview(
         candidates=sum((change.commit, change.series) not in confirmed for change in changes),
         undecided=sum(one.verdict.kind is VerdictKind.INCONCLUSIVE for one in verdicts),
         commits=project.commits,
-        series=project.series,
+        series=project.series - project.never_measured,
+        never_measured=project.never_measured,
         processes=project.processes,
         last_measured_at=project.last_measured_at,
     )
 
 
 def coverage(records: Sequence[SeriesRecord], commits: Sequence[Commit]) -> Coverage:
-    """Count the newest measured commit's series; one that another version replaced is no longer expected."""
+    """Count the newest measured commit's series; one that another version replaced is no longer expected, nor is one
+    that never had a value.
+    """
     place = {commit.sha: k for k, commit in enumerate(commits)}
     seen = [record for record in records if record.last_commit_sha in place]
     if not seen:
-        return Coverage(None, 0, (), ())
+        return Coverage(None)
     head = min(seen, key=lambda record: place[record.last_commit_sha or ""]).last_commit_sha
     expected = _newest_versions(seen, place)
     at_head = [record for record in expected if record.last_commit_sha == head]
+    skipped = (record for record in at_head if record.last_status is Status.SKIPPED)
+    failed = (record for record in at_head if record.failed_last)
     return Coverage(
         head=commits[place[head or ""]],
-        measured=sum(not record.failed_last for record in at_head),
-        failed=tuple(record.series for record in at_head if record.failed_last),
-        not_run=tuple(record.series for record in expected if record.last_commit_sha != head),
+        measured=sum(record.last_status is Status.OK for record in at_head),
+        unavailable=by_reason((record.last_reason, record.series) for record in skipped),
+        failed=by_reason((record.last_reason, record.series) for record in failed),
+        not_run=tuple(one.series for one in expected if one.last_commit_sha != head and not one.never_measured),
     )
 
 

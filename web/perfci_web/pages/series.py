@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfci.model import Commit, Series
+from perfci.model import CPU_TWIN, Commit, Series
 from perfci.report.sentences import Told, trend_sentence
 from perfci.report.svg import drawn_note
 from perfci.report.trend import Dot, Mark, Trend
+from perfci.report.units import quantity
 from perfci.store.records import SeriesRecord, VerdictRecord
+from perfci.verdicts.levels import place_of
+from perfci_web.pages.cells import by_cell
 from perfci_web.urls import answers_to
 
 MOST_ROWS = 200
@@ -47,7 +50,18 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Twin:
+    """What the same processes read with the other clock, and where that stands."""
+
+    series: Series
+    shown: str
+    is_cpu: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesPage:
+    """``judged`` says whether verdicts are given on it; ``metrics`` are what else its processes gave."""
+
     project: str
     trend: Trend
     sentence: Told
@@ -56,12 +70,20 @@ class SeriesPage:
     changes: tuple[Change, ...]
     verdicts: tuple[VerdictRecord, ...]
     lines: tuple[Line, ...]
+    judged: bool
+    twin: Twin | None
+    metrics: tuple[SeriesRecord, ...]
     namesakes: tuple[Series, ...]
     cells: tuple[Series, ...]
 
     @property
     def series(self) -> Series:
         return self.trend.series
+
+    @property
+    def available(self) -> bool:
+        """Whether this machine has or may yet have a value of it."""
+        return bool(self.trend.measured or self.trend.failed or not self.trend.dots)
 
 
 def chosen(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
@@ -70,12 +92,31 @@ def chosen(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[Se
     return fitting if len({record.series.parameters for record in fitting}) == 1 else []
 
 
+def twin_of(record: SeriesRecord, others: Iterable[SeriesRecord]) -> SeriesRecord | None:
+    """The series with the name that the other clock gives this metric, of the same processes."""
+    name, place = record.series.metric.name, place_of(record.series)
+    named = {one.series.metric.name: one for one in others if place_of(one.series) == place}
+    return named.get(f"{CPU_TWIN}{name}") or (
+        named.get(name.removeprefix(CPU_TWIN)) if name.startswith(CPU_TWIN) else None
+    )
+
+
 def series_page(
-    project: str, trend: Trend, verdicts: Sequence[VerdictRecord], records: Sequence[SeriesRecord]
+    project: str,
+    trend: Trend,
+    verdicts: Sequence[VerdictRecord],
+    records: Sequence[SeriesRecord],
+    *,
+    beside: Trend | None = None,
+    judged: bool = True,
 ) -> SeriesPage:
-    """Join a series with its namesakes: the same cell elsewhere, and the other cells of its benchmark."""
+    """Join a series with its kin: the other metrics of its processes, the same elsewhere, and its other parameters.
+
+    ``records`` are all series of its benchmark, ``beside`` is the trend of its twin.
+    """
     commits = {dot.commit.sha: dot.commit for dot in trend.dots}
     series = trend.series
+    alike = [record for record in records if record.series.metric.name == series.metric.name]
     return SeriesPage(
         project=project,
         trend=trend,
@@ -87,8 +128,11 @@ def series_page(
         ),
         verdicts=tuple(verdicts),
         lines=tuple(lines(trend)[:MOST_ROWS]),
-        namesakes=tuple(one.series for one in records if one.series.parameters == series.parameters),
-        cells=_cells(series, records),
+        judged=judged,
+        twin=_twin(series, beside) if beside else None,
+        metrics=_metrics(series, records),
+        namesakes=tuple(one.series for one in alike if one.series.parameters == series.parameters),
+        cells=_cells(series, alike),
     )
 
 
@@ -99,6 +143,20 @@ def lines(trend: Trend) -> list[Line]:
         rows.append(Line(dot, before))
         before = dot if dot.level is not None else before
     return rows[::-1]
+
+
+def _twin(series: Series, beside: Trend) -> Twin:
+    metric = beside.series.metric
+    shown = quantity(beside.levels[-1].value, metric.unit, metric.name) if beside.levels else ""
+    return Twin(beside.series, shown, is_cpu=metric.name == f"{CPU_TWIN}{series.metric.name}")
+
+
+def _metrics(series: Series, records: Iterable[SeriesRecord]) -> tuple[SeriesRecord, ...]:
+    """What one process of this cell gives, itself among it, in the order of every list; what never was, last."""
+    together = [record for record in records if place_of(record.series) == place_of(series)]
+    stored = sorted(together, key=lambda record: record.id)
+    cells = by_cell(stored, lambda one: one.series, lambda one: one.witness or one.never_measured)
+    return cells[0].rows if cells else ()
 
 
 def _cells(series: Series, records: Sequence[SeriesRecord]) -> tuple[Series, ...]:

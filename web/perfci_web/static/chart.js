@@ -115,7 +115,7 @@ class Chart {
       dots(ring.filter((point) => point.value !== null), (point) => this.scaled(point.value), {
         symbol: "circle-open", color: tone.ink, size: 13, line: { width: 2 },
       }),
-      dots(failed, () => 0, { symbol: "x-thin-open", color: tone.worse, size: 7, line: { width: 1.5 } }, "y2"),
+      dots(failed, () => 0, { symbol: "x-thin-open", color: failed.map((point) => point.status === "skipped" ? tone.muted : tone.worse), size: 7, line: { width: 1.5 } }, "y2"),
       dots(ring.filter((point) => point.value === null), () => 0, {
         symbol: "circle-open", color: tone.ink, size: 14, line: { width: 2 },
       }, "y2"),
@@ -231,7 +231,7 @@ class Chart {
     }));
     return [
       { ...corner, x: 0, xanchor: "left", text: harmless(`${this.series.scale.symbol || unit || metric} · ${better}`) },
-      { ...corner, x: 1, xanchor: "right", text: `y starts at ${rounded(low)}${this.series.scale.symbol ? ` ${harmless(this.series.scale.symbol)}` : ""}` },
+      { ...corner, x: 1, xanchor: "right", text: `y starts at ${rounded(low, this.series.scale.symbol)}${this.series.scale.symbol ? ` ${harmless(this.series.scale.symbol)}` : ""}` },
       ...values,
     ];
   }
@@ -362,10 +362,10 @@ function signed(change) {
   return `${/[1-9]/.test(text) ? (change < 0 ? "−" : "+") : ""}${text} %`;
 }
 
-const four = new Intl.NumberFormat("en", { minimumSignificantDigits: 4, maximumSignificantDigits: 4 });
-
-function rounded(value) {
-  return value === 0 ? "0" : four.format(value).replace("-", "−");
+function rounded(value, symbol) {
+  const digits = symbol === "%" ? 3 : 4;
+  const written = new Intl.NumberFormat("en", { minimumSignificantDigits: digits, maximumSignificantDigits: digits });
+  return value === 0 ? "0" : written.format(value).replace("-", "−");
 }
 
 function day(moment) {
