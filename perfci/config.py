@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
-from perfci.model import PerfciError
+from perfci.model import MetricClass, PerfciError
 
 CONFIG_NAME = "perfci.toml"
 ASV_CONFIG_NAME = "asv.conf.json"
@@ -58,6 +58,25 @@ class JudgeTable(Table):
     bar: float = Field(default=0.05, gt=0, lt=1)
     strict: bool = False
     max_pairs: int = Field(default=20, ge=5, le=200)
+
+
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression was expected, but {error}") from None
+    return text
+
+
+class PolicyTable(Table):
+    """One ``[[policy]]``: how series whose cell and metric ``match`` are judged; what is left out stays as it is."""
+
+    match: Annotated[str, Field(min_length=1), AfterValidator(_expression)]
+    bar: float | None = Field(default=None, ge=0, lt=1)
+    floor: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # in the metric's own unit
+    floor_bytes: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # for metrics in bytes
+    metric_class: MetricClass | None = Field(default=None, alias="class")
+    judge: bool = True
 
 
 class StoreTable(Table):
@@ -121,6 +140,7 @@ class Settings(Table):
     judge: JudgeTable = JudgeTable()
     store: StoreTable = StoreTable()
     model: tuple[ModelTable, ...] = ()
+    policy: tuple[PolicyTable, ...] = ()  # the first that matches a series speaks for it
 
 
 class Config(Table):
@@ -211,7 +231,7 @@ def _keys_of(place: list[str]) -> list[str]:
         field = table.model_fields.get(name)  # none for the number of one of several tables
         types = (field.annotation, *get_args(field.annotation)) if field else ()
         table = next((t for t in types if isinstance(t, type) and issubclass(t, BaseModel)), table)
-    return list(table.model_fields)
+    return [field.alias or name for name, field in table.model_fields.items()]
 
 
 def _from_asv(path: Path) -> dict[str, Any]:

@@ -46,6 +46,20 @@ class Clock(StrEnum):
     WITNESS = "witness"  # derived from a judged metric, or an annotation beside it: shown, never judged
 
 
+class MetricClass(StrEnum):
+    """What kind of thing a metric measures; each kind has a bar of its own."""
+
+    TIME = "time"
+    MEMORY = "memory"
+    COUNT = "count"
+    COMPILE = "compile"
+    TAIL = "tail"
+    THROUGHPUT = "throughput"
+    SLA = "sla"
+    NUMERICS = "numerics"
+    OTHER = "other"
+
+
 class Role(StrEnum):
     """Which side of a comparison a process was measured for."""
 

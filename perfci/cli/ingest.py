@@ -12,7 +12,7 @@ from perfci.cli.options import global_options, json_option
 from perfci.formats import FORMATS
 from perfci.report.units import counting
 from perfci.service.ingest import ingest_path
-from perfci.service.ranging import rule_of
+from perfci.service.judging import policy_of
 from perfci.service.recording import record_imported_changes
 
 
@@ -39,7 +39,7 @@ def command(paths: tuple[Path, ...], format_name: str, json_file: str | None) ->
                 err=json_file == "-",
             )
         if any(report.runs_new for report in reports):
-            found = record_imported_changes(store, config.project, rule_of(config))
+            found = record_imported_changes(store, config.project, policy_of(config))
             click.echo(f"{counting(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
     if json_file:
         write_json(json_file, reports)

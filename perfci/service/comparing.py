@@ -10,9 +10,9 @@ from perfci.config import Config
 from perfci.model import Commit, Stage, Status, Verdict
 from perfci.runner.workbench import Workbench
 from perfci.service.confirming import settle, told
+from perfci.service.judging import policy_of
 from perfci.service.opening import Subject, open_session
 from perfci.service.pairing import Pairing, Question
-from perfci.service.ranging import rule_of
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store import Store
@@ -36,22 +36,22 @@ def run_comparison(
     *, strict: bool = False, budget_s: float | None = None,
 ) -> Comparison:  # fmt: skip
     """Compare; the same commit on both sides is an A/A run, whose spread becomes the noise floor of its series."""
-    rule = rule_of(config, strict=strict)
+    policy = policy_of(config, strict=strict)
     kind = "aa" if base.sha == head.sha else "compare"
     session = open_session(
         store, workbench, config.project, subject, kind, about=f"{base.sha}..{head.sha}",
         on_process=watcher.process, say=watcher.say,
     )  # fmt: skip
     questions = [Question(base.sha, head.sha, cell) for cell in subject.cells]
-    watcher.stage("pairs", 2 * rule.looks[0] * len(questions))
+    watcher.stage("pairs", 2 * policy.default.looks[0] * len(questions))
     deadline = None if budget_s is None else time.monotonic() + budget_s
     with store.read() as tx:
         noise = aa_log_ratios(tx, config.project)
-    pairing = Pairing(session, questions, rule, Stage.SCREENING, deadline, told(watcher), noise)
+    pairing = Pairing(session, questions, policy, Stage.SCREENING, deadline, told(watcher), noise)
     first = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
     record(session, first)
     flagged = [verdict for verdict in first if verdict.kind in MOVES]
-    settled, fresh = settle(session, subject, flagged, rule, watcher) if flagged else ([], [])
+    settled, fresh = settle(session, subject, flagged, policy, watcher) if flagged else ([], [])
     session.finish()
     places = {v.series for v in settled}
     current = [*settled, *(v for v in first if v.series not in places)]

@@ -12,18 +12,19 @@ from perfci.service.pairing import OnLook, Pairing, Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store.reads import aa_log_ratios
-from perfci.verdicts.compare import Rule, control
+from perfci.verdicts.compare import control
+from perfci.verdicts.policy import Policy
 
 FALSE_DISCOVERY_RATE = 0.01
 """Of a hundred convictions one may be false: at the usual five a range with ten true changes errs every other time."""
 
 
 def settle(
-    session: Session, subject: Subject, suspected: Sequence[Verdict], rule: Rule, watcher: Watcher
+    session: Session, subject: Subject, suspected: Sequence[Verdict], policy: Policy, watcher: Watcher
 ) -> tuple[list[Verdict], list[Status]]:
     """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
     questions = questions_of(suspected, subject)
-    watcher.stage("fresh pairs", 2 * rule.looks[0] * len(questions))
+    watcher.stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
     watcher.say(f"{counting(len(questions), 'suspected change')} to settle on fresh pairs")
     session.workbench.renew()
     fresh = open_session(
@@ -32,7 +33,7 @@ def settle(
     )  # fmt: skip
     with session.store.read() as tx:
         noise = aa_log_ratios(tx, session.project)
-    pairing = Pairing(fresh, questions, rule, Stage.CONVICTION, on_look=told(watcher), noise=noise)
+    pairing = Pairing(fresh, questions, policy, Stage.CONVICTION, on_look=told(watcher), noise=noise)
     found = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
     verdicts = control(found, FALSE_DISCOVERY_RATE)
     record(fresh, verdicts)

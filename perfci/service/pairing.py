@@ -10,8 +10,9 @@ from perfci.model import Process, Role, Series, Stage, Verdict
 from perfci.runner import plan
 from perfci.runner.suite import Cell
 from perfci.service.measuring import Session
-from perfci.verdicts.compare import MOVES, Rule, decide
+from perfci.verdicts.compare import MOVES, decide
 from perfci.verdicts.gating import ByCommit, gated_by_commit
+from perfci.verdicts.policy import Policy
 
 CONVICTION_PAIRS = 10
 """No statistical conviction on fewer fresh pairs: five can agree by chance where a benchmark has two states."""
@@ -38,7 +39,7 @@ class Pairing:
 
     session: Session
     questions: Sequence[Question]
-    rule: Rule
+    policy: Policy
     stage: Stage
     deadline: float | None = None
     on_look: OnLook = lambda questions, pairs: None
@@ -89,14 +90,16 @@ class Pairing:
         looks = [self._look(question, series, by_commit) for series, by_commit in judged.items()]
         self.verdicts[question] = [verdict for verdict, _ in looks]
         if not looks:
-            return 0 if self._spent(question) else self.rule.looks[0]
-        return max(0, min(max(more for _, more in looks), PATIENCE * self.rule.max_pairs - self._spent(question)))
+            return 0 if self._spent(question) else self.policy.default.looks[0]
+        return max(
+            0, min(max(more for _, more in looks), PATIENCE * self.policy.default.max_pairs - self._spent(question))
+        )
 
     def _look(self, question: Question, series: Series, by_commit: ByCommit) -> tuple[Verdict, int]:
         base, head = (self._side(question, role, by_commit) for role in (Role.BASE, Role.HEAD))
         verdict, more = decide(
             series, question.base, question.head, base, head,
-            rule=self.rule, aa=self.noise.get(series, ()), stage=self.stage,
+            rule=self.policy.rule_for(series), aa=self.noise.get(series, ()), stage=self.stage,
         )  # fmt: skip
         both = (question.base, question.head)
         ids = tuple(i for sha in both for i in self.session.evidence.get((sha, series), ()))
@@ -107,11 +110,12 @@ class Pairing:
         exact = verdict.noise_floor == 0
         if self.stage is not Stage.CONVICTION or verdict.kind not in MOVES or exact:
             return 0
-        return max(0, min(CONVICTION_PAIRS, self.rule.max_pairs) - verdict.pairs)
+        return max(0, min(CONVICTION_PAIRS, self.policy.default.max_pairs) - verdict.pairs)
 
     def _judged(self, question: Question) -> dict[Series, ByCommit]:
         both = (question.base, question.head)
-        return gated_by_commit({sha: self.session.readings(sha, question.cell) for sha in both})
+        judged = gated_by_commit({sha: self.session.readings(sha, question.cell) for sha in both})
+        return {series: by_commit for series, by_commit in judged.items() if self.policy.judges(series)}
 
     def _side(self, question: Question, role: Role, by_commit: ByCommit) -> list[Process]:
         sha = question.base if role is Role.BASE else question.head

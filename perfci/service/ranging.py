@@ -9,12 +9,12 @@ from perfci.config import Config
 from perfci.model import Status, Verdict
 from perfci.runner.workbench import Workbench
 from perfci.service.confirming import settle
+from perfci.service.judging import policy_of
 from perfci.service.opening import Subject, open_session
 from perfci.service.recording import record, record_change_points, with_evidence
 from perfci.service.rounds import measure_rounds, neighbours, screened
 from perfci.service.watching import Watcher
 from perfci.store import Store
-from perfci.verdicts.compare import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,12 @@ def run_range(
     )
     watcher.stage("rounds", len(subject.commits) * len(subject.cells) * rounds)
     measure_rounds(session, subject, rounds, watcher)
-    rule = rule_of(config)
-    screening, nominated = screened(session, neighbours(subject), rule)
+    policy = policy_of(config)
+    screening, nominated = screened(session, neighbours(subject), policy)
     record(session, with_evidence(session, screening))
-    record_change_points(session, rule)
-    settled, fresh = settle(session, subject, nominated, rule, watcher) if confirm and nominated else ([], [])
+    record_change_points(session, policy)
+    settled, fresh = settle(session, subject, nominated, policy, watcher) if confirm and nominated else ([], [])
     session.finish()
     places = {(v.series, v.base, v.head) for v in settled}
     current = [*settled, *(v for v in screening if (v.series, v.base, v.head) not in places)]
     return RangeResult(session.uid, [*session.statuses, *fresh], current, settled, session.work_s)
-
-
-def rule_of(config: Config, *, strict: bool = False) -> Rule:
-    judge = config.settings.judge
-    return Rule(bar=judge.bar, strict=strict or judge.strict, max_pairs=judge.max_pairs)

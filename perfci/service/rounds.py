@@ -11,9 +11,10 @@ from perfci.runner import plan
 from perfci.service.measuring import Session
 from perfci.service.opening import Subject
 from perfci.service.watching import Watcher
-from perfci.verdicts.compare import MOVES, Rule, screen
+from perfci.verdicts.compare import MOVES, screen
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.neighbours import nominate, pair_spreads
+from perfci.verdicts.policy import Policy
 
 RENEW_AFTER_S = 30.0  # a fresh environment parent costs about 3 s: at most a tenth of the time goes into starting them
 
@@ -45,17 +46,22 @@ def neighbours(subject: Subject) -> Line:
     return list(itertools.pairwise(subject.commits))
 
 
-def screened(session: Session, line: Line, rule: Rule) -> tuple[list[Verdict], list[Verdict]]:
+def screened(session: Session, line: Line, policy: Policy) -> tuple[list[Verdict], list[Verdict]]:
     """Every neighbour screened on its own, and the verdicts that are worth fresh pairs."""
-    measured = gated_by_commit(session.measured)
+    gated = gated_by_commit(session.measured)
+    measured = {series: by_sha for series, by_sha in gated.items() if policy.judges(series)}
+    rules = {series: policy.rule_for(series) for series in measured}
     spread = {series: prior.sd for series, prior in pair_spreads(measured, line).items()}
     verdicts = [
-        screen(series, base, head, by_sha.get(base, []), by_sha.get(head, []), rule=rule, prior_sd=spread.get(series))
+        screen(
+            series, base, head, by_sha.get(base, []), by_sha.get(head, []),
+            rule=rules[series], prior_sd=spread.get(series),
+        )
         for series, by_sha in measured.items()
         for base, head in line
         if base in by_sha or head in by_sha
-    ]
-    nominated = [nomination.verdict for nomination in nominate(measured, line, rule=rule)]
+    ]  # fmt: skip
+    nominated = [nomination.verdict for nomination in nominate(measured, line, rules=rules.__getitem__)]
     places = {(v.series, v.base, v.head) for v in nominated}
     flagged = [v for v in verdicts if v.kind in MOVES and (v.series, v.base, v.head) not in places]
     return verdicts, nominated + flagged

@@ -29,13 +29,13 @@ from perfci.model import (
 )
 from perfci.runner.machine import observed_environment, this_machine
 from perfci.runner.script import Script, ScriptEnd, interpreter_versions, run_script
-from perfci.service.ranging import rule_of
+from perfci.service.judging import policy_of
+from perfci.service.recording import judged_history
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
-from perfci.store.reads import history, series_of_project
+from perfci.store.reads import series_of_project
 from perfci.store.writes import add_processes, add_run, finish_session, replace_change_points, start_session
 from perfci.verdicts.gating import gated_by_commit
-from perfci.verdicts.history import change_points
 from perfci.verdicts.levels import process_level
 
 HARNESS = "wrap-1"
@@ -215,14 +215,14 @@ class _Place:
         """Close the session and look again at the histories it added to."""
         if not self.session:
             return []
-        project, rule = self._config.project, rule_of(self._config)
+        project, policy = self._config.project, policy_of(self._config)
         touched = gated_by_commit({self._commit.sha: self._measured})
         found: list[ChangePoint] = []
         with self._store.begin() as tx:
             finish_session(tx, self.session, datetime.now(UTC))
             for row in series_of_project(tx, project):
                 if row.series in touched:
-                    points = change_points(row.series, history(tx, row.id), rule=rule)
+                    points = judged_history(tx, row, policy)
                     replace_change_points(tx, project, row.series, points)
                     found += points
         return found

@@ -29,13 +29,39 @@ class Rule:
     """The bar a change must pass, and how many pairs may be spent on finding out.
 
     ``strict`` asks for the whole interval beyond the bar instead of half of it. ``looks`` are the numbers of pairs at
-    which ``decide`` may stop.
+    which ``decide`` may stop. ``exact_bar`` is the bar of values that repeat exactly, where it is another (0: any
+    change counts). ``floor`` is a difference in the metric's own unit: up to it nothing changed, whatever the ratio.
+    ``about`` names what has such a bar, for the reason.
     """
 
     bar: float = 0.05
     strict: bool = False
     max_pairs: int = 20
     looks: tuple[int, ...] = (5, 6, 7, 8, 10, 12, 16, 20)
+    exact_bar: float | None = None
+    floor: float = 0.0
+    about: str = ""
+
+    @property
+    def counted_bar(self) -> float:
+        return self.bar if self.exact_bar is None else self.exact_bar
+
+    @property
+    def named(self) -> str:
+        return f" for {self.about}" if self.about else ""
+
+    def at(self, level: float | None) -> Rule:
+        """The same rule where the level is known: there the floor is a share of it, which the bar may not be below."""
+        share = self.floor * (1 + 2 * ROUNDING) / level if level is not None and level > 0 else 0.0
+        if share <= min(self.bar, self.counted_bar):
+            return self
+        exact_bar = self.exact_bar if self.exact_bar is None else max(self.exact_bar, share)
+        about = f"{self.about or 'this metric'}, which is its floor of {_number(self.floor)}"
+        return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, about=about)
+
+
+ROUNDING = 1e-9
+"""What arithmetic may do to a ratio, so that a difference of exactly the floor, or the bar, falls on its own side."""
 
 
 def screen(
@@ -51,7 +77,7 @@ def screen(
     boundaries: Boundaries = Boundaries.PROCESS,
 ) -> Verdict:
     """A sensitive first look: flagged when the estimate passes the bar and the interval excludes no change."""
-    case = Case(series, base_sha, head_sha, Stage.SCREENING, rule or Rule(), aa, prior_sd)
+    case = Case(series, base_sha, head_sha, Stage.SCREENING, _rule_at(rule, base), aa, prior_sd)
     return case.refused(base, head, boundaries) or case.judged(base, head, case.limits.screening())
 
 
@@ -73,7 +99,7 @@ def convict(
     ``comparisons`` is how many series are convicted beside this one: its test is then held to the first step of
     Benjamini & Hochberg, the strictest, which needs no other p-value. ``control`` does the whole procedure on a group.
     """
-    case = Case(series, base_sha, head_sha, Stage.CONVICTION, rule or Rule(), aa, prior_sd)
+    case = Case(series, base_sha, head_sha, Stage.CONVICTION, _rule_at(rule, base), aa, prior_sd)
     found = case.refused(base, head, boundaries) or case.judged(base, head, case.limits)
     return _held_back(found, fdr.FDR / comparisons) if comparisons > 1 else found
 
@@ -96,13 +122,18 @@ def decide(
     All looks together keep the error of a single one. The looks are planned, so asking again answers the same.
     On pairs that no earlier look has seen, ``stage`` is conviction.
     """
-    case = Case(series, base_sha, head_sha, stage, rule or Rule(), aa, prior_sd)
+    case = Case(series, base_sha, head_sha, stage, _rule_at(rule, base), aa, prior_sd)
     refused = case.refused(base, head, boundaries)
     if refused is not None:
         return refused, 0
     sides = Sides.of(series, base, head)
     more, tail = plan(sides, case.rule, case.limits, case.prior)
     return case.judged(base, head, case.limits, tail), more
+
+
+def _rule_at(rule: Rule | None, base: Sequence[Process]) -> Rule:
+    rule = rule or Rule()
+    return rule.at(_middle(base)) if rule.floor else rule
 
 
 def control(verdicts: Sequence[Verdict], rate: float = fdr.FDR) -> list[Verdict]:
@@ -291,7 +322,7 @@ class Case:
             "base_level": before,
             "head_level": after,
             "noise_floor": 0.0,
-            "mde": self.rule.bar,
+            "mde": self.rule.counted_bar,
             "pairs": min(len(base), len(head)),
         }
         if before == after:
@@ -310,13 +341,18 @@ class Case:
     def _exact_move(self, before: float, after: float, known: Mapping[str, object]) -> Verdict:
         ratio = after / before
         known = dict(known, ratio=ratio, interval=Interval(ratio, ratio), p_value=0.0)
-        told = f"Counted exactly: {_number(before)} became {_number(after)} ({_percent(ratio)})"
-        if abs(ratio - 1) < self.rule.bar * (1 - 1e-9):
-            return self.answer(VerdictKind.UNCHANGED, f"{told}, below the bar of {self.rule.bar:.0%}.", **known)
-        return self.answer(self._worse_or_better(after - before), f"{told}.", **known)
+        told = f"Counted exactly: {_became(before, after)} ({_percent(ratio)})"
+        bar, named = self.rule.counted_bar, self.rule.named
+        if abs(ratio - 1) < bar * (1 - ROUNDING):
+            return self.answer(VerdictKind.UNCHANGED, f"{told}, below the bar of {100 * bar:.3g}%{named}.", **known)
+        why = f", beyond the bar of {100 * bar:.3g}%{named}" if bar else f", and{named} no change is too small"
+        return self.answer(self._worse_or_better(after - before), f"{told}{why if self.rule.about else ''}.", **known)
 
     def _from_nothing(self, before: float, after: float, known: Mapping[str, object]) -> Verdict:
-        told = f"Counted exactly: {_number(before)} became {_number(after)}, which no ratio expresses."
+        told = f"Counted exactly: {_became(before, after)}, which no ratio expresses."
+        if abs(after - before) <= self.rule.floor:
+            told = f"{told} That is within its floor of {_number(self.rule.floor)}."
+            return self.answer(VerdictKind.UNCHANGED, told, p_value=1.0, **known)
         return self.answer(self._worse_or_better(after - before), told, p_value=0.0, **known)
 
     def _worse_or_better(self, difference: float) -> VerdictKind:
@@ -392,13 +428,13 @@ def sentence(verdict: Verdict, rule: Rule, bar: float) -> str:
 
 def _why(verdict: Verdict, rule: Rule, bar: float) -> str:
     if verdict.kind is VerdictKind.UNCHANGED:
-        return f"inside the bar of {rule.bar:.1%} either way"
+        return f"inside the bar of {rule.bar:.1%}{rule.named} either way"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         inside = "it" if math.isclose(bar, rule.bar) else f"{rule.bar:.1%}"
-        return f"neither beyond the bar of {bar:.1%} nor inside {inside}, {_how_many_more(verdict)}"
+        return f"neither beyond the bar of {bar:.1%}{rule.named} nor inside {inside}, {_how_many_more(verdict)}"
     if verdict.stage is Stage.SCREENING:
-        return f"beyond the bar of {bar:.1%}, to be confirmed on fresh pairs"
-    return f"beyond the bar of {bar:.1%}, and {'all of it' if rule.strict else 'half of it'} is excluded"
+        return f"beyond the bar of {bar:.1%}{rule.named}, to be confirmed on fresh pairs"
+    return f"beyond the bar of {bar:.1%}{rule.named}, and {'all of it' if rule.strict else 'half of it'} is excluded"
 
 
 def _how_many_more(verdict: Verdict) -> str:
@@ -470,6 +506,12 @@ def _ratio(log_shift: float) -> float | None:
 
 def _percent(ratio: float) -> str:
     return f"{ratio - 1:+.1%}"
+
+
+def _became(before: float, after: float) -> str:
+    """Both numbers, with all their digits where fewer would look the same."""
+    shown = [_number(value) for value in (before, after)]
+    return " became ".join(shown if shown[0] != shown[1] else map(repr, (before, after)))
 
 
 def _number(value: float) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,8 @@ from perfci.verdicts.levels import process_level, usable
 
 Measured = Mapping[Series, Mapping[str, Sequence[Process]]]
 Line = Sequence[tuple[str, str]]
+Rules = Callable[[Series], Rule]
+"""The rule of each series; where none is given all have the plain one."""
 
 NOMINATING_SIGMAS = 2.2
 """A move this many sigmas out is worth fresh pairs: an interval of about 97 % beyond no change. Simulated rounds on a
@@ -53,12 +55,16 @@ class Nomination:
     reason: str
 
 
-def nominate(measured: Measured, line: Line, *, rule: Rule | None = None) -> list[Nomination]:
+def plainly(series: Series) -> Rule:
+    return Rule()
+
+
+def nominate(measured: Measured, line: Line, *, rules: Rules = plainly) -> list[Nomination]:
     """The commits worth ~10 fresh pairs with their parent, strongest suspicion first."""
-    rule = rule or Rule()
     cleaned = _cleaned(measured, line)
     found: list[Nomination] = []
     for series, by_commit in measured.items():
+        rule = rules(series)
         found += _plain(series, by_commit, line, rule)
         if series in cleaned:
             found += _moved(series, cleaned[series], line, rule)
@@ -66,12 +72,12 @@ def nominate(measured: Measured, line: Line, *, rule: Rule | None = None) -> lis
 
 
 def smallest_visible(
-    measured: Measured, line: Line, *, rule: Rule | None = None, pairs: int = FRESH_PAIRS
+    measured: Measured, line: Line, *, rules: Rules = plainly, pairs: int = FRESH_PAIRS
 ) -> dict[Series, float]:
     """The smallest change (0.08 = 8 %) that so many fresh pairs would convict, per series."""
-    limits = Limits.of(rule or Rule())
     visible = {}
     for series, prior in pair_spreads(measured, line).items():
+        limits = Limits.of(rules(series))
         error = prior.sd / math.sqrt(pairs)
         visible[series] = math.expm1(power.smallest_visible(error, prior.df, limits.bar, limits.null))
     return visible
@@ -114,9 +120,10 @@ def _moved(series: Series, costs: Mapping[str, Calm], line: Line, rule: Rule) ->
     """Moves of the level along the line, each at its commit and where else it may well have been."""
     order = _order(line)
     steps = ladder([costs.get(sha, NOTHING) for sha in order])
-    smallest = SMALLEST_SHARE * math.log1p(rule.bar)
+    sign = _sign(series)
     found = []
     for move in moves(steps, penalty=NOMINATING_SIGMAS**2):
+        smallest = SMALLEST_SHARE * math.log1p(rule.at(_level(steps, move.at - 1, sign)).bar)
         if abs(move.size) < smallest or abs(move.sigmas) < NOMINATING_SIGMAS:
             continue
         found += [_nomination(series, order, steps, place, rule) for place in (move, *rivals(steps, move))]
@@ -126,7 +133,8 @@ def _moved(series: Series, costs: Mapping[str, Calm], line: Line, rule: Rule) ->
 
 def _nomination(series: Series, order: Sequence[str], steps: Ladder, move: Move, rule: Rule) -> Nomination:
     base, head = order[move.at - 1], order[move.at]
-    sign = 1.0 if series.metric.direction == "lower" else -1.0
+    sign = _sign(series)
+    rule = rule.at(_level(steps, move.at - 1, sign))
     low, high = sorted(math.exp(sign * (move.size + k * NORMAL_95 * move.error)) for k in (-1, 1))
     ratio = math.exp(sign * move.size)
     clear = abs(move.size) >= math.log1p(rule.bar) and abs(move.sigmas) >= NORMAL_95
@@ -202,8 +210,13 @@ def _statistical(series: Series, processes: Sequence[Process]) -> Iterable[tuple
 def _costs(series: Series, processes: Sequence[Process]) -> Floats:
     """Log levels that rise when things get worse; NaN for what has no logarithm."""
     levels = np.array([process_level(process) for process in processes], dtype=float)
-    sign = 1.0 if series.metric.direction == "lower" else -1.0
+    sign = _sign(series)
     return np.array([sign * math.log(level) if level > 0 else math.nan for level in levels])
+
+
+def _sign(series: Series) -> float:
+    """Which way a level moves when things get worse."""
+    return 1.0 if series.metric.direction == "lower" else -1.0
 
 
 def _order(line: Line) -> list[str]:

@@ -1,0 +1,254 @@
+"""Which bar a series is held to, and what becomes of it."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
+from perfci.verdicts.compare import MOVES, Rule, convict, decide, screen
+from perfci.verdicts.history import change_points, moves_of_histories
+from perfci.verdicts.neighbours import nominate
+from perfci.verdicts.policy import BLOCK, SEGMENT, Override, Policy
+from tests.builders import a_commit, a_process, a_series, a_sha
+
+properties = settings(derandomize=True, deadline=None, max_examples=60)
+PEAK = a_series(metric="peak_allocated_bytes", unit="bytes")
+RESERVED = a_series(metric="peak_reserved_bytes", unit="bytes")
+OPERATORS = a_series(metric="operators", unit="count")
+LOSS = a_series(metric="loss_at_step_k", unit="loss")
+COMPILE = a_series(metric="compile_time")
+TPOT = a_series("generation.Gpt.measure_generation", "tpot", unit="seconds/token")
+MIB = 2**20
+
+
+def exact(*values: float) -> list[Process]:
+    return [a_process(value, clock=Clock.EXACT, pair=k) for k, value in enumerate(values)]
+
+
+def varying(level: float, by: tuple[float, ...] = (0.0, 0.004, -0.004, 0.002, -0.002, 0.001)) -> list[Process]:
+    return [a_process(level * (1 + share), pair=k) for k, share in enumerate(by)]
+
+
+def counted(series: Series, *values: float) -> list[Point]:
+    return [Point(a_commit(k), Status.OK, tuple(exact(value))) for k, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "kind", "bar"),
+    [
+        ("time", "seconds", MetricClass.TIME, 0.05),
+        ("step_time", "seconds", MetricClass.TIME, 0.05),
+        ("tpot", "seconds/token", MetricClass.TIME, 0.05),
+        ("itl_p50", "seconds", MetricClass.TIME, 0.05),
+        ("ttft_p90", "seconds", MetricClass.TAIL, 0.10),
+        ("e2el_p99", "seconds", MetricClass.TAIL, 0.10),
+        ("compile_time", "seconds", MetricClass.COMPILE, 0.15),
+        ("cpu_compile_cold", "seconds", MetricClass.COMPILE, 0.15),
+        ("cold_start_time", "seconds", MetricClass.COMPILE, 0.15),
+        ("loader_startup", "seconds", MetricClass.COMPILE, 0.15),
+        ("peak_allocated_bytes", "bytes", MetricClass.MEMORY, 0.05),
+        ("kv_cache_bytes", "bytes", MetricClass.MEMORY, 0.05),
+        ("operators", "count", MetricClass.COUNT, 0.05),
+        ("flops", "FLOP", MetricClass.COUNT, 0.05),
+        ("tokens_per_s", "tokens/s", MetricClass.THROUGHPUT, 0.05),
+        ("bandwidth", "bytes/s", MetricClass.THROUGHPUT, 0.05),
+        ("sla_attainment", "ratio", MetricClass.SLA, 0.05),
+        ("goodput", "requests/s", MetricClass.SLA, 0.05),
+        ("loss_at_step_k", "loss", MetricClass.NUMERICS, 0.05),
+        ("max_relative_error", "ratio", MetricClass.NUMERICS, 0.05),
+        ("data_stall", "ratio", MetricClass.OTHER, 0.05),
+    ],
+)
+def test_name_and_unit_tell_the_class_and_its_bar(metric: str, unit: str, kind: MetricClass, bar: float) -> None:
+    series = a_series(metric=metric, unit=unit)
+
+    assert Policy().class_of(series) is kind
+    assert Policy().rule_for(series).bar == bar
+
+
+def test_a_plain_time_has_the_plain_rule() -> None:
+    rule = Rule(bar=0.08, strict=True, max_pairs=40)
+
+    assert Policy().rule_for(a_series()) == Rule()
+    assert Policy(rule).rule_for(a_series()) == rule
+
+
+def test_the_bar_of_time_lifts_start_times_and_lowers_memory_but_never_the_other_way() -> None:
+    loose, fine = Policy(Rule(bar=0.2)), Policy(Rule(bar=0.02))
+
+    assert [policy.rule_for(COMPILE).bar for policy in (loose, fine)] == [0.2, 0.15]
+    assert [policy.rule_for(PEAK).bar for policy in (loose, fine)] == [0.05, 0.02]
+
+
+def test_one_operator_more_is_a_regression_and_says_why() -> None:
+    verdict = convict(OPERATORS, "base", "head", exact(812), exact(813), rule=Policy().rule_for(OPERATORS))
+
+    assert verdict.kind is VerdictKind.REGRESSION
+    assert verdict.reason == "Counted exactly: 812 became 813 (+0.1%), and for counts no change is too small."
+
+
+def test_a_loss_that_differs_in_its_last_bit_is_told_with_all_its_digits() -> None:
+    worse = math.nextafter(2.5, 3)
+
+    verdict = convict(LOSS, "base", "head", exact(2.5), exact(worse), rule=Policy().rule_for(LOSS))
+
+    assert verdict.kind is VerdictKind.REGRESSION
+    assert "2.5 became 2.5000000000000004" in verdict.reason
+
+
+def test_a_count_that_varies_has_the_bar_of_time() -> None:
+    rule = Policy().rule_for(OPERATORS)
+
+    assert convict(OPERATORS, "base", "head", varying(100), varying(101), rule=rule).kind is VerdictKind.UNCHANGED
+    assert convict(OPERATORS, "base", "head", varying(100), varying(110), rule=rule).kind is VerdictKind.REGRESSION
+
+
+def test_compiling_twelve_percent_longer_is_below_its_bar_and_says_so() -> None:
+    rule = Policy().rule_for(COMPILE)
+
+    verdict = convict(COMPILE, "base", "head", varying(1.0), varying(1.12), rule=rule)
+
+    assert verdict.kind is VerdictKind.UNCHANGED
+    assert verdict.reason.endswith("inside the bar of 15.0% for compile and start time either way.")
+    assert convict(COMPILE, "base", "head", varying(1.0), varying(1.12)).kind is VerdictKind.REGRESSION
+
+
+@pytest.mark.parametrize("make", [exact, lambda value: [a_process(value, pair=k) for k in range(8)]])
+@pytest.mark.parametrize(("series", "step"), [(PEAK, BLOCK), (RESERVED, SEGMENT)])
+def test_the_allocator_s_own_step_is_no_change(series: Series, step: int, make: type[list[Process]]) -> None:
+    rule = Policy().rule_for(series)
+    base = make(4.0 * step)
+
+    at, beyond = (convict(series, "b", "h", base, make(4.0 * step + more), rule=rule) for more in (step, 1.1 * step))
+
+    assert at.kind is not VerdictKind.REGRESSION
+    assert "its floor of" in at.reason
+    assert beyond.kind is VerdictKind.REGRESSION
+
+
+def test_a_floor_counts_from_nothing_too() -> None:
+    rule = Policy().rule_for(PEAK)
+
+    kinds = [convict(PEAK, "b", "h", exact(0), exact(after), rule=rule).kind for after in (BLOCK, 2 * BLOCK)]
+
+    assert kinds == [VerdictKind.UNCHANGED, VerdictKind.REGRESSION]
+
+
+def test_the_first_table_that_matches_speaks_and_what_it_leaves_out_stays() -> None:
+    policy = Policy(Rule(), (Override("generation.*tpot", bar=0.1), Override("generation", bar=0.3), Override("peak")))
+
+    assert policy.rule_for(TPOT).bar == 0.1
+    assert policy.rule_for(a_series("generation.Gpt", "e2el")).bar == 0.3
+    assert policy.rule_for(PEAK) == Policy().rule_for(PEAK)
+
+
+def test_a_table_can_change_the_class_the_floor_and_whether_to_judge() -> None:
+    policy = Policy(
+        Rule(),
+        (
+            Override("tpot", kind=MetricClass.COMPILE),
+            Override("reserved", floor_bytes=32 * MIB),
+            Override("operators", judge=False),
+        ),
+    )
+
+    assert policy.rule_for(TPOT).bar == 0.15
+    assert policy.rule_for(RESERVED).floor == 32 * MIB
+    assert [policy.judges(series) for series in (OPERATORS, TPOT)] == [False, True]
+
+
+def test_a_floor_in_bytes_is_for_bytes_only() -> None:
+    policy = Policy(Rule(), (Override(".", floor_bytes=4096.0, floor=0.001),))
+
+    assert (policy.rule_for(PEAK).floor, policy.rule_for(a_series()).floor) == (4096.0, 0.001)
+
+
+def test_a_bar_of_zero_counts_any_exact_change_and_leaves_noise_its_bar() -> None:
+    rule = Policy(Rule(), (Override("peak", bar=0.0, floor=0.0),)).rule_for(PEAK)
+
+    assert convict(PEAK, "b", "h", exact(1e6), exact(1e6 + 1), rule=rule).kind is VerdictKind.REGRESSION
+    assert convict(PEAK, "b", "h", varying(1e6), varying(1e6), rule=rule).kind is VerdictKind.UNCHANGED
+
+
+def test_a_bar_given_for_counts_lets_small_changes_pass() -> None:
+    rule = Policy(Rule(), (Override("operators", bar=0.02),)).rule_for(OPERATORS)
+
+    verdict = convict(OPERATORS, "b", "h", exact(100), exact(101), rule=rule)
+
+    assert verdict.kind is VerdictKind.UNCHANGED
+    assert verdict.reason.endswith("below the bar of 2% for the policy 'operators'.")
+
+
+def test_neighbours_are_nominated_by_the_rule_of_their_series() -> None:
+    line = [("a", "b"), ("b", "c")]
+    measured = {OPERATORS: {"a": exact(100), "b": exact(101), "c": exact(101)}}
+
+    assert nominate(measured, line) == []
+    assert [one.head for one in nominate(measured, line, rules=Policy().rule_for)] == ["b"]
+
+
+def test_every_change_of_a_count_is_in_its_history() -> None:
+    points = counted(OPERATORS, 100, 100, 101, 101, 0, 3)
+
+    found = change_points(OPERATORS, points, rule=Policy().rule_for(OPERATORS))
+
+    assert [(move.commit, move.last_good) for move in found] == [(a_sha(k), a_sha(k - 1)) for k in (2, 4, 5)]
+    assert [move.rel for move in found] == pytest.approx([0.01, -1.0, 1.0])
+
+
+def test_a_floor_holds_for_histories_too() -> None:
+    levels = [(a_sha(k), 1000.0 + 500.0 * (k >= 10)) for k in range(20)]
+
+    assert moves_of_histories({PEAK: levels}, rules=Policy().rule_for) == {PEAK: []}
+    assert len(moves_of_histories({PEAK: levels})[PEAK]) == 1
+
+
+def test_histories_with_different_bars_are_judged_beside_each_other_as_alone() -> None:
+    levels = [(a_sha(k), 1.0 + 0.1 * (k >= 10)) for k in range(20)]
+    together = {COMPILE: levels, a_series(): levels, TPOT: levels}
+
+    found = moves_of_histories(together, rules=Policy().rule_for)
+
+    assert list(found) == list(together)
+    assert [len(found[series]) for series in together] == [0, 1, 1]
+
+
+@properties
+@given(
+    ratio=st.floats(0.6, 1.6),
+    lower=st.floats(0.0, 0.5),
+    more=st.floats(0.0, 0.4),
+    floors=st.tuples(st.floats(0, 50), st.floats(0, 50)),
+    clock=st.sampled_from([Clock.EXACT, Clock.WALL]),
+)
+def test_a_higher_bar_or_floor_never_flags_more(
+    ratio: float, lower: float, more: float, floors: tuple[float, float], clock: Clock
+) -> None:
+    base = [a_process(100.0 * (1 + 0.001 * k), clock=clock, pair=k) for k in range(1 if clock is Clock.EXACT else 8)]
+    head = [a_process(process.samples[0] * ratio, clock=clock, pair=process.pair) for process in base]
+    low, high = Rule(bar=lower, floor=min(floors)), Rule(bar=lower + more, floor=max(floors))
+
+    for judge in (screen, convict):
+        flagged = [judge(PEAK, "b", "h", base, head, rule=rule).kind in MOVES for rule in (low, high)]
+        assert flagged[0] or not flagged[1]
+
+
+@properties
+@given(name=st.from_regex(r"[a-z_0-9]{1,20}", fullmatch=True), unit=st.sampled_from(["seconds", "bytes", "count", "x"]))
+def test_every_metric_has_a_class_and_a_sane_rule(name: str, unit: str) -> None:
+    rule = Policy().rule_for(a_series(metric=name, unit=unit))
+
+    assert 0 < rule.bar <= 0.15
+    assert rule.floor >= 0
+
+
+@properties
+@given(effect=st.floats(0.7, 1.4))
+def test_a_plain_time_is_decided_as_without_a_policy(effect: float) -> None:
+    base, head = varying(1.0), varying(effect)
+
+    with_policy = decide(a_series(), "b", "h", base, head, rule=Policy().rule_for(a_series()))
+
+    assert with_policy == decide(a_series(), "b", "h", base, head)
