@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perfci.model import Interval, Metric, Stage, Verdict, VerdictKind
+from perfci.model import Interval, Metric, Series, Stage, Verdict, VerdictKind
 from perfci.report.names import printable, series_name
 from perfci.report.trend import Mark, Trend
 from perfci.report.units import MINUS, counting, number, percent, quantity, scale_of, signed_percent
@@ -125,12 +125,17 @@ def trend_sentence(trend: Trend) -> Told:
     failures = [f"{counting(len(trend.failed), 'commit')} failed"] if trend.failed else []
     if trend.last_level is None:
         if trend.dots and not trend.failed:
-            reason = printable(trend.dots[-1].reason, LONGEST_REASON).rstrip(".")
-            return Told(f"{name} is not available here", reason and f"Why: {reason}")
+            return unavailable_sentence(trend.series, trend.dots[-1].reason)
         return Told(f"{name} has no measured value yet", "".join(failures))
     standing = trend.levels[-1].value if trend.levels else trend.last_level
     shown = quantity(standing, metric.unit, metric.name)
     return Told(f"{name} stands at {shown}", "; ".join([*_history(trend), *failures]))
+
+
+def unavailable_sentence(series: Series, reason: str) -> Told:
+    """Say why a machine cannot measure something, which is no failure."""
+    why = printable(reason, LONGEST_REASON).rstrip(".")
+    return Told(f"{series_name(series)} is not available here", why and f"Why: {why}")
 
 
 def mark_sentence(mark: Mark, metric: Metric) -> str:

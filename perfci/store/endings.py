@@ -11,38 +11,57 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Series, Status
 from perfci.store.coordinates import CHUNK
-from perfci.store.loading import in_history, load_commits, project_of
+from perfci.store.loading import in_history, load_commits, of_project, project_of
 from perfci.store.order import along_the_line
 from perfci.store.records import SeriesRecord
-from perfci.store.tables import CommitRow, ProcessRow, ResultRow, RunRow, SessionRow
+from perfci.store.tables import BenchmarkRow, CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
+
+NEWEST = sa.func.max(ResultRow.id)
+NEWEST_MEASURED = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
+SKIPPED_ONLY = sa.func.min(sa.case((ResultRow.status == Status.SKIPPED.value, 1), else_=0))
 
 
 class _Outcome(NamedTuple):
-    """What the runs of one commit gave of one series: the newest result, the newest with a value, any failure."""
+    """What the runs of one commit gave of one series: the newest result, and the newest with a value."""
 
     place: int
     result: int
     measured: int | None
-    failed: int
+
+
+class _Trace(NamedTuple):
+    """What all sessions gave of one series, in its history or not."""
+
+    result: int
+    measured: int | None
+    skipped_only: bool
 
 
 def series_records(tx: Session, project: str, series: Mapping[int, Series]) -> list[SeriesRecord]:
     """The series with the ends of their histories, by name, in as many queries for a thousand as for one hundred."""
     shas, outcomes = _outcomes(tx, project, series)
+    traces = _traces(tx, project, series)
     newest = {row_id: max(found) for row_id, found in outcomes.items()}
-    measured = {row_id: max((one for one in found if one.measured), default=None) for row_id, found in outcomes.items()}
-    why = _statuses(tx, [one.result for one in newest.values() if one.measured is None])
-    clocks = _clocks(tx, [one.measured for one in measured.values() if one and one.measured])
+    never = {row_id: trace.result for row_id, trace in traces.items() if trace.skipped_only}
+    unmeasured = [one.result for one in newest.values() if one.measured is None]
+    why = _statuses(tx, {*unmeasured, *never.values()})
+    clocks = _clocks(tx, [trace.measured for trace in traces.values() if trace.measured is not None])
     records = []
     for row_id, one in series.items():
-        if row_id not in newest:
-            records.append(SeriesRecord(row_id, one, 0, None, None))
-            continue
-        end, last = newest[row_id], measured[row_id]
-        status, reason = why.get(end.result, (Status.OK, ""))
-        never = last is None and not any(outcome.failed for outcome in outcomes[row_id])
-        clock = clocks.get(last.measured or 0) if last else None
-        records.append(SeriesRecord(row_id, one, len(outcomes[row_id]), shas[end.place], status, reason, never, clock))
+        end, trace = newest.get(row_id), traces.get(row_id)
+        status, reason = why.get(end.result if end else never.get(row_id, 0), (Status.OK if end else None, ""))
+        records.append(
+            SeriesRecord(
+                id=row_id,
+                series=one,
+                points=len(outcomes.get(row_id, ())),
+                last_commit_sha=shas[end.place] if end else None,
+                last_status=status,
+                last_reason=reason,
+                never_measured=row_id in never,
+                clock=clocks.get(trace.measured or 0) if trace else None,
+            )
+        )
     return sorted(records, key=lambda record: (record.series.label, record.id))
 
 
@@ -58,13 +77,7 @@ def _outcomes(tx: Session, project: str, wanted: Collection[int]) -> tuple[dict[
     commits = load_commits(tx, project_of(CommitRow.project_id, project))
     line = {commit: place for place, commit in enumerate(along_the_line(commits.values()))}
     place_of = {row_id: line[commit] for row_id, commit in commits.items()}
-    quiet = (Status.OK.value, Status.SKIPPED.value)
-    columns = (
-        sa.func.max(ResultRow.id),
-        sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id))),
-        sa.func.max(sa.case((ResultRow.status.in_(quiet), 0), else_=1)),
-    )
-    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, *columns)).where(
+    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, NEWEST, NEWEST_MEASURED)).where(
         project_of(SessionRow.project_id, project)
     )
     if len(wanted) <= CHUNK:
@@ -73,6 +86,19 @@ def _outcomes(tx: Session, project: str, wanted: Collection[int]) -> tuple[dict[
     for series_id, commit_id, *outcome in tx.execute(query.group_by(ResultRow.series_id, RunRow.commit_id)):
         found[series_id].append(_Outcome(place_of[commit_id], *outcome))
     return {place_of[row_id]: commit.sha for row_id, commit in commits.items()}, found
+
+
+def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Trace]:
+    query = (
+        sa.select(ResultRow.series_id, NEWEST, NEWEST_MEASURED, SKIPPED_ONLY)
+        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(of_project(project))
+    )
+    if len(wanted) <= CHUNK:
+        query = query.where(ResultRow.series_id.in_(wanted))
+    rows = tx.execute(query.group_by(ResultRow.series_id))
+    return {series_id: _Trace(newest, measured, bool(skipped)) for series_id, newest, measured, skipped in rows}
 
 
 def _statuses(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:

@@ -25,7 +25,7 @@ from perfci.model import (
 )
 from perfci.store import values
 from perfci.store.coordinates import CHUNK, table
-from perfci.store.endings import in_chunks, series_records
+from perfci.store.endings import SKIPPED_ONLY, in_chunks, series_records
 from perfci.store.loading import (
     in_history,
     load_commits,
@@ -425,12 +425,13 @@ def _processes() -> sa.Select[Any]:
 
 
 def _never_measured() -> sa.Select[Any]:
-    """One row for each series with a history in which every commit was skipped, under its project."""
-    other = sa.func.max(sa.case((ResultRow.status == Status.SKIPPED.value, 0), else_=1))
+    """One row for each series that was tried and only ever skipped, under its project."""
     found = (
-        in_history(sa.select(ResultRow.series_id, SessionRow.project_id))
-        .group_by(ResultRow.series_id, SessionRow.project_id)
-        .having(other == 0)
+        sa.select(BenchmarkRow.project_id)
+        .join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .join(ResultRow, ResultRow.series_id == SeriesRow.id)
+        .group_by(ResultRow.series_id, BenchmarkRow.project_id)
+        .having(SKIPPED_ONLY == 1)
         .subquery()
     )
     return sa.select(found.c.project_id)

@@ -26,7 +26,7 @@ class SessionRecord:
 @dataclass(frozen=True, slots=True)
 class ProjectRecord:
     """``processes`` are those of the operating system, however many metrics each gave; ``never_measured`` counts the
-    series whose every commit was skipped: metrics that no machine here can read.
+    series that were tried and only ever skipped: metrics that no machine here can read.
     """
 
     slug: str
@@ -43,7 +43,8 @@ class SeriesRecord:
     """A series and how its history ends.
 
     ``points`` counts its commits; status and reason are those of the newest of them, absent without a history.
-    ``never_measured`` says that all of them were skipped, ``clock`` what the newest value was read from.
+    ``never_measured`` says that it was tried and only ever skipped, in comparisons too, and then status and reason tell
+    why; ``clock`` is what the newest value was read from.
     """
 
     id: int

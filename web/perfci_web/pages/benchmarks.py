@@ -113,7 +113,9 @@ def sizes_of_changes(changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 
 def row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> Row:
     standing = [mark for mark in trend.marks if mark.state != "refuted"]
-    return Row(record, tail(trend, SPARKLINE_COMMITS), standing[-1] if standing else None, judged)
+    return Row(
+        record, tail(trend, SPARKLINE_COMMITS), standing[-1] if standing else None, judged and not record.witness
+    )
 
 
 def row_fields(row: Row) -> dict[str, Any]:

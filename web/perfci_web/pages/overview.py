@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.sentences import Told, overview_sentence
@@ -29,7 +28,8 @@ class Finding:
     commit: Commit | None
 
 
-class Share(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Share:
     """A part of all series, by its word and its colour."""
 
     word: str

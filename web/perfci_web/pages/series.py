@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import CPU_TWIN, Commit, Series
-from perfci.report.sentences import Told, trend_sentence
+from perfci.report.sentences import Told, trend_sentence, unavailable_sentence
 from perfci.report.svg import drawn_note
 from perfci.report.trend import Dot, Mark, Trend
 from perfci.report.units import quantity
@@ -60,7 +60,9 @@ class Twin:
 
 @dataclass(frozen=True, slots=True)
 class SeriesPage:
-    """``judged`` says whether verdicts are given on it; ``metrics`` are what else its processes gave."""
+    """``judged`` says whether verdicts are given on it, ``available`` whether it ever had a value or may yet have one;
+    ``metrics`` are what else its processes gave.
+    """
 
     project: str
     trend: Trend
@@ -71,6 +73,7 @@ class SeriesPage:
     verdicts: tuple[VerdictRecord, ...]
     lines: tuple[Line, ...]
     judged: bool
+    available: bool
     twin: Twin | None
     metrics: tuple[SeriesRecord, ...]
     namesakes: tuple[Series, ...]
@@ -79,11 +82,6 @@ class SeriesPage:
     @property
     def series(self) -> Series:
         return self.trend.series
-
-    @property
-    def available(self) -> bool:
-        """Whether this machine has or may yet have a value of it."""
-        return bool(self.trend.measured or self.trend.failed or not self.trend.dots)
 
 
 def chosen(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
@@ -116,11 +114,12 @@ def series_page(
     """
     commits = {dot.commit.sha: dot.commit for dot in trend.dots}
     series = trend.series
+    never = next((one for one in records if one.series == series and one.never_measured), None)
     alike = [record for record in records if record.series.metric.name == series.metric.name]
     return SeriesPage(
         project=project,
         trend=trend,
-        sentence=trend_sentence(trend),
+        sentence=unavailable_sentence(series, never.last_reason) if never else trend_sentence(trend),
         drawn=drawn_note(trend),
         needs=max(0, ENOUGH_FOR_CHANGES - len(trend.measured)),
         changes=tuple(
@@ -129,6 +128,7 @@ def series_page(
         verdicts=tuple(verdicts),
         lines=tuple(lines(trend)[:MOST_ROWS]),
         judged=judged,
+        available=never is None,
         twin=_twin(series, beside) if beside else None,
         metrics=_metrics(series, records),
         namesakes=tuple(one.series for one in alike if one.series.parameters == series.parameters),
