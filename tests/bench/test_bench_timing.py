@@ -348,9 +348,7 @@ def collecting() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_the_collector_is_off_until_the_last_block_and_on_again_after(
-    collecting: None, cpu: FakeDevice
-) -> None:
+def test_the_collector_is_off_until_the_last_block_and_on_again_after(collecting: None, cpu: FakeDevice) -> None:
     seen: list[bool] = []
 
     def function() -> None:
