@@ -24,6 +24,7 @@ VERBS = {
     "ingest": "read results of other tools into the store",
     "export": "write what the store holds",
     "serve": "show the dashboard",
+    "check": "show what the policy of perfci.toml would have said of everything that is stored",
     "doctor": "say whether everything needed is there and the machine is quiet enough",
     "db": "upgrade, check or back up the database",
 }

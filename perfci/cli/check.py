@@ -1,0 +1,98 @@
+"""``perfci check --dry-run``: what the policy of this perfci.toml would have said of everything that is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import click
+
+from perfci.cli.context import config_here, store_to_read, write_json
+from perfci.cli.options import global_options, json_option
+from perfci.model import ChangePoint, PerfciError
+from perfci.report.units import counting, signed_percent
+from perfci.service.judging import policy_of
+from perfci.service.replaying import Replay, ReplayedVerdict, replay
+from perfci.verdicts.policy import Policy
+
+
+@click.command("check")
+@click.option("--dry-run", is_flag=True, help="judge what is stored again and show what would differ")
+@json_option
+@global_options
+def command(dry_run: bool, json_file: str | None) -> None:
+    """Judge every stored comparison and history by the [judge] and [[policy]] of perfci.toml.
+
+    Shows per series what was flagged and what would be now. Nothing is measured and no verdict is edited: those that
+    are stored stand. Exit code 0 whatever is found.
+    """
+    if not dry_run:
+        raise PerfciError("perfci check only replays what is stored and writes nothing: say perfci check --dry-run")
+    config = config_here()
+    policy = policy_of(config)
+    with closing(store_to_read(config)) as store:
+        found = replay(store, config.project, policy)
+    if json_file:
+        write_json(json_file, as_json(config.project, found, policy))
+    if json_file != "-":
+        click.echo("\n".join([*told(found), summary(found)]))
+
+
+def told(found: Replay) -> Iterator[str]:
+    """A line for every verdict and every change point that would be another."""
+    for verdict in found.verdicts:
+        if verdict.differs:
+            stored, now = verdict.stored, verdict.now
+            place = f"{stored.series.label}  {stored.base[:10]}..{stored.head[:10]}"
+            after = f"{now.kind}: {now.reason}" if now else "not judged"
+            yield f"{place}  {stored.kind} ({stored.stage}) -> {after}"
+    for history in found.histories:
+        for change, word in [*((c, "gone") for c in history.gone), *((c, "new") for c in history.new)]:
+            yield f"{history.series.label}  {change.commit[:10]}  change point {signed_percent(change.rel)} {word}"
+
+
+def summary(found: Replay) -> str:
+    verdicts = sum(verdict.differs for verdict in found.verdicts)
+    histories = sum(history.differs for history in found.histories)
+    replayed = (
+        f"{counting(len(found.verdicts), 'verdict')} and {counting(len(found.histories), 'series', 'series')} replayed"
+    )
+    if not verdicts and not histories:
+        return f"{replayed}: this policy says the same of all of them"
+    return f"{replayed}: {verdicts} and {histories} of them would differ; what is stored stands"
+
+
+def as_json(project: str, found: Replay, policy: Policy) -> dict[str, Any]:
+    return {
+        "project": project,
+        "verdicts_replayed": len(found.verdicts),
+        "histories_replayed": len(found.histories),
+        "verdicts": [_verdict(one, policy) for one in found.verdicts if one.differs],
+        "change_points": [
+            {"series": one.series.label, "gone": _changes(one.gone), "new": _changes(one.new)}
+            for one in found.histories
+            if one.differs
+        ],
+    }
+
+
+def _verdict(one: ReplayedVerdict, policy: Policy) -> dict[str, Any]:
+    stored, now, rule = one.stored, one.now, policy.rule_for(one.stored.series)
+    return {
+        "series": stored.series.label,
+        "base": stored.base,
+        "head": stored.head,
+        "stage": stored.stage,
+        "stored": stored.kind,
+        "now": now.kind if now else None,
+        "reason": now.reason if now else "not judged",
+        "class": policy.class_of(stored.series),
+        "bar": rule.bar,
+        "exact_bar": rule.counted_bar,
+        "floor": rule.floor,
+    }
+
+
+def _changes(changes: list[ChangePoint]) -> list[dict[str, Any]]:
+    return [{"commit": change.commit, "last_good": change.last_good, "rel": change.rel} for change in changes]
