@@ -24,11 +24,15 @@ LOOKS = {
 PAGES = {
     "overview": "/acme:tiny-lm/",
     "benchmarks": "/acme:tiny-lm/benchmarks",
+    "unavailable": "/acme:tiny-lm/benchmarks?show=unavailable",
     "search": "/acme:tiny-lm/benchmarks?q=nothing+like+it",
     "series": "/acme:tiny-lm/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='bf16'",
     "series-failed": "/acme:tiny-lm/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='fp32'",
     "series-candidate": "/acme:tiny-lm/s/train.Step.peakmem_step/peak_memory",
     "series-exact": "/acme:tiny-lm/s/train.Step.track_flops/flops",
+    "series-cpu": "/acme:tiny-lm/s/models.Tiny.measure_training/cpu_step_time?p.precision=bf16",
+    "series-witness": "/acme:tiny-lm/s/models.Tiny.measure_training/data_stall?p.precision=bf16",
+    "series-unavailable": "/acme:tiny-lm/s/models.Tiny.measure_training/mfu?p.precision=bf16",
     "compare": f"/acme:tiny-lm/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",
     "compare-unjudged": f"/acme:tiny-lm/compare/{a_commit(3).sha[:8]}...{a_commit(FASTER).sha[:8]}",
     "compare-choose": "/acme:tiny-lm/compare",
@@ -50,7 +54,7 @@ def main(folder: Path, only: set[str]) -> None:
                 for name, path in PAGES.items():
                     if not only or name in only:
                         page.goto(urljoin(url, path))
-                        if name.startswith("series"):
+                        if page.locator("figure.chart").count():
                             page.wait_for_selector("figure.interactive")
                         page.wait_for_timeout(300)
                         page.screenshot(path=folder / f"{name}-{look}.png", full_page=True)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
-from web_builders import COMMITS, FAILED_AT, FASTER, HOSTILE_SUBJECT, STEP, a_commit
+from web_builders import COMMITS, FAILED_AT, FASTER, HOSTILE_SUBJECT, NO_ALLOCATOR, STEP, a_commit
 
 pytestmark = pytest.mark.browser
 
@@ -18,9 +18,15 @@ P = "/acme:tiny-lm"
 SERIES = f"{P}/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='bf16'"
 FAILING = f"{P}/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='fp32'"
 UNMEASURED = f"{P}/s/train.Step.time_compiled/cpu_time"
+MANY, MANY_BF16 = f"{P}/s/models.Tiny.measure_training", "?p.precision='bf16'&p.batch=4"
+UNAVAILABLE = f"{MANY}/mfu{MANY_BF16}"
+CHARTLESS = (UNMEASURED, UNAVAILABLE)
 EVERY_PAGE = [
     f"{P}/",
     f"{P}/benchmarks",
+    f"{P}/benchmarks?show=unavailable",
+    f"{MANY}/data_stall{MANY_BF16}",
+    UNAVAILABLE,
     SERIES,
     FAILING,
     f"{P}/s/train.Step.track_flops/flops",
@@ -91,7 +97,7 @@ def reader(browser: Browser, url: str, look: dict[str, object]) -> Iterator[Read
 
 @pytest.mark.parametrize("path", EVERY_PAGE)
 def test_every_page_loads_without_a_complaint(reader: Reader, path: str) -> None:
-    page = reader.charted(path) if "/s/" in path and path != UNMEASURED else reader.open(path)
+    page = reader.charted(path) if "/s/" in path and path not in CHARTLESS else reader.open(path)
 
     expect(page.locator("h1")).to_be_visible()
     reader.assert_content()
@@ -100,7 +106,7 @@ def test_every_page_loads_without_a_complaint(reader: Reader, path: str) -> None
 @pytest.mark.parametrize("look", [{"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}])
 @pytest.mark.parametrize("path", EVERY_PAGE)
 def test_no_page_scrolls_sideways_on_a_phone(reader: Reader, path: str) -> None:
-    page = reader.charted(path) if "/s/" in path and path != UNMEASURED else reader.open(path)
+    page = reader.charted(path) if "/s/" in path and path not in CHARTLESS else reader.open(path)
     for summary in page.locator("summary").all():
         summary.click()
 
@@ -237,7 +243,7 @@ def test_the_chart_library_is_loaded_only_where_a_chart_is(reader: Reader) -> No
     loaded: list[str] = []
     reader.page.on("request", lambda request: loaded.append(urlsplit(request.url).path))
 
-    for path in (f"{P}/", f"{P}/benchmarks", f"{P}/commit/{a_commit(STEP).sha}", UNMEASURED):
+    for path in (f"{P}/", f"{P}/benchmarks", f"{P}/commit/{a_commit(STEP).sha}", *CHARTLESS):
         reader.open(path)
         reader.page.wait_for_load_state("networkidle")
 
@@ -267,6 +273,25 @@ def test_a_reader_searches_and_opens_what_was_found(reader: Reader) -> None:
     page.get_by_role("link", name="serve.Generate.time_token").click()
 
     expect(page.locator("h1")).to_contain_text("serve.Generate.time_token stands at")
+
+
+def test_a_reader_finds_out_why_something_was_never_measured(reader: Reader) -> None:
+    page = reader.open(f"{P}/benchmarks")
+
+    page.get_by_role("link", name="why").click()
+    page.get_by_text(NO_ALLOCATOR).click()
+    page.get_by_role("link", name="peak_allocated_bytes").click()
+
+    expect(page.locator("h1")).to_contain_text("peak_allocated_bytes is not available here")
+
+
+def test_a_share_has_a_percent_axis_in_both_charts(reader: Reader) -> None:
+    page = reader.charted(f"{MANY}/data_stall{MANY_BF16}")
+
+    drawn = re.search(r"y starts at [\d.]+ %", page.locator(".wide svg.pc-trend").text_content() or "")
+
+    assert drawn
+    expect(page.locator(".plot")).to_contain_text(drawn[0])
 
 
 def test_the_keyboard_sees_where_it_is(reader: Reader) -> None:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,15 +17,17 @@ from web_builders import (
     FAILED_AT,
     HOSTILE_SUBJECT,
     NOW,
+    PROJECT,
     STEP,
     a_commit,
+    a_run,
     a_store,
     fill,
 )
 
-from perfci.model import PerfciError
+from perfci.model import Machine, PerfciError
 from perfci.store import Store
-from perfci.store.writes import start_session, upsert_commits
+from perfci.store.writes import add_run, start_session, upsert_commits
 from perfci_web import create_app
 
 P = "/acme:tiny-lm"
@@ -123,6 +126,22 @@ def test_benchmarks_leave_out_what_was_never_measured_and_say_where_it_is(client
     assert "5 more were never measured here: why." in words(html)
     assert f'href="{P}/benchmarks?show=unavailable"' in html
     assert "mfu" not in words(html)
+
+
+def test_benchmarks_name_the_place_of_a_cell_where_there_are_several(empty_store: Store) -> None:
+    with empty_store.begin() as tx:
+        start_session(tx, PROJECT, "history-1", "history", "spec", 7, 1, NOW)
+        add_run(tx, a_run(1))
+        elsewhere = tuple(
+            replace(result, series=replace(result.series, machine=Machine(name="laptop")))
+            for result in a_run(1).results
+        )
+        add_run(tx, replace(a_run(1), machine=Machine(name="laptop"), results=elsewhere))
+
+    html = read(create_app(empty_store).test_client(), f"{P}/benchmarks?q=models")
+
+    assert html.count('<span class="advice">laptop</span>') == 1
+    assert "AMD EPYC 9354, 2 cores, 16 GB" in words(html)
 
 
 def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> None:
@@ -274,6 +293,7 @@ def test_a_commit_shows_what_it_measured(client: FlaskClient) -> None:
     assert "9 series measured; 1 failed; 5 not available here." in told
     assert f"5 not available here 3 {EMULATED}" in told
     assert "3 witnesses, shown and not judged" in told
+    assert "Failed 1 oom: torch.OutOfMemoryError" in told
     assert "governor" in told
     assert f"perfci run {a_commit(COMMITS - 1).short}" in told
 

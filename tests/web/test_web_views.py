@@ -138,7 +138,7 @@ def test_coverage_tells_four_things_apart() -> None:
     assert [(share.word, share.count) for share in found.shares] == [
         ("measured", 1), ("not available", 1), ("failed", 1), ("not run", 1),
     ]  # fmt: skip
-    assert (found.failed, found.not_run) == ((Reason("out of memory", (STEP_FP32,)),), (MEMORY,))
+    assert (found.failed, found.not_run) == ((Reason("oom: out of memory", (STEP_FP32,)),), (MEMORY,))
 
 
 def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
@@ -427,6 +427,17 @@ def test_a_commit_page_tells_its_neighbours_and_verdicts() -> None:
         STEP_WALL, LOSS_WALL, STALL,
     }  # fmt: skip
     assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
+
+
+def test_a_commit_page_tells_once_how_many_failed_alike() -> None:
+    failed = [Result(one, Status.TIMEOUT, reason="60 s") for one in (STEP_TIME, STEP_FP32)]
+    run = replace(a_run(3), results=(*failed, Result(MEMORY, Status.FAILED, reason="boom")))
+
+    page = commit.commit_page("p", a_commit(3), NEWEST_FIRST, [], [run], [])
+
+    assert page.failed == (Reason("timeout: 60 s", (STEP_TIME, STEP_FP32)), Reason("boom", (MEMORY,)))
+    assert page.measured == ()
+    assert page.sentence == "0 series measured; 3 failed."
 
 
 def test_a_commit_without_runs_says_so() -> None:

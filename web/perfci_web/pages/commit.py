@@ -13,7 +13,7 @@ from perfci.store.records import RunRecord, VerdictRecord
 from perfci.verdicts.gating import gated
 from perfci_web.pages.cells import Part, by_cell, parts
 from perfci_web.pages.measured import dots_of_runs, processes_of_runs
-from perfci_web.pages.reasons import Reason, by_reason
+from perfci_web.pages.reasons import Reason, by_reason, failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,10 @@ class Reading:
     def unavailable(self) -> bool:
         return self.dot.status is Status.SKIPPED
 
+    @property
+    def failed(self) -> bool:
+        return self.dot.level is None and not self.unavailable
+
 
 @dataclass(frozen=True, slots=True)
 class CommitPage:
@@ -39,6 +43,7 @@ class CommitPage:
     verdicts: tuple[Verdict, ...]
     later: tuple[Verdict, ...]
     readings: tuple[Reading, ...]
+    failed: tuple[Reason, ...]
     measured: tuple[Part[Reading], ...]
     witnesses: tuple[Part[Reading], ...]
     unavailable: tuple[Reason, ...]
@@ -69,8 +74,9 @@ def commit_page(
         verdicts=tuple(into),
         later=tuple(out),
         readings=tuple(readings),
-        measured=_parts(one for one in readings if not one.unavailable and not one.witness),
-        witnesses=_parts(one for one in readings if not one.unavailable and one.witness),
+        failed=by_reason((failure(one.dot.status, one.dot.reason), one.series) for one in readings if one.failed),
+        measured=_parts(one for one in readings if one.dot.level is not None and not one.witness),
+        witnesses=_parts(one for one in readings if one.dot.level is not None and one.witness),
         unavailable=by_reason((one.dot.reason, one.series) for one in readings if one.unavailable),
         runs=tuple(records),
         environment=_environment(runs),
@@ -90,7 +96,7 @@ def _parts(readings: Iterable[Reading]) -> tuple[Part[Reading], ...]:
 
 def _sentence(verdicts: Sequence[Verdict], readings: Sequence[Reading]) -> str:
     unavailable = sum(reading.unavailable for reading in readings)
-    failed = sum(reading.dot.level is None for reading in readings) - unavailable
+    failed = sum(reading.failed for reading in readings)
     measured = counting(len(readings) - failed - unavailable, "series", "series") + " measured"
     told = [measured if readings else "Nothing was measured here"]
     told += [f"{failed:,} failed"] if failed else []

@@ -159,6 +159,8 @@ def comparison_fields(page: Comparison) -> dict[str, Any]:
 def _sentence(verdicts: Sequence[Verdict], base: Commit, head: Commit, others: Sequence[Reading]) -> Told:
     if verdicts:
         return comparison_sentence(verdicts)
+    if others and base.sha == head.sha:
+        return Told(f"{base.short} was measured, but never against itself")
     if others:
         return Told(f"{base.short} and {head.short} were measured, but never against each other")
     return Told(f"Nothing was measured at both {base.short} and {head.short}")

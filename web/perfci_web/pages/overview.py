@@ -12,7 +12,7 @@ from perfci.report.standing import biggest_moves, open_regressions
 from perfci.report.trend import Mark, Trend
 from perfci.report.words import MOVES
 from perfci.store.records import ProjectRecord, SeriesRecord, VerdictRecord
-from perfci_web.pages.reasons import Reason, by_reason, how_many
+from perfci_web.pages.reasons import Reason, by_reason, failure, how_many
 
 MOST_FINDINGS = 20
 MOST_MOVERS = 6
@@ -146,12 +146,12 @@ def coverage(records: Sequence[SeriesRecord], commits: Sequence[Commit]) -> Cove
     expected = _newest_versions(seen, place)
     at_head = [record for record in expected if record.last_commit_sha == head]
     skipped = (record for record in at_head if record.last_status is Status.SKIPPED)
-    failed = (record for record in at_head if record.failed_last)
+    failed = ((record, record.last_status) for record in at_head if record.failed_last)
     return Coverage(
         head=commits[place[head or ""]],
         measured=sum(record.last_status is Status.OK for record in at_head),
         unavailable=by_reason((record.last_reason, record.series) for record in skipped),
-        failed=by_reason((record.last_reason, record.series) for record in failed),
+        failed=by_reason((failure(status, one.last_reason), one.series) for one, status in failed if status),
         not_run=tuple(one.series for one in expected if one.last_commit_sha != head and not one.never_measured),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import Series
+from perfci.model import Series, Status
 from perfci.report.fields import series_fields
 from perfci_web.pages.cells import Cell, by_cell
 
@@ -32,6 +32,12 @@ def by_reason(found: Iterable[tuple[str, Series]]) -> tuple[Reason, ...]:
         together.setdefault(text or NOT_TOLD, []).append(series)
     reasons = [Reason(text, tuple(series)) for text, series in together.items()]
     return tuple(sorted(reasons, key=lambda reason: (-len(reason.series), reason.text)))
+
+
+def failure(status: Status, reason: str) -> str:
+    """How something failed and what it said: ``oom: CUDA out of memory``."""
+    how = "" if status is Status.FAILED and reason else status.value
+    return ": ".join(part for part in (how, reason) if part)
 
 
 def how_many(reasons: Iterable[Reason]) -> int:
