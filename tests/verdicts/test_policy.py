@@ -1,6 +1,7 @@
 """Which bar a series is held to, and what becomes of it."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -117,7 +118,9 @@ def test_compiling_twelve_percent_longer_is_below_its_bar_and_says_so() -> None:
 
 @pytest.mark.parametrize("make", [exact, lambda value: [a_process(value, pair=k) for k in range(8)]])
 @pytest.mark.parametrize(("series", "step"), [(PEAK, BLOCK), (RESERVED, SEGMENT)])
-def test_the_allocator_s_own_step_is_no_change(series: Series, step: int, make: type[list[Process]]) -> None:
+def test_the_allocator_s_own_step_is_no_change(
+    series: Series, step: int, make: Callable[[float], list[Process]]
+) -> None:
     rule = Policy().rule_for(series)
     base = make(4.0 * step)
 
