@@ -120,11 +120,11 @@ def time_together(
     block: ranks that decided alone would leave each other waiting.
     """
     device = device or this_device()
-    call_s, calls, unsettled = _warm_up_together(step, device, warmup_s)
-    number = number or max(1, math.ceil(BLOCK_S / max(call_s, 1e-9)))
     blocks: list[tuple[float, ...]] = []
     spent_s = 0.0
     with collector_off() as collect:
+        call_s, calls, unsettled = _warm_up_together(step, device, warmup_s)
+        number = number or max(1, math.ceil(BLOCK_S / max(call_s, 1e-9)))
         while len(blocks) < max_blocks and not (blocks and spent_s >= budget_s):
             collect()
             blocks.append(_block(step, number, device))
