@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -20,11 +19,15 @@ NEWEST = sa.func.max(ResultRow.id)
 NEWEST_MEASURED = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
 SKIPPED_ONLY = sa.func.min(sa.case((ResultRow.status == Status.SKIPPED.value, 1), else_=0))
 
+FIRST_LOOK, LOOK_FURTHER = 2, 8
+"""How many commits are looked at for the ends of histories, newest first, and by what factor more each time."""
 
-class _Outcome(NamedTuple):
-    """What the runs of one commit gave of one series: the newest result, and the newest with a value."""
+
+class _End(NamedTuple):
+    """What the runs of the newest commit of a series gave: the newest result, and the newest with a value."""
 
     place: int
+    sha: str
     result: int
     measured: int | None
 
@@ -39,23 +42,22 @@ class _Trace(NamedTuple):
 
 def series_records(tx: Session, project: str, series: Mapping[int, Series]) -> list[SeriesRecord]:
     """The series with the ends of their histories, by name, in as many queries for a thousand as for one hundred."""
-    shas, outcomes = _outcomes(tx, project, series)
+    points = _points(tx, project, series)
+    ends = _ends(tx, project, set(points))
     traces = _traces(tx, project, series)
-    newest = {row_id: max(found) for row_id, found in outcomes.items()}
     never = {row_id: trace.result for row_id, trace in traces.items() if trace.skipped_only}
-    unmeasured = [one.result for one in newest.values() if one.measured is None]
-    why = _statuses(tx, {*unmeasured, *never.values()})
+    why = _statuses(tx, {*(end.result for end in ends.values() if end.measured is None), *never.values()})
     clocks = _clocks(tx, [trace.measured for trace in traces.values() if trace.measured is not None])
     records = []
     for row_id, one in series.items():
-        end, trace = newest.get(row_id), traces.get(row_id)
+        end, trace = ends.get(row_id), traces.get(row_id)
         status, reason = why.get(end.result if end else never.get(row_id, 0), (Status.OK if end else None, ""))
         records.append(
             SeriesRecord(
                 id=row_id,
                 series=one,
-                points=len(outcomes.get(row_id, ())),
-                last_commit_sha=shas[end.place] if end else None,
+                points=points.get(row_id, 0),
+                last_commit_sha=end.sha if end else None,
                 last_status=status,
                 last_reason=reason,
                 never_measured=row_id in never,
@@ -72,20 +74,32 @@ def in_chunks(ids: Collection[int]) -> Iterator[Sequence[int]]:
         yield ordered[start : start + CHUNK]
 
 
-def _outcomes(tx: Session, project: str, wanted: Collection[int]) -> tuple[dict[int, str], dict[int, list[_Outcome]]]:
-    """The shas of a project by their place on the line, and the commits of each series that has any, in no order."""
+def _points(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int]:
+    """How many commits the history of each series has, of those that have one."""
+    counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
+    query = in_history(counted).where(project_of(SessionRow.project_id, project))
+    return dict(tx.execute(_of(wanted, query).group_by(ResultRow.series_id)).all())
+
+
+def _ends(tx: Session, project: str, wanted: set[int]) -> dict[int, _End]:
+    """The newest commit of each of these histories; most end within the newest few, so those are asked first."""
     commits = load_commits(tx, project_of(CommitRow.project_id, project))
-    line = {commit: place for place, commit in enumerate(along_the_line(commits.values()))}
-    place_of = {row_id: line[commit] for row_id, commit in commits.items()}
-    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, NEWEST, NEWEST_MEASURED)).where(
-        project_of(SessionRow.project_id, project)
-    )
-    if len(wanted) <= CHUNK:
-        query = query.where(ResultRow.series_id.in_(wanted))
-    found: dict[int, list[_Outcome]] = defaultdict(list)
-    for series_id, commit_id, *outcome in tx.execute(query.group_by(ResultRow.series_id, RunRow.commit_id)):
-        found[series_id].append(_Outcome(place_of[commit_id], *outcome))
-    return {place_of[row_id]: commit.sha for row_id, commit in commits.items()}, found
+    place_of = {commit: place for place, commit in enumerate(along_the_line(commits.values()))}
+    newest_first = sorted(commits, key=lambda row_id: place_of[commits[row_id]], reverse=True)
+    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, NEWEST, NEWEST_MEASURED))
+    grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
+    found: dict[int, _End] = {}
+    start, count = 0, FIRST_LOOK
+    while not found.keys() >= wanted and start < len(newest_first):
+        here: dict[int, _End] = {}
+        for series_id, commit_id, *outcome in tx.execute(
+            grouped.where(RunRow.commit_id.in_(newest_first[start : start + count]))
+        ):
+            end = _End(place_of[commits[commit_id]], commits[commit_id].sha, *outcome)
+            here[series_id] = max(here.get(series_id, end), end)
+        found = here | found
+        start, count = start + count, min(count * LOOK_FURTHER, CHUNK)
+    return found
 
 
 def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Trace]:
@@ -95,10 +109,13 @@ def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Tr
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(of_project(project))
     )
-    if len(wanted) <= CHUNK:
-        query = query.where(ResultRow.series_id.in_(wanted))
-    rows = tx.execute(query.group_by(ResultRow.series_id))
+    rows = tx.execute(_of(wanted, query).group_by(ResultRow.series_id))
     return {series_id: _Trace(newest, measured, bool(skipped)) for series_id, newest, measured, skipped in rows}
+
+
+def _of(wanted: Collection[int], query: Any) -> Any:
+    """Name the series one by one while they are few enough to be named."""
+    return query.where(ResultRow.series_id.in_(wanted)) if len(wanted) <= CHUNK else query
 
 
 def _statuses(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
