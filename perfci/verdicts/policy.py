@@ -56,8 +56,8 @@ CLASSES: tuple[ClassRule, ...] = (
     # one operator more is a change of the code: what repeats exactly has no noise to allow for (DESIGN 6)
     ClassRule(MetricClass.COUNT, "counts", unit=r"counts?|flops?|instructions", exact_bar=0.0),
     # peaks hardly vary: 5 % even where time is allowed more, and the allocator's own step is no change; what it
-    # reserves moves by segments, what it hands out by blocks (study of detection, 6.1). Peaks that are counted tensor by
-    # tensor know no blocks.
+    # reserves moves by segments, what it hands out by blocks (study of detection, 6.1); peaks that are counted
+    # tensor by tensor know no blocks
     ClassRule(
         MetricClass.MEMORY, "memory", r"(.*_)?(reserved|inactive|pool)(_.*)?", "bytes", at_most=0.05, floor=SEGMENT
     ),
