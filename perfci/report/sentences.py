@@ -120,15 +120,20 @@ def overview_sentence(open_regressions: Sequence[Verdict], *, series: int, commi
 
 
 def trend_sentence(trend: Trend) -> Told:
-    """Say where a series stands and what moved it last, or why it has no value."""
+    """Say where a series stands and what moved it last, or why it has no value.
+
+    Of a witness nobody says where it stands, only what it was last.
+    """
     name, metric = series_name(trend.series), trend.series.metric
     failures = [f"{counting(len(trend.failed), 'commit')} failed"] if trend.failed else []
     if trend.last_level is None:
         if trend.dots and not trend.failed:
             return unavailable_sentence(trend.series, trend.dots[-1].reason)
         return Told(f"{name} has no measured value yet", "".join(failures))
-    standing = trend.levels[-1].value if trend.levels else trend.last_level
-    shown = quantity(standing, metric.unit, metric.name)
+    if not trend.levels:
+        shown = quantity(trend.last_level, metric.unit, metric.name)
+        return Told(f"{name} was {shown} at {trend.measured[-1].commit.sha[:10]}", "".join(failures))
+    shown = quantity(trend.levels[-1].value, metric.unit, metric.name)
     return Told(f"{name} stands at {shown}", "; ".join([*_history(trend), *failures]))
 
 

@@ -93,6 +93,11 @@ def trend_of(
     return Trend(series, dots, _levels(dots, marks), marks)
 
 
+def of_witness(trend: Trend) -> Trend:
+    """Show a series that is not judged: nobody looks for moves in it, so one level over all of it would be a lie."""
+    return trend if trend.marks else replace(trend, levels=())
+
+
 def tail(trend: Trend, count: int) -> Trend:
     """Show the last commits only, counted anew from zero; a level keeps the value it has in the whole series."""
     cut = max(0, len(trend.dots) - count)

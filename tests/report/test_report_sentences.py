@@ -1,7 +1,7 @@
 """One plain sentence per verdict."""
 
 import pytest
-from report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
+from report_builders import a_failure, a_history, a_point, a_series, a_verdict, one_of_each
 
 from perfci.model import ChangePoint, Stage, Status, VerdictKind
 from perfci.report.sentences import (
@@ -12,7 +12,7 @@ from perfci.report.sentences import (
     trend_sentence,
     verdict_sentence,
 )
-from perfci.report.trend import trend_of
+from perfci.report.trend import of_witness, trend_of
 
 
 def test_a_regression_says_by_how_much_and_how_noisy() -> None:
@@ -134,6 +134,12 @@ def test_a_trend_without_a_finding_says_so() -> None:
     assert str(trend_sentence(trend_of(a_series(), [a_failure(0)]))) == (
         "train.time_step has no measured value yet. 1 commit failed."
     )
+
+
+def test_a_witness_tells_its_newest_value_and_no_more() -> None:
+    trend = of_witness(trend_of(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)]))
+
+    assert str(trend_sentence(trend)) == "train.time_step was 14.70 ms at 0001000100. 1 commit failed."
 
 
 def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:

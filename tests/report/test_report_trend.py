@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
 from perfci.model import ChangePoint, Point, Process, Stage, Status, Summary, VerdictKind
-from perfci.report.trend import tail, thinned, trend_of
+from perfci.report.trend import of_witness, tail, thinned, trend_of
 
 
 def a_change(commit: int, last_good: int, rel: float = 0.18) -> ChangePoint:
@@ -42,6 +42,14 @@ def test_a_commit_of_flagged_processes_is_shown_with_what_is_known_against_them(
     )
 
     assert [(dot.level, dot.reason) for dot in trend.dots] == [(9.0, "not judged: throttled: hot"), (1.0, "")]
+
+
+def test_a_witness_stands_on_no_level_that_nobody_looked_for() -> None:
+    calm = trend_of(a_series(), [a_point(0, 1.0), a_point(1, 9.0)])
+    moved = trend_of(a_series(), [a_point(0, 1.0), a_point(1, 1.18)], [a_change(1, 0)])
+
+    assert of_witness(calm).levels == ()
+    assert of_witness(moved) == moved
 
 
 def test_a_conviction_is_a_filled_mark_and_moves_the_level() -> None:

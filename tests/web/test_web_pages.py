@@ -212,9 +212,18 @@ def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> No
 def test_a_witness_says_that_it_is_never_judged(client: FlaskClient) -> None:
     told = words(read(client, f"{MANY}/data_stall{MANY_BF16}"))
 
-    assert re.search(r"data_stall stands at 19\.\d %\.", told)
+    assert re.search(rf"data_stall was 19\.\d % at {a_commit(COMMITS - 1).short}\.", told)
     assert "A witness: shown beside the judged metrics of the same processes" in told
     assert "Changes" not in told
+
+
+def test_a_witness_that_moved_is_told_at_its_newest_value(client: FlaskClient) -> None:
+    """Nobody looks for moves in it, so the middle of its whole history would be a level it never stood at."""
+    [row] = client.get(f"{P}/benchmarks.json?q=data_stall").get_json()["series"]
+    told = client.get(f"{MANY}/data_stall.json{MANY_BF16}").get_json()
+
+    assert row["level"] == told["points"][-1]["value"]
+    assert (row["judged"], told["levels"]) == (False, [])
 
 
 def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient) -> None:
@@ -230,6 +239,13 @@ def test_a_series_that_was_only_skipped_says_why_and_draws_nothing(client: Flask
     assert "mfu is not available here. Why: the peak of this CPU is not known." in words(html)
     assert "<figure" not in html
     assert "✕" not in html
+
+
+def test_verdicts_that_nobody_acts_on_are_folded(client: FlaskClient) -> None:
+    html = read(client, f"{SERIES}?p.batch=8&p.dtype='fp32'")
+
+    assert "<details><summary>1 inconclusive</summary>" in html
+    assert "inconclusive" not in read(client, f"{SERIES}{BF16}")
 
 
 def test_an_address_of_several_cells_offers_them(client: FlaskClient) -> None:

@@ -20,7 +20,7 @@ from perfci.report.fields import trend_fields
 from perfci.report.markdown import comparison_markdown
 from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
-from perfci.report.trend import Trend, thinned, trend_of
+from perfci.report.trend import Trend, of_witness, thinned, trend_of
 from perfci.store import Store, reads
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
 from perfci_web.missing import Missing, Offer, nearest
@@ -153,19 +153,10 @@ def series_page(store: Store, project: str, benchmark: str, metric: str) -> str:
     with store.read() as tx:
         record, records = _series(tx, project, benchmark, metric)
         twin = series.twin_of(record, records)
-        both = [record, *([twin] if twin else [])]
-        histories = reads.histories(tx, [one.id for one in both])
-        trends = _trends(tx, project, both, histories)
+        trends, judged = _shown(tx, project, record, twin)
         verdicts = reads.verdict_records(tx, project, series_id=record.id)
-    judged = measured.judged_of({one.series: histories[one.id] for one in both})
-    page = series.series_page(
-        project,
-        trends[record.id],
-        verdicts,
-        records,
-        beside=trends[twin.id] if twin else None,
-        judged=record.series in judged,
-    )
+    beside = trends[twin.id] if twin else None
+    page = series.series_page(project, trends[record.id], verdicts, records, beside=beside, judged=judged)
     return render_template("series.html", page=page, links=_links(project, records))
 
 
@@ -305,8 +296,19 @@ def _series(tx: Session, project: str, benchmark: str, metric: str) -> tuple[Ser
 
 def _trend(store: Store, project: str, benchmark: str, metric: str) -> Trend:
     with store.read() as tx:
-        record, _ = _series(tx, project, benchmark, metric)
-        return _trends(tx, project, [record])[record.id]
+        record, records = _series(tx, project, benchmark, metric)
+        trends, _ = _shown(tx, project, record, series.twin_of(record, records))
+    return trends[record.id]
+
+
+def _shown(tx: Session, project: str, record: SeriesRecord, twin: SeriesRecord | None) -> tuple[dict[int, Trend], bool]:
+    """A series and its twin as every page shows them, and whether the series itself is judged."""
+    both = [record, *([twin] if twin else [])]
+    histories = reads.histories(tx, [one.id for one in both])
+    judged = measured.judged_of({one.series: histories[one.id] for one in both})
+    trends = _trends(tx, project, both, histories)
+    shown = {row_id: trend if trend.series in judged else of_witness(trend) for row_id, trend in trends.items()}
+    return shown, record.series in judged and not record.witness
 
 
 def _no_benchmark(tx: Session, project: str, asked: str) -> Missing:

@@ -9,7 +9,7 @@ from typing import Any
 
 from perfci.model import CPU_TWIN, ChangePoint, Series, Stage, Verdict
 from perfci.report.fields import series_fields
-from perfci.report.trend import Mark, Trend, tail
+from perfci.report.trend import Mark, Trend, of_witness, tail
 from perfci.report.words import MOVES
 from perfci.store.records import SeriesRecord, answers
 from perfci.verdicts.levels import place_of
@@ -31,6 +31,11 @@ class Row:
     trend: Trend
     last_change: Mark | None
     judged: bool
+
+    @property
+    def level(self) -> float | None:
+        """Where it stands; of what is not judged the newest value."""
+        return self.trend.levels[-1].value if self.trend.levels else self.trend.last_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +117,10 @@ def sizes_of_changes(changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 
 
 def row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> Row:
+    judged = judged and not record.witness
     standing = [mark for mark in trend.marks if mark.state != "refuted"]
-    return Row(
-        record, tail(trend, SPARKLINE_COMMITS), standing[-1] if standing else None, judged and not record.witness
-    )
+    shown = tail(trend if judged else of_witness(trend), SPARKLINE_COMMITS)
+    return Row(record, shown, standing[-1] if standing else None, judged)
 
 
 def row_fields(row: Row) -> dict[str, Any]:
@@ -128,7 +133,7 @@ def row_fields(row: Row) -> dict[str, Any]:
         "last_commit": record.last_commit_sha or "",
         "last_status": record.last_status.value if record.last_status else "",
         "last_reason": record.last_reason,
-        "level": row.trend.levels[-1].value if row.trend.levels else None,
+        "level": row.level,
         "last_change_commit": change.commit if change else "",
         "last_change_ratio": change.ratio if change else None,
         "last_change_state": change.state if change else "",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfci.model import CPU_TWIN, Commit, Series
-from perfci.report.sentences import Told, trend_sentence, unavailable_sentence
+from perfci.model import CPU_TWIN, Commit, Series, VerdictKind
+from perfci.report.sentences import Told, counts_sentence, trend_sentence, unavailable_sentence
 from perfci.report.svg import drawn_note
 from perfci.report.trend import Dot, Mark, Trend
 from perfci.report.units import quantity
@@ -20,6 +20,9 @@ MOST_ROWS = 200
 
 ENOUGH_FOR_CHANGES = 8
 """Below this many measured commits no change point is looked for."""
+
+QUIET = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
+"""Verdicts that nobody has to act on: told on request."""
 
 POINT_COLUMNS = (
     "commit", "committed_at", "subject", "status", "value", "q25", "q75", "processes", "reason",
@@ -71,6 +74,7 @@ class SeriesPage:
     needs: int
     changes: tuple[Change, ...]
     verdicts: tuple[VerdictRecord, ...]
+    quiet_verdicts: tuple[VerdictRecord, ...]
     lines: tuple[Line, ...]
     judged: bool
     available: bool
@@ -78,6 +82,10 @@ class SeriesPage:
     metrics: tuple[SeriesRecord, ...]
     namesakes: tuple[Series, ...]
     cells: tuple[Series, ...]
+
+    @property
+    def quiet_words(self) -> str:
+        return counts_sentence(record.verdict for record in self.quiet_verdicts)
 
     @property
     def series(self) -> Series:
@@ -125,7 +133,8 @@ def series_page(
         changes=tuple(
             Change(mark, commits.get(mark.commit), commits.get(mark.last_good)) for mark in reversed(trend.marks)
         ),
-        verdicts=tuple(verdicts),
+        verdicts=tuple(one for one in verdicts if one.verdict.kind not in QUIET),
+        quiet_verdicts=tuple(one for one in verdicts if one.verdict.kind in QUIET),
         lines=tuple(lines(trend)[:MOST_ROWS]),
         judged=judged,
         available=never is None,
@@ -146,8 +155,8 @@ def lines(trend: Trend) -> list[Line]:
 
 
 def _twin(series: Series, beside: Trend) -> Twin:
-    metric = beside.series.metric
-    shown = quantity(beside.levels[-1].value, metric.unit, metric.name) if beside.levels else ""
+    metric, level = beside.series.metric, beside.levels[-1].value if beside.levels else beside.last_level
+    shown = "" if level is None else quantity(level, metric.unit, metric.name)
     return Twin(beside.series, shown, is_cpu=metric.name == f"{CPU_TWIN}{series.metric.name}")
 
 
