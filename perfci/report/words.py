@@ -29,6 +29,9 @@ GLYPHS = {
 
 MOVES = frozenset({VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT})
 
+QUIET = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
+"""What nobody has to act on: told on request where verdicts are listed."""
+
 SEVEREST_FIRST = (
     VerdictKind.FAILED,
     VerdictKind.REGRESSION,

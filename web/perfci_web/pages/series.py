@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfci.model import CPU_TWIN, Commit, Series, VerdictKind
+from perfci.model import CPU_TWIN, Commit, Series
 from perfci.report.sentences import Told, counts_sentence, trend_sentence, unavailable_sentence
 from perfci.report.svg import drawn_note
 from perfci.report.trend import Dot, Mark, Trend
 from perfci.report.units import quantity
+from perfci.report.words import QUIET
 from perfci.store.records import SeriesRecord, VerdictRecord
 from perfci.verdicts.levels import place_of
 from perfci_web.pages.cells import by_cell
@@ -20,9 +21,6 @@ MOST_ROWS = 200
 
 ENOUGH_FOR_CHANGES = 8
 """Below this many measured commits no change point is looked for."""
-
-QUIET = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
-"""Verdicts that nobody has to act on: told on request."""
 
 POINT_COLUMNS = (
     "commit", "committed_at", "subject", "status", "value", "q25", "q75", "processes", "reason",
