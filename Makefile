@@ -15,7 +15,7 @@ demo: ## measure a sample repository, find what was planted in it, open the dash
 
 test: ## run the tests (ARGS="-k name")
 	@.ci/setup dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 lint: ## check style and types
 	@.ci/setup dev
