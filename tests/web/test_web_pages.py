@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import sqlalchemy as sa
 from flask.testing import FlaskClient
 from web_builders import (
     COMMITS,
@@ -142,6 +143,23 @@ def test_benchmarks_name_the_place_of_a_cell_where_there_are_several(empty_store
 
     assert html.count('<span class="advice">laptop</span>') == 1
     assert "AMD EPYC 9354, 2 cores, 16 GB" in words(html)
+
+
+def test_a_list_takes_as_many_queries_however_long_it_is(client: FlaskClient) -> None:
+    asked: list[str] = []
+
+    def count(*given: object) -> None:
+        asked.append(str(given[2]))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", count)
+    try:
+        read(client, f"{P}/benchmarks?q=models")
+        few = len(asked)
+        read(client, f"{P}/benchmarks")
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", count)
+
+    assert len(asked) - few == few <= 25
 
 
 def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> None:
