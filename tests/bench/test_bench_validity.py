@@ -99,13 +99,16 @@ def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.Mo
     assert readings["gpu_neighbours"] == witness(1)
 
 
-@pytest.mark.parametrize("pids", [["", "1"], ["1", ""]])
+@pytest.mark.parametrize("when", ["came", "went"])
 def test_flags_a_process_that_came_or_went_while_we_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pids: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    flags, _ = watched(tmp_path, monkeypatch, pids=pids)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as other:
+        looks = ["", str(other.pid)] if when == "came" else [str(other.pid), ""]
+        flags, _ = watched(tmp_path, monkeypatch, pids=looks)
+        other.communicate(b"\n")
 
-    assert flags == ("shared_gpu: pid 1 (outside this container)",)
+    assert flags == (f"shared_gpu: pid {other.pid} (outside this container)",)
 
 
 def test_our_own_ranks_are_no_strangers() -> None:

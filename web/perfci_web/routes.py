@@ -6,6 +6,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from werkzeug.routing import BaseConverter, ValidationError
 from werkzeug.wrappers import Response as Answer
 
 from perfci.config import RESERVED_PROJECTS
-from perfci.model import Commit, PerfciError, Point, Run
+from perfci.model import ChangePoint, Commit, PerfciError, Point, Run, Verdict
 from perfci.report.fields import trend_fields
 from perfci.report.markdown import comparison_markdown
 from perfci.report.names import csv_cell
@@ -100,7 +101,8 @@ def overview_page(store: Store, project: str) -> str:
         verdicts = reads.verdict_records(tx, project)
         changes = reads.change_points(tx, project)
         drawn = set(overview.series_to_draw(records, verdicts, changes))
-        trends = _trends(tx, project, [one for one in records if one.id in drawn])
+        decided = _Decided([record.verdict for record in verdicts], changes)
+        trends = _trends(tx, project, [one for one in records if one.id in drawn], decided=decided)
         page = overview.overview(record, records, verdicts, changes, reads.commits(tx, project), list(trends.values()))
     return render_template("overview.html", page=page, links=_links(project, records))
 
@@ -143,7 +145,7 @@ def benchmarks_csv(store: Store, project: str) -> Response:
         _known(tx, project)
         found = reads.series_of_project(tx, project, search=query)
         records = [record for record in found if record.never_measured == never]
-        rows = _rows(tx, project, records, records)
+        rows = _rows(tx, project, records, records, _decided(tx, project))
     fields = [benchmarks.row_fields(rows[record.id]) for record in records]
     flat = [row | {"parameters": _flat(row["parameters"]), "variant": _flat(row["variant"])} for row in fields]
     return _csv(flat[0].keys() if flat else ("benchmark",), flat, f"{segment(project)}-benchmarks.csv")
@@ -320,20 +322,35 @@ def _no_benchmark(tx: Session, project: str, asked: str) -> Missing:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What was decided about a project, or about one series of it."""
+
+    verdicts: list[Verdict]
+    changes: list[ChangePoint]
+
+
+def _decided(tx: Session, project: str, series_id: int | None = None) -> _Decided:
+    records = reads.verdict_records(tx, project, series_id=series_id)
+    return _Decided([record.verdict for record in records], reads.change_points(tx, project, series_id))
+
+
 def _trends(
     tx: Session,
     project: str,
     records: Iterable[SeriesRecord],
     histories: Mapping[int, Sequence[Point]] | None = None,
+    decided: _Decided | None = None,
 ) -> dict[int, Trend]:
-    """The trends of some series, by id."""
+    """The trends of some series, by id; what the caller has read already is not read again."""
     series_of = {record.id: record.series for record in records}
     points = reads.histories(tx, list(series_of)) if histories is None else histories
     one = next(iter(series_of)) if len(series_of) == 1 else None
+    known = _decided(tx, project, one) if decided is None else decided
     verdicts, changes = defaultdict(list), defaultdict(list)
-    for record in reads.verdict_records(tx, project, series_id=one):
-        verdicts[record.verdict.series].append(record.verdict)
-    for change in reads.change_points(tx, project, one):
+    for verdict in known.verdicts:
+        verdicts[verdict.series].append(verdict)
+    for change in known.changes:
         changes[change.series].append(change)
     return {
         row_id: trend_of(named, points[row_id], changes[named], verdicts[named]) for row_id, named in series_of.items()
@@ -355,10 +372,10 @@ def _selected(
     """All series of a project, the page of them a request asks for, and its rows."""
     _known(tx, project)
     everything = reads.series_of_project(tx, project)
-    verdicts = [record.verdict for record in reads.verdict_records(tx, project)]
-    sizes = benchmarks.sizes_of_changes(reads.change_points(tx, project), verdicts)
+    decided = _decided(tx, project)
+    sizes = benchmarks.sizes_of_changes(decided.changes, decided.verdicts)
     selection = benchmarks.selection(everything, sizes, **knobs)
-    rows = _rows(tx, project, selection.records, everything)
+    rows = _rows(tx, project, selection.records, everything, decided)
     return (
         everything,
         selection,
@@ -367,13 +384,17 @@ def _selected(
 
 
 def _rows(
-    tx: Session, project: str, records: Sequence[SeriesRecord], everything: Iterable[SeriesRecord]
+    tx: Session,
+    project: str,
+    records: Sequence[SeriesRecord],
+    everything: Iterable[SeriesRecord],
+    decided: _Decided,
 ) -> dict[int, benchmarks.Row]:
     """The rows of some series by id, with what tells whether they are judged."""
     read = benchmarks.with_twins(records, everything)
     histories = reads.histories(tx, [record.id for record in read])
     judged = measured.judged_of({record.series: histories[record.id] for record in read})
-    trends = _trends(tx, project, records, histories)
+    trends = _trends(tx, project, records, histories, decided)
     return {record.id: benchmarks.row(record, trends[record.id], judged=record.series in judged) for record in records}
 
 
