@@ -23,10 +23,13 @@ from torch.utils import benchmark
 from perfci.bench.device import Device, this_device
 from perfci.bench.timing import time_blocks
 
-BLOCKS = 40
-"""Of either timer: twenty times ABBA."""
+BLOCKS = 800
+"""Of either timer: so many short ones see through a busier machine than fewer long ones."""
 
-BLOCK_S = 0.1
+BLOCK_S = 0.03
+WARMUP_S = 0.05
+"""Before each block of ours: enough to fill the caches again after time_blocks has walked the heap once."""
+
 AGREED = 0.01
 TRIES = 3
 NOOP_LIMIT_US = 20.0
@@ -97,7 +100,7 @@ def timers(step: Callable[[], None], device: Device, number: int) -> Iterator[tu
     """Pairs of a timer of ours and one that others wrote, in seconds per step: like with like."""
 
     def ours(clock: str) -> float:
-        timing = time_blocks(step, device=device, number=number, warmup_s=0, min_blocks=1, max_blocks=1)
+        timing = time_blocks(step, device=device, number=number, warmup_s=WARMUP_S, min_blocks=1, max_blocks=1)
         return float(getattr(timing, clock)[0])
 
     if device.kind == "cuda":
