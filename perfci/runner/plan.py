@@ -20,6 +20,11 @@ class Visit:
     role: Role = Role.HISTORY
     round: int | None = None
     pair: int | None = None
+    bases: tuple[Cell, ...] = ()
+
+    def role_of(self, cell: Cell) -> Role:
+        """Where the sides are cells of one commit, those that others are compared with are the base."""
+        return Role.BASE if cell in self.bases else self.role
 
 
 def rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: int) -> Iterator[Visit]:
@@ -42,6 +47,18 @@ def pair(base: str, head: str, cells: Sequence[Cell], number: int, order: int, s
     dice.shuffle(sides)
     first, second = (Visit(sha, shuffled, order + place, role, pair=number) for place, (sha, role) in enumerate(sides))
     return first, second
+
+
+def lineup(sha: str, variants: Sequence[Sequence[Cell]], number: int, order: int, seed: int) -> Visit:
+    """Measure the variants of each benchmark of one commit next to each other, all in random order.
+
+    Each group holds the variants of one benchmark, the first of which is the base. One visit imports the commit once,
+    so that all variants of a round share one layout of memory.
+    """
+    dice = random.Random(f"{seed}/lineup/{sha}/{number}")
+    groups = dice.sample(variants, len(variants))
+    cells = tuple(cell for group in groups for cell in _shuffled(dice, group))
+    return Visit(sha, cells, order, Role.HEAD, pair=number, bases=tuple(group[0] for group in groups))
 
 
 def _shuffled(dice: random.Random, cells: Sequence[Cell]) -> tuple[Cell, ...]:

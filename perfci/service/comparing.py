@@ -12,7 +12,8 @@ from perfci.runner.workbench import Workbench
 from perfci.service.confirming import settle, told
 from perfci.service.judging import policy_of
 from perfci.service.opening import Subject, open_session
-from perfci.service.pairing import Pairing, Question
+from perfci.service.pairing import Pairing
+from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store import Store

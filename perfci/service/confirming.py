@@ -8,7 +8,8 @@ from perfci.model import Stage, Status, Verdict
 from perfci.report.units import counting
 from perfci.service.measuring import Session
 from perfci.service.opening import Subject, open_session
-from perfci.service.pairing import OnLook, Pairing, Question
+from perfci.service.pairing import OnLook, Pairing
+from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store.reads import aa_log_ratios

@@ -95,7 +95,7 @@ class Session:
                 variant=self.workbench.variant(visit.sha), harness=self.workbench.harness,
             )  # fmt: skip
             yield series, Process(
-                index=index, role=visit.role, status=one.status, samples=one.samples, clock=one.clock,
+                index=index, role=visit.role_of(outcome.cell), status=one.status, samples=one.samples, clock=one.clock,
                 pair=visit.pair, round=visit.round, order=visit.order, started_at=outcome.started_at,
                 duration_s=outcome.duration_s, reason=one.reason, exit_code=outcome.exit_code,
                 stderr_tail=outcome.stderr_tail, flags=outcome.flags,

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from perfci.model import Process, Role, Series, Stage, Verdict
-from perfci.runner import plan
-from perfci.runner.suite import Cell
 from perfci.service.measuring import Session
+from perfci.service.questions import Question, visits
 from perfci.verdicts.compare import MOVES, decide
 from perfci.verdicts.gating import ByCommit, gated_by_commit
 from perfci.verdicts.policy import Policy
@@ -22,15 +21,6 @@ PATIENCE = 2
 
 OnLook = Callable[[int, int], None]
 """Called after a look with the number of questions still open and of the pairs they want."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Is this cell different between these two commits?"""
-
-    base: str
-    head: str
-    cell: Cell
 
 
 @dataclass
@@ -75,13 +65,13 @@ class Pairing:
 
     def _measure_pair(self, asked: Iterable[Question]) -> None:
         """One more pair of each question; questions about the same commits share their visits."""
-        together: dict[tuple[str, str], list[Cell]] = {}
+        together: dict[tuple[str, str], list[Question]] = {}
         for question in asked:
-            together.setdefault((question.base, question.head), []).append(question.cell)
-        for (base, head), cells in together.items():
+            together.setdefault((question.base, question.head), []).append(question)
+        for (base, head), questions in together.items():
             number = 1 + max(self._pairs, default=-1)
             self._pairs[number] = {Role.BASE: base, Role.HEAD: head}
-            for visit in plan.pair(base, head, cells, number, 2 * number, self.session.seed):
+            for visit in visits(questions, number, self.session.seed):
                 self.session.visit(visit)
 
     def _judge(self, question: Question) -> int:
@@ -101,9 +91,8 @@ class Pairing:
             series, question.base, question.head, base, head,
             rule=self.policy.rule_for(series), aa=self.noise.get(series, ()), stage=self.stage,
         )  # fmt: skip
-        both = (question.base, question.head)
-        ids = tuple(i for sha in both for i in self.session.evidence.get((sha, series), ()))
-        return replace(verdict, evidence=ids), more or self._short_of_a_conviction(verdict)
+        verdict = replace(verdict, evidence=question.evidence(self.session, series))
+        return verdict, more or self._short_of_a_conviction(verdict)
 
     def _short_of_a_conviction(self, verdict: Verdict) -> int:
         """How many pairs a move still needs before it may convict; one that was counted exactly needs none."""
@@ -113,8 +102,7 @@ class Pairing:
         return max(0, min(CONVICTION_PAIRS, self.policy.default.max_pairs) - verdict.pairs)
 
     def _judged(self, question: Question) -> dict[Series, ByCommit]:
-        both = (question.base, question.head)
-        judged = gated_by_commit({sha: self.session.readings(sha, question.cell) for sha in both})
+        judged = gated_by_commit(question.readings(self.session))
         return {series: by_commit for series, by_commit in judged.items() if self.policy.judges(series)}
 
     def _side(self, question: Question, role: Role, by_commit: ByCommit) -> list[Process]:
