@@ -15,6 +15,7 @@ from perfci.stats.interval import Prior, Shift
 from perfci.stats.location import warmup_length
 from perfci.stats.segmentation import detect_many
 from perfci.verdicts.compare import Limits, Rule, Sides, plan
+from perfci.verdicts.pooled import PooledVerdict, members_alone, pooled
 
 Document = dict[str, Any]
 
@@ -29,7 +30,7 @@ def judge(document: Mapping[str, Any]) -> Document:
     read = [_reading(case) for case in cases]
     if operation == "decide":
         return {"results": [one if isinstance(one, dict) else _decided(one, rule) for one in read]}
-    return {"results": _compared(read, rule)}
+    return {"results": _compared(read, rule), **_pools(read, rule)}
 
 
 def detect(document: Mapping[str, Any]) -> Document:
@@ -116,6 +117,29 @@ def _shown(found: Shift, tail: float = 0.025) -> Document:
     low, high = found.bounds(tail)
     known = math.isfinite(low) and math.isfinite(high)
     return {"ratio": math.exp(found.centre), "ci": [math.exp(low), math.exp(high)] if known else None}
+
+
+def _pools(read: Sequence[Document | Reading], rule: Rule) -> Document:
+    """What the cases of each group have in common, every case counting once; nothing where no case has a group."""
+    priors = _group_priors(read)
+    shifts = {
+        name: [one.sides.shift(priors[name]) for one in map(read.__getitem__, members) if isinstance(one, Reading)]
+        for name, members in _groups(read).items()
+    }
+    pools = [_pooled(name, pooled(members_alone(found), rule.bar)) for name, found in shifts.items()]
+    return {"groups": pools} if pools else {}
+
+
+def _pooled(name: Any, found: PooledVerdict) -> Document:
+    return {
+        "group": name,
+        "pooled": found.kind.value,
+        "ratio": found.ratio,
+        "ci": [found.interval.lo, found.interval.hi] if found.interval else None,
+        "benchmarks": found.benchmarks,
+        "bar": found.bar,
+        "reason": found.reason,
+    }
 
 
 def _groups(read: Sequence[Document | Reading]) -> dict[Any, list[int]]:

@@ -1,0 +1,133 @@
+"""What all benchmarks together say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from perfci.model import Series
+from perfci.stats.interval import Shift
+from perfci.verdicts.filters import judge
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.pooled import PooledKind, PooledVerdict, pooled_verdict
+from tests.builders import a_series
+
+
+def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 0.01) -> str:
+    """What `perfci judge` says of benchmarks that became so much slower, with this noise from process to process."""
+    rng = np.random.default_rng(seed)
+    cases = []
+    for k, effect in enumerate(effects):
+        base, head = np.exp(rng.normal(0, sd, (2, pairs, 1)))
+        cases.append({"id": k, "group": "pr", "base": base.tolist(), "head": (effect * head).tolist()})
+    (group,) = judge({"op": "compare", "cases": cases})["groups"]
+    return str(group["pooled"])
+
+
+def test_finds_one_and_a_half_percent_everywhere() -> None:
+    found = [a_suite([1.015] * 20, seed=seed) for seed in range(200)]
+
+    assert found.count("worse_everywhere") >= 180
+
+
+def test_finds_nothing_where_nothing_is() -> None:
+    found = [a_suite([1.0] * 20, seed=seed) for seed in range(200)]
+
+    assert found.count("no_shift") >= 180
+    assert found.count("worse_everywhere") + found.count("better_everywhere") <= 10
+
+
+def test_one_slow_benchmark_is_not_everywhere() -> None:
+    found = [a_suite([1.3] + [1.0] * 19, seed=seed) for seed in range(200)]
+
+    assert found.count("worse_everywhere") + found.count("better_everywhere") == 0
+
+
+def test_half_of_the_benchmarks_is_not_everywhere() -> None:
+    found = [a_suite([1.05, 0.99] * 10, seed=seed) for seed in range(100)]
+
+    assert "worse_everywhere" not in found
+
+
+def shifts(*centres: float, unit: str = "seconds", metric: str = "time") -> list[tuple[Series, Shift]]:
+    return [
+        (a_series(f"suite.time_{k}", metric, unit=unit), Shift(centre, 0.004, 8, 5))
+        for k, centre in enumerate(centres)
+    ]  # fmt: skip
+
+
+def told(found: list[tuple[Series, Shift]]) -> PooledVerdict:
+    return pooled_verdict(found, Policy())
+
+
+@pytest.mark.parametrize(
+    ("centres", "kind", "reason"),
+    [
+        (
+            (0.02, 0.019, 0.021, 0.02, 0.02),
+            PooledKind.WORSE,
+            "+2.0% in cost over 5 benchmarks, interval +1.5% to +2.5%, 5 of them this way: "
+            "beyond the bar of 1.0% for all together.",
+        ),
+        (
+            (-0.02, -0.019, -0.021, -0.02, -0.02),
+            PooledKind.BETTER,
+            "-2.0% in cost over 5 benchmarks, interval -2.5% to -1.5%, 5 of them this way: "
+            "beyond the bar of 1.0% for all together.",
+        ),
+        (
+            (0.001, -0.002, 0.003, 0.0, -0.001),
+            PooledKind.NO_SHIFT,
+            "+0.0% in cost over 5 benchmarks, interval -0.5% to +0.5%: inside 1.0% either way.",
+        ),
+        (
+            (0.008, 0.009, 0.008, 0.009, 0.007),
+            PooledKind.INCONCLUSIVE,
+            "+0.8% in cost over 5 benchmarks, interval +0.3% to +1.3%, 5 of them this way: "
+            "neither all one way beyond 1.0% nor all inside it.",
+        ),
+        (
+            (0.02, 0.02, 0.02, 0.02),
+            PooledKind.TOO_FEW,
+            "Nothing to pool: 4 of at least 5 benchmarks have a time with an interval.",
+        ),
+    ],
+)
+def test_says_what_it_rests_on(centres: tuple[float, ...], kind: PooledKind, reason: str) -> None:
+    found = told(shifts(*centres))
+
+    assert (found.kind, found.reason) == (kind, reason)
+
+
+def test_counts_a_benchmark_once_however_many_metrics_and_points_it_has() -> None:
+    grid = [
+        (a_series("suite.time_one", metric, parameters={"n": str(n)}), Shift(0.02, 0.004, 8, 5))
+        for n in range(10)
+        for metric in ("step_time", "forward_time")
+    ]
+
+    assert told(grid).benchmarks == 1
+    assert told([*grid, *shifts(0.0, 0.0, 0.0, 0.0)]).kind is not PooledKind.WORSE
+
+
+def test_memory_is_no_time_and_throughput_is() -> None:
+    memory, rates = shifts(*[0.02] * 6, unit="bytes", metric="peak"), shifts(*[0.02] * 6, unit="tokens/s")
+
+    assert told(memory).kind is PooledKind.TOO_FEW
+    assert told(rates).kind is PooledKind.WORSE
+
+
+def test_a_single_pair_has_no_error_to_weigh_it_by() -> None:
+    lonely = [(a_series(f"suite.time_{k}"), Shift(0.02, math.inf, 0.0, 1)) for k in range(9)]
+
+    assert told(lonely).kind is PooledKind.TOO_FEW
+
+
+def test_a_case_without_a_group_is_in_no_pool() -> None:
+    case = {"id": 1, "base": [[1.0]] * 5, "head": [[1.0]] * 5}
+
+    assert "groups" not in judge({"op": "compare", "cases": [case]})
+    assert [group["group"] for group in judge({"op": "compare", "cases": [dict(case, group=7)]})["groups"]] == [7]
