@@ -25,6 +25,7 @@ VERBS = {
     "export": "write what the store holds",
     "serve": "show the dashboard",
     "check": "show what the policy of perfci.toml would have said of everything that is stored",
+    "calibration": "show how often verdicts on equal commits were wrong, and what equals wander by themselves",
     "doctor": "say whether everything needed is there and the machine is quiet enough",
     "db": "upgrade, check or back up the database",
 }

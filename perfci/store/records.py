@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from perfci.model import Clock, Environment, Machine, Process, Series, Status, Variant, Verdict
+from perfci.model import (
+    Clock,
+    Environment,
+    Machine,
+    Process,
+    Series,
+    Stage,
+    Status,
+    Variant,
+    Verdict,
+    VerdictKind,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +96,24 @@ class VerdictRecord:
     session_uid: str
     created_at: datetime
     superseded_by: int | None
+
+
+class GivenVerdict(NamedTuple):
+    """What was said once of two commits, superseded since or not."""
+
+    stage: Stage
+    kind: VerdictKind
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictTally:
+    """How many verdicts of one kind a series was given at one stage, by the runs of one suite."""
+
+    series: Series
+    suite: str
+    stage: Stage
+    kind: VerdictKind
+    count: int
 
 
 @dataclass(frozen=True, slots=True)

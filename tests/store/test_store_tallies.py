@@ -1,0 +1,103 @@
+"""Counting what was ever said: superseded verdicts included, and only about equals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
+
+from perfci.model import Series, Stage, Verdict, VerdictKind
+from perfci.store import Store
+from perfci.store.records import VerdictTally
+from perfci.store.tallies import comparisons_of_equals, retold, tallies_of_equals
+from perfci.store.writes import add_run, add_verdicts, start_session
+
+LOOK, FRESH = Stage.SCREENING, Stage.CONVICTION
+WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED
+SERIES = a_series()
+
+
+def say(store: Store, kind: str, verdicts: Iterable[Verdict], *, at: datetime = NOON, suite: str = "benchmarks") -> str:
+    """A session of a kind gave these verdicts."""
+    with store.begin() as tx:
+        uid = f"{kind}-{at.isoformat()}-{suite}"
+        start_session(tx, PROJECT, uid, kind, "spec", 1, 0, at)
+        add_run(tx, a_run(a_result(SERIES), commit=a_commit(1), session=uid, suite=suite))
+        add_verdicts(tx, PROJECT, uid, list(verdicts), at)
+    return uid
+
+
+def equal(kind: VerdictKind, stage: Stage = LOOK, series: Series = SERIES) -> Verdict:
+    return a_verdict(series, kind, stage=stage, base=a_sha(1), head=a_sha(1))
+
+
+def counted(store: Store, since: datetime = NOON - timedelta(days=1)) -> dict[tuple[Stage, VerdictKind], int]:
+    with store.read() as tx:
+        tallies = tallies_of_equals(tx, PROJECT, since)
+    return {(one.stage, one.kind): one.count for one in tallies}
+
+
+def test_a_superseded_verdict_is_counted(store: Store) -> None:
+    for night in range(3):
+        say(store, "aa", [equal(WORSE if night == 0 else SAME)], at=NOON + timedelta(days=night))
+
+    assert counted(store) == {(LOOK, WORSE): 1, (LOOK, SAME): 2}
+
+
+def test_fresh_pairs_that_settle_an_equal_belong_to_it(store: Store) -> None:
+    say(store, "aa", [equal(WORSE)])
+    say(store, "confirm", [equal(SAME, FRESH)], at=NOON + timedelta(minutes=1))
+
+    assert counted(store) == {(LOOK, WORSE): 1, (FRESH, SAME): 1}
+
+
+def test_what_was_said_of_different_commits_is_none_of_it(store: Store) -> None:
+    say(store, "compare", [a_verdict(SERIES, WORSE, stage=LOOK)])
+    say(store, "confirm", [a_verdict(SERIES, WORSE), equal(WORSE, FRESH)], at=NOON + timedelta(minutes=1))
+
+    assert counted(store) == {}
+
+
+def test_suites_and_series_are_counted_apart(store: Store) -> None:
+    other = a_series("generation.Gpt")
+    say(store, "aa", [equal(SAME), equal(SAME, series=other)], suite="fast")
+    say(store, "aa", [equal(WORSE)], suite="slow")
+
+    with store.read() as tx:
+        found = tallies_of_equals(tx, PROJECT)
+
+    assert {(one.series, one.suite, one.kind, one.count) for one in found} == {
+        (SERIES, "fast", SAME, 1), (other, "fast", SAME, 1), (SERIES, "slow", WORSE, 1),
+    }  # fmt: skip
+    assert all(isinstance(one, VerdictTally) for one in found)
+
+
+def test_only_the_stretch_of_time_that_was_asked_for(store: Store) -> None:
+    say(store, "aa", [equal(WORSE)])
+    say(store, "aa", [equal(SAME)], at=NOON + timedelta(days=40))
+
+    later = NOON + timedelta(days=10)
+
+    assert counted(store, later) == {(LOOK, SAME): 1}
+    with store.read() as tx:
+        assert comparisons_of_equals(tx, PROJECT, later) == (1, NOON + timedelta(days=40))
+        assert comparisons_of_equals(tx, PROJECT)[0] == 2
+
+
+def test_questions_are_told_in_the_order_of_their_verdicts(store: Store) -> None:
+    quiet = a_series("training.Step.quiet")
+    say(store, "compare", [a_verdict(SERIES, WORSE, stage=LOOK), a_verdict(quiet, SAME, stage=LOOK)])
+    say(store, "confirm", [a_verdict(SERIES, SAME)], at=NOON + timedelta(minutes=1))
+    say(store, "aa", [equal(WORSE)], at=NOON + timedelta(minutes=2))
+
+    with store.read() as tx:
+        found = list(retold(tx, PROJECT))
+
+    assert found == [[(LOOK, WORSE), (FRESH, SAME)]]
+
+
+def test_an_empty_store_has_nothing_to_count(store: Store) -> None:
+    with store.read() as tx:
+        assert (tallies_of_equals(tx, PROJECT), list(retold(tx, PROJECT))) == ([], [])
+        assert comparisons_of_equals(tx, PROJECT) == (0, None)
