@@ -24,7 +24,17 @@ def settle(
     session: Session, subject: Subject, suspected: Sequence[Verdict], policy: Policy, watcher: Watcher
 ) -> tuple[list[Verdict], list[Status]]:
     """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
-    questions = questions_of(suspected, subject)
+    fresh, found = look_again(session, subject, questions_of(suspected, subject), policy, watcher)
+    verdicts = control([verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE)
+    record(fresh, verdicts)
+    fresh.finish()
+    return verdicts, fresh.statuses
+
+
+def look_again(
+    session: Session, subject: Subject, questions: Sequence[Question], policy: Policy, watcher: Watcher
+) -> tuple[Session, dict[Question, list[Verdict]]]:
+    """Ask the same questions on fresh pairs, measured by fresh processes in a session of their own."""
     watcher.stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
     watcher.say(f"{counting(len(questions), 'suspected change')} to settle on fresh pairs")
     session.workbench.renew()
@@ -35,11 +45,7 @@ def settle(
     with session.store.read() as tx:
         noise = aa_log_ratios(tx, session.project)
     pairing = Pairing(fresh, questions, policy, Stage.CONVICTION, on_look=told(watcher), noise=noise)
-    found = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
-    verdicts = control(found, FALSE_DISCOVERY_RATE)
-    record(fresh, verdicts)
-    fresh.finish()
-    return verdicts, fresh.statuses
+    return fresh, pairing.settle()
 
 
 def questions_of(suspected: Sequence[Verdict], subject: Subject) -> list[Question]:
