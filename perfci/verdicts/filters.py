@@ -13,7 +13,7 @@ from perfci.model import PerfciError, VerdictKind
 from perfci.stats import fdr, noise
 from perfci.stats.interval import Prior, Shift
 from perfci.stats.location import warmup_length
-from perfci.stats.segmentation import detect_many
+from perfci.stats.growing import detect_many
 from perfci.verdicts.compare import Limits, Rule, Sides, plan
 from perfci.verdicts.pooled import PooledVerdict, members_alone, pooled
 

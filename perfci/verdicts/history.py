@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from perfci.model import ChangePoint, Clock, Point, Series
 from perfci.stats.location import median
-from perfci.stats.segmentation import detect, detect_many
+from perfci.stats.growing import detect, detect_many
 from perfci.verdicts.compare import Rule
 from perfci.verdicts.levels import judged_level, usable
 from perfci.verdicts.neighbours import Rules, plainly

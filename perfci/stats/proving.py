@@ -1,0 +1,219 @@
+"""Proof for every boundary that a segmentation proposes.
+
+A boundary stays only when the step is large enough for the user, significant for the noise, separated in ranks, and no
+mere hop of a machine that keeps returning to the same states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfci.stats.location import Floats, mad_sigma
+from perfci.stats.ranks import separation
+
+Z_LONG, Z_SHORT, SHORT = 4.0, 6.0, 5
+"""Sigmas a step must stand out; more where a side has fewer than five points, whose noise is hardly known.
+Fewer than five points at the very beginning are no level to depart from, and there is no hurry to tell."""
+
+NO_PROOF = 0.5
+"""The proof of a boundary that is ruled out: it goes before those that nearly pass."""
+
+MIN_SEPARATION = 0.85
+"""Share of (before, after) pairs in the order of the step (study, 6.2)."""
+
+NEAREST, FARTHEST = 15, 40
+"""A boundary is judged on this many points either side: what lies further back is another time."""
+
+LONG, CORE = 15, 0.75
+"""From this many points a side its share of spikes is known; the quarter furthest out may then be spikes."""
+
+MEDIAN_ERROR = 1.2533
+"""Standard error of a median against that of a mean in normal data: sqrt(pi / 2)."""
+
+HOP_WINDOW, HOP_RUNS = 150, 5
+"""Five stays in turn at the old and the new level within 150 points either side are a machine's states, no change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The level moves at ``index``, the first point of the new level, by the log ratio ``size``."""
+
+    index: int
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the points on both sides of a boundary say of it."""
+
+    size: float
+    error: float
+    separation: float
+    before: float
+    after: float
+
+
+Place = tuple[int, int, int]
+"""The first point that speaks for a boundary, the boundary, and the end of the points that speak."""
+
+
+@dataclass(slots=True)
+class Proofs:
+    """What was found out about boundaries of one line at one bar, so that it is not found out again.
+
+    All of it depends on the points at its places alone, and holds as long as they do.
+    """
+
+    evidence: dict[Place, Evidence] = field(default_factory=dict)
+    hops: dict[tuple[Place, int], bool] = field(default_factory=dict)
+
+    def on_the_first(self, points: int) -> Proofs:
+        """What still holds where only so many points are the same."""
+        return Proofs(
+            {place: found for place, found in self.evidence.items() if place[2] <= points},
+            {key: found for key, found in self.hops.items() if max(key[0][2], key[1]) <= points},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A line before the judge: its logs, the same scaled and with spikes pulled in, its noise and the user's bar."""
+
+    logs: Floats
+    scaled: Floats
+    sigma: float
+    bar: float
+    known: Proofs = field(default_factory=Proofs)
+    used: Proofs = field(default_factory=Proofs)
+
+    def evidence(self, start: int, at: int, end: int) -> Evidence:
+        place = max(start, at - FARTHEST), at, min(end, at + FARTHEST)
+        found = self.used.evidence.get(place) or self.known.evidence.get(place) or self._heard(place)
+        self.used.evidence[place] = found
+        return found
+
+    def is_hop(self, start: int, at: int, end: int) -> bool:
+        place = max(start, at - FARTHEST), at, min(end, at + FARTHEST)
+        key = place, min(len(self.logs), at + HOP_WINDOW)
+        found = self.used.hops.get(key, self.known.hops.get(key))
+        if found is None:
+            heard = self.evidence(*place)
+            found = _is_hop(self.logs, at, heard.before, heard.after)
+        self.used.hops[key] = found
+        return found
+
+    def _heard(self, place: Place) -> Evidence:
+        first, at, last = place
+        before, after, reach = self.logs[first:at], self.logs[at:last], _reach(self.sigma, self.bar)
+        return Evidence(
+            size=float(np.median(after[:reach]) - np.median(before[-reach:])),
+            error=_error(before, after, self.sigma),
+            separation=_separation(before, after),
+            before=float(np.median(before)),
+            after=float(np.median(after)),
+        )
+
+
+def prove(case: Case, proposed: Sequence[int]) -> tuple[Step, ...]:
+    """Drop the least proven boundary until every one left is proven; its neighbours are judged anew each time."""
+    kept = list(proposed)
+    while kept:
+        inflation = _inflation(case.scaled, kept)
+        edges = [0, *kept, len(case.logs)]
+        proofs = [_proof(case, *edges[k : k + 3], inflation) for k in range(len(kept))]
+        weakest = min(range(len(kept)), key=proofs.__getitem__)
+        if proofs[weakest] >= 1:
+            return tuple(Step(at, case.evidence(*edges[k : k + 3]).size) for k, at in enumerate(kept))
+        del kept[weakest]
+    return ()
+
+
+def _proof(case: Case, start: int, at: int, end: int, inflation: float) -> float:
+    """How well a boundary is proven by the points on both its sides; 1 is enough."""
+    if start == 0 and at < SHORT:
+        return NO_PROOF
+    found = case.evidence(start, at, end)
+    needed = Z_SHORT if min(at - start, end - at) < SHORT else Z_LONG
+    proof = min(
+        abs(found.size) / math.log1p(case.bar) if case.bar else math.inf,
+        abs(found.size) / (found.error * math.sqrt(inflation)) / needed,
+        found.separation / MIN_SEPARATION,
+    )
+    return NO_PROOF if proof >= 1 and case.bar and case.is_hop(start, at, end) else proof
+
+
+def _reach(sigma: float, bar: float) -> int:
+    """How many points either side speak for a boundary: as few as the noise allows, for levels also creep.
+
+    Enough that the standard error of the difference of two medians is a tenth of the bar.
+    """
+    if not bar:
+        return FARTHEST
+    needed = 2 * (10 * MEDIAN_ERROR * sigma / math.log1p(bar)) ** 2
+    return int(min(max(needed, NEAREST), FARTHEST))
+
+
+def _separation(before: Floats, after: Floats) -> float:
+    """Rank separation; of long sides also that of their cores, so that a share of spikes does not hide a step."""
+    whole = separation(before, after)
+    if min(len(before), len(after)) < LONG or whole >= MIN_SEPARATION:
+        return whole
+    return max(whole, separation(_core(before), _core(after)))
+
+
+def _core(side: Floats) -> Floats:
+    """The three quarters nearest to the median."""
+    distance = np.abs(side - np.median(side))
+    return np.asarray(side[distance <= np.quantile(distance, CORE)])
+
+
+def _error(before: Floats, after: Floats, sigma: float) -> float:
+    """Standard error of the difference of two medians; a lucky quiet side counts at least half the series' noise."""
+    shares = [max(mad_sigma(side), sigma / 2) ** 2 / len(side) for side in (before, after)]
+    return MEDIAN_ERROR * math.sqrt(sum(shares))
+
+
+def _inflation(scaled: Floats, boundaries: Sequence[int]) -> float:
+    """Neighbouring points that resemble each other count less: (1 + r) / (1 - r) of a first-order process."""
+    if len(scaled) <= 20:
+        return 1.0
+    rest = np.concatenate([part - np.median(part) for part in np.split(scaled, list(boundaries))])
+    r = float((rest[1:] * rest[:-1]).mean() / max(float((rest**2).mean()), 1e-12))
+    r = min(max(r, 0.0), 0.6)
+    return (1 + r) / (1 - r)
+
+
+def _is_hop(logs: Floats, at: int, old: float, new: float) -> bool:
+    """Whether the boundary is one more hop between two states the machine keeps returning to.
+
+    A stay clearly longer than all others at its level is a new level after all.
+    """
+    first, last = max(0, at - HOP_WINDOW), min(len(logs), at + HOP_WINDOW)
+    stays = _stays(logs[first:last], old, new)
+    if len(stays) < HOP_RUNS or sum(start < at - first for start, _, _ in stays) < 2:
+        return False
+    this = next((k for k, (start, end, there) in enumerate(stays) if there and end > at - first), len(stays) - 1)
+    others = [end - start for k, (start, end, there) in enumerate(stays) if there and k != this]
+    return stays[this][1] - stays[this][0] < max(3 * max(others, default=0), 20)
+
+
+def _stays(logs: Floats, old: float, new: float) -> list[tuple[int, int, bool]]:
+    """Stays in turn at the old (False) and the new (True) level, as (start, end, which); one point is no stay."""
+    near = abs(new - old) / 3
+    places = np.flatnonzero((np.abs(logs - new) < near) | (np.abs(logs - old) < near))
+    which = np.abs(logs[places] - new) < near
+    long_enough = np.concatenate([run for run in _runs(which) if len(run) > 1] or [np.empty(0, dtype=int)])
+    places, which = places[long_enough], which[long_enough]
+    return [(int(places[run[0]]), int(places[run[-1]]) + 1, bool(which[run[0]])) for run in _runs(which)]
+
+
+def _runs(which: NDArray[np.bool_]) -> list[NDArray[np.int64]]:
+    """Positions of each stretch of equal values."""
+    if not len(which):
+        return []
+    return np.split(np.arange(len(which)), np.flatnonzero(np.diff(which)) + 1)
