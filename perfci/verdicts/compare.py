@@ -77,7 +77,7 @@ def screen(
     boundaries: Boundaries = Boundaries.PROCESS,
 ) -> Verdict:
     """A sensitive first look: flagged when the estimate passes the bar and the interval excludes no change."""
-    case = Case(series, base_sha, head_sha, Stage.SCREENING, _rule_at(rule, base), aa, prior_sd)
+    case = Case(series, base_sha, head_sha, Stage.SCREENING, _rule_at(rule, base), aa, _known_sd(prior_sd))
     return case.refused(base, head, boundaries) or case.judged(base, head, case.limits.screening())
 
 
@@ -99,7 +99,7 @@ def convict(
     ``comparisons`` is how many series are convicted beside this one: its test is then held to the first step of
     Benjamini & Hochberg, the strictest, which needs no other p-value. ``control`` does the whole procedure on a group.
     """
-    case = Case(series, base_sha, head_sha, Stage.CONVICTION, _rule_at(rule, base), aa, prior_sd)
+    case = Case(series, base_sha, head_sha, Stage.CONVICTION, _rule_at(rule, base), aa, _known_sd(prior_sd))
     found = case.refused(base, head, boundaries) or case.judged(base, head, case.limits)
     return _held_back(found, fdr.FDR / comparisons) if comparisons > 1 else found
 
@@ -122,13 +122,54 @@ def decide(
     All looks together keep the error of a single one. The looks are planned, so asking again answers the same.
     On pairs that no earlier look has seen, ``stage`` is conviction.
     """
-    case = Case(series, base_sha, head_sha, stage, _rule_at(rule, base), aa, prior_sd)
+    seen = look(
+        series, base_sha, head_sha, base, head,
+        rule=rule, aa=aa, prior=_known_sd(prior_sd), boundaries=boundaries, stage=stage,
+    )  # fmt: skip
+    return seen.verdict, seen.more
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at the pairs so far: the verdict, how many more to buy, and what both rest on.
+
+    ``tail`` is what this look's interval leaves out on either side; ``bare`` is the shift by its own pairs alone and
+    ``shift`` the one judged, moderated by what was known of the noise. All three are absent where the verdict needs no
+    statistics.
+    """
+
+    verdict: Verdict
+    more: int = 0
+    tail: float | None = None
+    bare: Shift | None = None
+    shift: Shift | None = None
+
+
+def look(
+    series: Series,
+    base_sha: str,
+    head_sha: str,
+    base: Sequence[Process],
+    head: Sequence[Process],
+    *,
+    rule: Rule | None = None,
+    aa: Sequence[float] = (),
+    prior: Prior | None = None,
+    boundaries: Boundaries = Boundaries.PROCESS,
+    stage: Stage = Stage.SCREENING,
+) -> Look:
+    """What ``decide`` answers, with all it rests on."""
+    case = Case(series, base_sha, head_sha, stage, _rule_at(rule, base), aa, prior)
     refused = case.refused(base, head, boundaries)
     if refused is not None:
-        return refused, 0
+        return Look(refused)
     sides = Sides.of(series, base, head)
-    more, tail = plan(sides, case.rule, case.limits, case.prior)
-    return case.judged(base, head, case.limits, tail), more
+    more, tail = plan(sides, case.rule, case.limits, prior)
+    return Look(case.judged(base, head, case.limits, tail), more, tail, sides.shift(), sides.shift(prior))
+
+
+def _known_sd(sd: float | None) -> Prior | None:
+    return Prior(sd, PRIOR_DF) if sd else None
 
 
 def _rule_at(rule: Rule | None, base: Sequence[Process]) -> Rule:
@@ -270,15 +311,11 @@ class Case:
     stage: Stage
     rule: Rule
     aa: Sequence[float]
-    prior_sd: float | None
+    prior: Prior | None
 
     @property
     def limits(self) -> Limits:
         return Limits.of(self.rule, self.aa)
-
-    @property
-    def prior(self) -> Prior | None:
-        return Prior(self.prior_sd, PRIOR_DF) if self.prior_sd else None
 
     def answer(self, kind: VerdictKind, reason: str, **known: object) -> Verdict:
         return Verdict(kind, self.stage, self.series, self.base_sha, self.head_sha, reason=reason, **known)  # type: ignore[arg-type]
