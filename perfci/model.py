@@ -95,6 +95,17 @@ class Stage(StrEnum):
     CONVICTION = "conviction"
 
 
+class IncidentKind(StrEnum):
+    """What a group of change points turned out to be; only the code's own moves ask for a person."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    MIXED = "mixed"
+    ENVIRONMENT = "environment"  # came with a driver, a library, a kernel: no commit is blamed
+    MACHINE = "machine"  # a state, a bad day, a shift shared with a canary
+    RESOLVED = "resolved"  # went away by itself within a few commits
+
+
 def pairs_of(mapping: Mapping[str, object]) -> Pairs:
     """Freeze a mapping in its own order, values as text."""
     return tuple((str(name), str(value)) for name, value in mapping.items())
@@ -337,3 +348,60 @@ class ChangePoint:
     rel: float
     before: float
     after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A commit that may have caused an incident: ``members`` series point at it, with this much evidence in all."""
+
+    commit: Commit
+    members: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retest:
+    """A question for fresh pairs: a jump is only seen on the newest points, or nobody can tell whose it is."""
+
+    series: Series
+    base: str
+    head: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedChange:
+    """A value of the environment that became another; empty where it was not observed."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One commit range with all the series that moved in it, derived from what is stored whenever it is asked for.
+
+    It came after ``last_good`` and not later than ``commit``. ``members`` come largest first, ``suspects`` likeliest
+    first. ``cause`` is a word for what explains it where no commit does. ``p_value`` is that of nothing having moved
+    in any series; ``settled`` says that three points, fresh pairs or an exact count speak for it; ``standing`` that
+    at least one of its regressions was not made good since. ``measure`` is the pair of commits that would tell more.
+    """
+
+    id: str
+    kind: IncidentKind
+    last_good: str
+    commit: str
+    members: tuple[ChangePoint, ...]
+    suspects: tuple[Suspect, ...] = ()
+    cause: str = ""
+    observed: tuple[ObservedChange, ...] = ()
+    ambiguous: bool = False
+    until: str = ""
+    sessions: tuple[str, ...] = ()
+    p_value: float = 1.0
+    settled: bool = False
+    convicted: bool = False
+    standing: bool = False
+    measure: tuple[str, str] | None = None
+    measured_at: datetime | None = None

@@ -1,0 +1,78 @@
+"""What deserves fresh pairs before anybody is paged: a jump that only the newest points show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfci.model import Retest, Series
+from perfci.stats.lines import FINEST_SIGMA
+from perfci.stats.location import MAD_TO_SIGMA
+from perfci.verdicts.boundaries import REACH, Seen
+from perfci.verdicts.neighbours import Rules, plainly
+
+JUMP_SIGMAS = 6.0
+"""A point this far from the level before it buys fresh pairs (study of detection, 6.2.4)."""
+
+NEWEST = 2
+"""One or two points are no level yet; with the third the segmentation itself has a say."""
+
+MIN_BEFORE = 7
+"""With the point that jumped that makes eight: a shorter history gets no verdict (study, 6.2.8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """A commit whose points stand out from those before; ``stays`` whether the next run still saw it, if there is one.
+
+    ``size`` is a log ratio, ``cost`` the same, positive where things got worse.
+    """
+
+    series: Series
+    base: str
+    head: str
+    size: float
+    cost: float
+    sigmas: float
+    before: float
+    after: float
+    stays: bool | None = None
+
+    @property
+    def retest(self) -> Retest:
+        points = "two newest points" if self.stays else "newest point"
+        reason = f"{math.expm1(self.size):+.1%} on the {points}, {self.sigmas:.0f} sigmas from the level before"
+        return Retest(self.series, self.base, self.head, reason)
+
+
+def jumps(newest: Mapping[Series, Sequence[Seen]], *, rules: Rules = plainly) -> list[Jump]:
+    """Where a series stands out at its end from the points before, largest first: the newest two points decide.
+
+    Both jumped: ``stays``. Only the one before the newest did: it went back. Only the newest did: not known yet.
+    """
+    found = [jump for series, seen in newest.items() if (jump := _jump(series, seen, math.log1p(rules(series).bar)))]
+    return sorted(found, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
+
+
+def _jump(series: Series, seen: Sequence[Seen], bar: float) -> Jump | None:
+    seen = seen[-REACH - NEWEST :]
+    if len(seen) < MIN_BEFORE + 1 or any(one.level <= 0 for one in seen):
+        return None
+    logs = np.log([one.level for one in seen])
+    enough = len(seen) >= MIN_BEFORE + NEWEST
+    for at in range(len(seen) - NEWEST if enough else len(seen) - 1, len(seen)):
+        before = logs[:at]
+        middle = float(np.median(before))
+        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(before - middle))), FINEST_SIGMA)
+        far = logs[at:] - middle
+        out = (np.abs(far) > bar) & (np.abs(far) > JUMP_SIGMAS * sigma) & (np.sign(far) == np.sign(far[0]))
+        if out[0]:
+            size = float(np.median(far[out]))
+            cost = size if series.metric.direction == "lower" else -size
+            stays = bool(out[1]) if len(out) > 1 else None
+            levels = math.exp(middle), math.exp(middle + size)
+            return Jump(series, seen[at - 1].sha, seen[at].sha, size, cost, abs(size) / sigma, *levels, stays)
+    return None
