@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from perfci.bench.device import Device
 from perfci.bench.readings import Absent, Reading, exact
+from perfci.bench.timing import collector_off
 from perfci.model import Metric
 
 PEAKS = {
@@ -165,15 +165,3 @@ def peak_resident_growth(function: Callable[[], object]) -> int | Absent:
 def _status_bytes(name: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
-
-
-@contextlib.contextmanager
-def collector_off() -> Iterator[None]:
-    """Keep the cycle collector away: its moment depends on everything that ran before."""
-    collected = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collected:
-            gc.enable()

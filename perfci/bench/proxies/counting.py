@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.memory import collector_off, fake_peak_bytes
+from perfci.bench.memory import fake_peak_bytes
 from perfci.bench.proxies.instructions import instructions
 from perfci.bench.proxies.launches import kernel_launches
 from perfci.bench.readings import Absent, Reading, exact
+from perfci.bench.timing import collector_off
 from perfci.model import Clock, Metric, PerfciError
 
 if TYPE_CHECKING:
