@@ -132,7 +132,7 @@ def test_refuses_an_older_schema_with_the_command_that_upgrades_it(database: Pat
     sentence = refusal(url_of(database), create=True)
 
     assert sentence == (
-        f"The database {database} has the older schema 0000, this perfci needs 0001: run `perfci db upgrade`."
+        f"The database {database} has the older schema 0000, this perfci needs {CURRENT}: run `perfci db upgrade`."
     )
 
 
@@ -168,7 +168,7 @@ def test_a_migration_that_fails_changes_nothing(
         upgrade(url_of(database))
 
     with closing(sqlite3.connect(database)) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(CURRENT,)]
         assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'later'").fetchall() == []
 
 
@@ -177,12 +177,16 @@ def a_program_with_one_more_migration(tmp_path: Path, monkeypatch: pytest.Monkey
     (folder / "versions").mkdir(parents=True)
     for file in (*schema.MIGRATIONS.glob("*.py"), *schema.MIGRATIONS.glob("versions/*.py")):
         (folder / file.relative_to(schema.MIGRATIONS)).write_text(file.read_text())
-    (folder / "versions" / "0002_later.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision = '0002'\ndown_revision = '0001'\n"
+    (folder / "versions" / f"{LATER}_later.py").write_text(
+        f"import sqlalchemy as sa\nfrom alembic import op\nrevision = '{LATER}'\ndown_revision = '{CURRENT}'\n"
         f"def upgrade():\n    op.create_table('later', sa.Column('id', sa.Integer))\n    {then}\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", folder)
-    monkeypatch.setattr(engine, "SCHEMA", "0002")
+    monkeypatch.setattr(engine, "SCHEMA", LATER)
+
+
+CURRENT = engine.SCHEMA
+LATER = f"{int(CURRENT) + 1:04}"
 
 
 @pytest.mark.parametrize(

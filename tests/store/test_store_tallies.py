@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ast
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 
+import pytest
 from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
+import perfci
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.records import VerdictTally
@@ -101,3 +106,64 @@ def test_an_empty_store_has_nothing_to_count(store: Store) -> None:
     with store.read() as tx:
         assert (tallies_of_equals(tx, PROJECT), list(retold(tx, PROJECT))) == ([], [])
         assert comparisons_of_equals(tx, PROJECT) == (0, None)
+
+
+# ------------------------------------------------------------------ nothing is unsaid
+
+ALLOWED = {"insert": ["_add_verdict"], "update": ["_add_verdict"], "delete": []}
+"""The functions of the whole program that write verdicts, by what they do to them."""
+
+
+@pytest.mark.parametrize("doing", list(ALLOWED))
+def test_verdicts_are_written_in_one_place_only(doing: str) -> None:
+    assert [name for name, call in writers_of_verdicts() if attribute(call) == doing] == ALLOWED[doing]
+
+
+def test_that_place_changes_nothing_but_what_supersedes() -> None:
+    (update,) = [call for _, call in writers_of_verdicts() if attribute(call) == "update"]
+
+    (function,) = [one for one in functions() if one.name == "_add_verdict"]
+    changed = [call for call in calls(function) if attribute(call) == "values"]
+
+    assert [[word.arg for word in call.keywords] for call in changed] == [["superseded_by"]]
+    assert ast.unparse(changed[0]).startswith(ast.unparse(update))
+
+
+def test_no_sql_of_the_program_names_the_table_of_verdicts() -> None:
+    texts = [
+        node.value
+        for path in PROGRAM
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+    wrong = [text for text in texts if re.search(r"(?i)\b(update|delete\s+from|drop\s+table)\s+verdicts\b", text)]
+
+    assert wrong == []
+
+
+PACKAGE = Path(perfci.__file__).parent
+PROGRAM = [path for path in sorted(PACKAGE.rglob("*.py")) if "migrations" not in path.parts]
+
+
+def functions() -> Iterator[ast.FunctionDef]:
+    for path in PROGRAM:
+        yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+
+
+def calls(node: ast.AST) -> Iterator[ast.Call]:
+    return (one for one in ast.walk(node) if isinstance(one, ast.Call))
+
+
+def attribute(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def writers_of_verdicts() -> list[tuple[str, ast.Call]]:
+    """Every ``sa.insert``, ``sa.update`` and ``sa.delete`` of the table of verdicts, with the function it stands in."""
+    return [
+        (function.name, call)
+        for function in functions()
+        for call in calls(function)
+        if attribute(call) in ALLOWED and call.args and "VerdictRow" in ast.unparse(call.args[0])
+    ]
