@@ -16,6 +16,7 @@ import re
 import statistics
 import tempfile
 import time
+import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -111,16 +112,19 @@ def run_epoch(loader: Iterable[Tensor], step: Callable[[Tensor], None]) -> Epoch
 def loader_of(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoader[Tensor]:
     """Load one batch more than an epoch has steps: the loop waits for a next batch after every step.
 
-    The generator seeds the workers' random numbers, so that every epoch of every process crops alike.
+    The generator seeds the workers' random numbers, so that every epoch of every process crops alike. How many workers
+    are too many for a machine is what is measured: torch's advice on it is not wanted.
     """
-    return DataLoader(
-        Texts(DATA.loader_batch * (DATA.loader_steps + 1)),
-        DATA.loader_batch,
-        num_workers=workers,
-        prefetch_factor=prefetch if workers else None,
-        pin_memory=pinned,
-        generator=torch.Generator().manual_seed(0),
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+        return DataLoader(
+            Texts(DATA.loader_batch * (DATA.loader_steps + 1)),
+            DATA.loader_batch,
+            num_workers=workers,
+            prefetch_factor=prefetch if workers else None,
+            pin_memory=pinned,
+            generator=torch.Generator().manual_seed(0),
+        )
 
 
 class Texts(Dataset[Tensor]):
