@@ -283,6 +283,23 @@ class VerdictRow(Table):
     superseded_by: Mapped[int | None] = _to("verdicts.id", nullable=True)
 
 
+class DecisionRow(Table):
+    """How one verdict was reached, kept so that it can be reached again from the samples."""
+
+    __tablename__ = "decisions"
+
+    id: Mapped[int] = _id()
+    verdict_id: Mapped[int] = _to("verdicts.id")
+    method: Mapped[str]
+    rule: Mapped[Any] = mapped_column(JsonText)
+    known_until: Mapped[int] = mapped_column(BigInteger)
+    rate: Mapped[float | None]
+    looks: Mapped[Any] = mapped_column(JsonText)
+    made_by: Mapped[str]
+
+    __table_args__ = (UniqueConstraint("verdict_id"),)
+
+
 class ChangePointRow(Table):
     __tablename__ = "change_points"
 

@@ -1,0 +1,59 @@
+"""How verdicts were reached, remembered exactly."""
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from perfci.store import Store, writes
+from perfci.store.decisions import (
+    DecisionRecord,
+    Equal,
+    LookRecord,
+    add_decisions,
+    decisions,
+    equals_until,
+    newest_verdict,
+)
+from tests.builders import NOON, PROJECT, a_series, a_verdict
+
+
+@pytest.fixture
+def told(store: Store) -> list[int]:
+    """Three verdicts on equals, one after the other."""
+    with store.begin() as tx:
+        ids = []
+        for number, ratio in enumerate((1.01, 0.98, None)):
+            writes.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
+            moment = NOON + timedelta(hours=number)
+            verdict = a_verdict(ratio=ratio, pairs=5 + number)
+            ids += writes.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
+        return ids
+
+
+def test_a_decision_comes_back_bit_for_bit(store: Store, told: list[int]) -> None:
+    looks = (
+        LookRecord(5, 5, "inconclusive", 0.0123456789012345678, 1, math.pi / 100, 7.1),
+        LookRecord(6, 6, "unchanged", 0.025),
+    )
+    decision = DecisionRecord("pairs", {"bar": 0.05, "looks": [5, 6]}, 3, looks, 0.01, "perfci 0.1.0")
+
+    with store.begin() as tx:
+        add_decisions(tx, {told[0]: decision})
+
+    with store.read() as tx:
+        assert decisions(tx, PROJECT) == {told[0]: decision}
+        assert decisions(tx, "another/project") == {}
+
+
+def test_what_equals_came_to_is_known_as_of_any_verdict(store: Store, told: list[int]) -> None:
+    with store.read() as tx:
+        before, after = equals_until(tx, PROJECT, told[0]), equals_until(tx, PROJECT, newest_verdict(tx))
+
+    assert before == {a_series(): [Equal(math.log(1.01), 5)]}
+    assert after == {a_series(): [Equal(math.log(1.01), 5), Equal(math.log(0.98), 6)]}
+
+
+def test_before_the_first_verdict_nothing_is_known(store: Store) -> None:
+    with store.read() as tx:
+        assert (newest_verdict(tx), equals_until(tx, PROJECT, 0)) == (0, {})
