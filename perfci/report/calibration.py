@@ -10,8 +10,8 @@ from perfci.report.text import aligned
 from perfci.report.units import counting, percent
 from perfci.verdicts.calibration import Calibration, Convictions, Floor, Meter, Nominations, Rate, Window
 
-HEADINGS = ("", "verdicts", "first look", "share, 95 %", "convicted", "share, 95 %")
-FLOOR_HEADINGS = ("noise floor", "from", "bar", "series")
+HEADINGS = ("", "verdicts", "first look", "share", "95 % interval", "convicted", "share", "95 % interval")
+FLOOR_HEADINGS = ("noise floor", "A/A", "bar", "series")
 MOST_FLOORS = 20
 """The noisiest come first; the rest is in the JSON."""
 
@@ -36,36 +36,41 @@ def meter_sentence(window: Window) -> str:
     rate = window.overall.convicted
     compared = counting(window.comparisons, "comparison")
     told = counting(rate.alarms, "false alarm") if rate.alarms else "no false alarm"
-    return f"{compared} of a commit with itself: {told} in {counting(rate.verdicts, 'verdict')}, {share_text(rate)}"
+    verdicts = counting(rate.verdicts, "verdict")
+    return f"{compared} of a commit with itself: {told} in {verdicts} (95 % interval {interval_text(rate)})."
 
 
 def share_text(rate: Rate) -> str:
-    """``0.1 % (95 %: 0.0 % to 0.3 %)``; nothing for none tried."""
-    if rate.share is None:
-        return ""
+    return "" if rate.share is None else percent(rate.share)
+
+
+def interval_text(rate: Rate) -> str:
+    """``0.02 % to 4.6 %``, and ``up to 6.0 %`` where nothing was seen; nothing where nothing was tried."""
     low, high = rate.interval
-    return f"{percent(rate.share)} (95 %: {percent(low)} to {percent(high)})"
+    if not rate.verdicts:
+        return ""
+    return f"{percent(low)} to {percent(high)}" if rate.alarms else f"up to {percent(high)}"
 
 
 def nominations_sentence(found: Nominations) -> str:
     if not found.suspected:
         return "No first look has suspected a change between two different commits yet."
     fates = {
-        "confirmed": found.confirmed, "refuted": found.refuted, "left undecided": found.undecided,
+        "confirmed on fresh pairs": found.confirmed, "refuted by them": found.refuted, "left undecided": found.undecided,
         "not looked at again": found.unsettled,
     }  # fmt: skip
     told = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
     return (
-        f"Between different commits, first looks suspected {counting(found.suspected, 'change')}, which fresh pairs "
-        f"settled: {told}. A refuted suspicion is no false alarm."
+        f"Between different commits, first looks suspected {counting(found.suspected, 'change')}: {told}.\n"
+        "A suspicion that is refuted is no false alarm: nobody was paged."
     )
 
 
 def convictions_sentence(found: Convictions) -> str:
     if not found.given:
         return "No change was convicted yet."
-    taken = f"{found.retracted:,} of them" if found.retracted else "none of them"
-    return f"{counting(found.given, 'change was', 'changes were')} convicted; of {taken} something else was said later."
+    given = counting(found.given, "change was", "changes were")
+    return f"{given} convicted. Taken back since: {found.retracted or 'none'}."
 
 
 def window_name(window: Window) -> str:
@@ -76,14 +81,20 @@ def floor_table(floors: Sequence[Floor]) -> str:
     rows = [
         (
             percent(floor.noise_floor) if floor.noise_floor else "exact",
-            counting(floor.comparisons, "A/A"),
-            f"raised to {percent(floor.bar)}" if floor.raised else percent(floor.bar),
+            f"{floor.comparisons:,}",
+            bar_text(floor),
             printable(floor.series.label),
         )
         for floor in floors[:MOST_FLOORS]
     ]
     more = f"\n... and {len(floors) - MOST_FLOORS:,} quieter ones, see --json" if len(floors) > MOST_FLOORS else ""
     return aligned(FLOOR_HEADINGS, rows, frozenset({3})) + more
+
+
+def bar_text(floor: Floor) -> str:
+    if not floor.bar:
+        return "any change"
+    return f"raised to {percent(floor.bar)}" if floor.raised else percent(floor.bar)
 
 
 def _rows(window: Window) -> Iterator[tuple[str, ...]]:
@@ -95,8 +106,8 @@ def _rows(window: Window) -> Iterator[tuple[str, ...]]:
 def _row(name: str, one: Meter) -> tuple[str, ...]:
     first, last = one.first_look, one.convicted
     return (
-        printable(name), f"{first.verdicts:,}", f"{first.alarms:,}", share_text(first), f"{last.alarms:,}",
-        share_text(last),
+        printable(name), f"{first.verdicts:,}", f"{first.alarms:,}", share_text(first), interval_text(first),
+        f"{last.alarms:,}", share_text(last), interval_text(last),
     )  # fmt: skip
 
 

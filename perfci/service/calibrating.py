@@ -40,8 +40,9 @@ def floors(tx: Transaction, project: str, policy: Policy) -> list[Floor]:
     found = []
     for series, ratios in aa_log_ratios(tx, project).items():
         floor = noise.floor(ratios)
+        rule = policy.rule_for(series)
         if floor is not None:
-            found.append(Floor(series, floor, len(ratios), policy.rule_for(series).bar))
+            found.append(Floor(series, floor, len(ratios), rule.bar if floor else rule.counted_bar))
     return sorted(found, key=lambda one: (-one.noise_floor, one.series.label))
 
 
