@@ -1,11 +1,12 @@
 """Proof for every boundary that a segmentation proposes.
 
-A boundary stays only when the step is large enough for the user, significant for the noise, separated in ranks, and no
-mere hop of a machine that keeps returning to the same states.
+A boundary stays only when the step is large enough for the user, significant for the noise, separated in ranks, not
+gone again at once, and no mere hop of a machine that keeps returning to the same states.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,9 @@ LONG, CORE = 15, 0.75
 
 MEDIAN_ERROR = 1.2533
 """Standard error of a median against that of a mean in normal data: sqrt(pi / 2)."""
+
+BRIEF = 3
+"""A move that is told after three points and taken back by the fourth went away (study, 6.2): it was a spike."""
 
 HOP_WINDOW, HOP_RUNS = 150, 5
 """Five stays in turn at the old and the new level within 150 points either side are a machine's states, no change."""
@@ -126,11 +130,23 @@ def prove(case: Case, proposed: Sequence[int]) -> tuple[Step, ...]:
         inflation = _inflation(case.scaled, kept)
         edges = [0, *kept, len(case.logs)]
         proofs = [_proof(case, *edges[k : k + 3], inflation) for k in range(len(kept))]
+        for k in _gone(case, edges):
+            proofs[k] = NO_PROOF
         weakest = min(range(len(kept)), key=proofs.__getitem__)
         if proofs[weakest] >= 1:
             return tuple(Step(at, case.evidence(*edges[k : k + 3]).size) for k, at in enumerate(kept))
         del kept[weakest]
     return ()
+
+
+def _gone(case: Case, edges: Sequence[int]) -> list[int]:
+    """The boundaries whose move was taken back at once."""
+    sizes = [case.evidence(*edges[k : k + 3]).size for k in range(len(edges) - 2)]
+    return [
+        k
+        for k, (one, other) in enumerate(itertools.pairwise(sizes))
+        if edges[k + 2] - edges[k + 1] <= BRIEF and one * other < 0
+    ]
 
 
 def _proof(case: Case, start: int, at: int, end: int, inflation: float) -> float:

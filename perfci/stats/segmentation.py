@@ -22,7 +22,11 @@ MIN_SEGMENT = 3
 PENALTY = 6.0
 """A boundary must gain this times log n in noise variances: twice the 3 log n of the modified BIC
 (Zhang & Siegmund 2007), because the noise is only estimated and has heavy tails. n counts the points up to the next
-boundary: the penalty of what is past is then not raised by every point that arrives."""
+boundary: what is past is then not judged by every point that arrives."""
+
+FEWEST = 150
+"""A shorter history pays as if it were so long, so that its first levels need as much evidence as later ones: it is
+the reach within which a machine's states are looked for (``proving.HOP_WINDOW``)."""
 
 BLOCK = 64
 """Lines solved together: enough to amortise the loop, few enough to stay in the cache."""
@@ -95,7 +99,7 @@ def _fill(sums: Floats, costs: Floats, begins: NDArray[np.int32], first: int) ->
     shares, rows, room = 1 / np.arange(size, 0, -1.0), np.arange(lines), np.empty(lines * size)
     costs[:, 1:MIN_SEGMENT] = np.inf
     for end in range(max(first, MIN_SEGMENT), size):
-        penalty = PENALTY * math.log(end)
+        penalty = PENALTY * math.log(max(end, FEWEST))
         starts = end - MIN_SEGMENT + 1
         flat = room[: lines * starts]
         cost = flat.reshape(lines, starts)
