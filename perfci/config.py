@@ -79,6 +79,40 @@ class PolicyTable(Table):
     judge: bool = True
 
 
+Value = str | bool | int | FiniteFloat
+
+
+class GoalTable(Table):
+    """One ``[[goal]]``: requirements on the metrics of the benchmarks whose cell ``match`` finds."""
+
+    name: str = ""
+    match: Annotated[str, AfterValidator(_expression)] = ""
+    require: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class StepTable(Table):
+    """One step of a ladder: what it is called, and the parameters it sets."""
+
+    name: Annotated[str, Field(min_length=1)]
+    set: Annotated[dict[str, Value], Field(min_length=1)]
+
+
+class LadderTable(Table):
+    """One ``[[ladder]]``: variants of one commit, each a change to the one before; the first is the baseline."""
+
+    name: Annotated[str, Field(min_length=1)]
+    match: Annotated[str, AfterValidator(_expression)] = ""
+    steps: Annotated[tuple[StepTable, ...], Field(min_length=2)]
+
+
+class HistoryTable(Table):
+    """How change points become pages."""
+
+    pages_per_week: int = Field(default=5, ge=0, le=1000)
+    releases: str = "v*"  # tags of releases, with * and ?, that creep is measured against
+    canaries: tuple[Annotated[str, Field(min_length=1), AfterValidator(_expression)], ...] = ()
+
+
 class StoreTable(Table):
     url: str = ""
 
@@ -97,7 +131,6 @@ def _dotted(text: str) -> str:
 
 
 Dotted = Annotated[str, AfterValidator(_dotted)]
-Value = str | bool | int | FiniteFloat
 
 
 class ModelTable(Table):
@@ -138,9 +171,12 @@ class Settings(Table):
     environment: EnvironmentTable = EnvironmentTable()
     run: RunTable = RunTable()
     judge: JudgeTable = JudgeTable()
+    history: HistoryTable = HistoryTable()
     store: StoreTable = StoreTable()
     model: tuple[ModelTable, ...] = ()
     policy: tuple[PolicyTable, ...] = ()  # the first that matches a series speaks for it
+    goal: tuple[GoalTable, ...] = ()
+    ladder: tuple[LadderTable, ...] = ()
 
 
 class Config(Table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -11,19 +12,28 @@ import click
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
 from perfci.cli.progress import Progress
+from perfci.cli.variants import Asked, vary, with_goals
 from perfci.model import PerfciError, Status, VerdictKind
+from perfci.report.goals import goals_markdown, goals_text
 from perfci.report.markdown import comparison_markdown
 from perfci.report.text import comparison_text
 from perfci.runner.lock import machine_lock
 from perfci.service.comparing import Comparison, run_comparison
+from perfci.service.goals import goals_of, goals_of_commits, require_known
+from perfci.service.judging import policy_of
 from perfci.service.opening import open_subject, open_workbench
+from perfci.verdicts.goals import GoalVerdict
 
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @click.command("compare")
-@click.argument("base")
+@click.argument("base", default="", metavar="[BASE]")
 @click.argument("head", default="", metavar="[HEAD]")
+@click.option(
+    "--vary", "axes", multiple=True, metavar="NAME=A,B", help="variants of one commit, each against the first"
+)
+@click.option("--at", default="", metavar="REV", help="the commit whose variants are compared  [default: working tree]")
 @suite_option
 @bench_option
 @smoke_option
@@ -34,42 +44,67 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @json_option
 @global_options
 def command(
-    base: str, head: str, suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool,
-    markdown: Path | None, json_file: str | None,
+    base: str, head: str, axes: tuple[str, ...], at: str, suite: Path | None, bench: str, smoke: bool, budget: str,
+    strict: bool, no_wait: bool, markdown: Path | None, json_file: str | None,
 ) -> int:  # fmt: skip
     """Measure BASE and HEAD (the working tree when absent) in interleaved pairs.
 
-    Exit code 0 no regression, 1 regression (also: the base works and the head fails), 2 usage,
-    3 inconclusive or not comparable under --strict, 4 nothing measured.
+    Without BASE: variants of one commit (--vary, --ladder), or two recorded runs (--files).
+
+    Exit code 0 no regression, 1 regression (also: the base works and the head fails, a variant is rejected, a goal is
+    broken), 2 usage, 3 inconclusive, undecided or not comparable under --strict, 4 nothing measured.
     """
     budget_s = seconds(budget) if budget else None
+    asked = Asked(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
+    require_one_kind(base, axes, at)
+    return vary(axes, at, asked) if axes else commits(base, head, asked)
+
+
+def require_one_kind(base: str, axes: tuple[str, ...], at: str) -> None:
+    given = [name for name, there in (("BASE", base), ("--vary", axes)) if there]
+    if not given:
+        raise PerfciError("nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B")
+    if len(given) > 1:
+        raise PerfciError(f"{' and '.join(given)} are different comparisons: give one of them")
+    if at and not axes:
+        raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ladder")
+
+
+def commits(base: str, head: str, asked: Asked) -> int:
+    """Compare two commits."""
     repository = repository_here()
     config = config_for(repository)
+    goals = goals_of(config)
     before = repository.commit(repository.resolve(base))
     after = repository.commit(repository.resolve(head)) if head else repository.working_tree()
     progress = Progress()
-    with open_workbench(repository, config, suite, smoke=smoke) as workbench:
-        subject = open_subject(workbench, list({c.sha: c for c in (before, after)}.values()), bench, progress.say)
+    with open_workbench(repository, config, asked.suite, smoke=asked.smoke) as workbench:
+        subject = open_subject(workbench, list({c.sha: c for c in (before, after)}.values()), asked.bench, progress.say)
+        require_known(goals, subject.discovery, progress.say)
         owner = f"perfci compare in {config.root}"
         with (
-            machine_lock(config.lock_path, owner=owner, wait=not no_wait, waiting=progress.say),
+            machine_lock(config.lock_path, owner=owner, wait=not asked.no_wait, waiting=progress.say),
             closing(store_to_write(config)) as store,
         ):
             found = run_comparison(
-                store, workbench, config, subject, before, after, progress, strict=strict, budget_s=budget_s
-            )
-    report(found, json_file, markdown)
-    return exit_code(found, strict=strict)
+                store, workbench, config, subject, before, after, progress,
+                strict=asked.strict, budget_s=asked.budget_s,
+            )  # fmt: skip
+            judged = goals_of_commits(goals, found, store, policy_of(config, strict=asked.strict)) if goals else []
+    report(found, judged, asked)
+    return with_goals(exit_code(found, strict=asked.strict), judged, strict=asked.strict)
 
 
-def report(found: Comparison, json_file: str | None, markdown: Path | None) -> None:
-    if json_file:
-        write_json(json_file, {"base": found.base, "head": found.head, "verdicts": found.verdicts})
-    if markdown:
-        markdown.write_text(comparison_markdown(found.verdicts, base=found.base.sha, head=found.head.sha))
-    if json_file != "-":
+def report(found: Comparison, goals: Sequence[GoalVerdict], asked: Asked) -> None:
+    if asked.json_file:
+        told = {"base": found.base, "head": found.head, "verdicts": found.verdicts, "goals": goals}
+        write_json(asked.json_file, told)
+    if asked.markdown:
+        text = comparison_markdown(found.verdicts, base=found.base.sha, head=found.head.sha)
+        asked.markdown.write_text("\n".join(part for part in (text, goals_markdown(goals)) if part))
+    if asked.json_file != "-":
         click.echo(f"base {found.base.short} {found.base.subject}\nhead {found.head.short} {found.head.subject}\n")
-        click.echo(comparison_text(found.verdicts))
+        click.echo("\n".join(part for part in (comparison_text(found.verdicts), goals_text(goals)) if part))
 
 
 def exit_code(found: Comparison, *, strict: bool) -> int:

@@ -19,17 +19,19 @@ HEADER = (
 )
 
 
-def comparison_markdown(verdicts: Sequence[Verdict], *, base: str, head: str, page: str = "") -> str:
+def comparison_markdown(verdicts: Sequence[Verdict], *, base: str, head: str, page: str = "", sides: str = "") -> str:
     """Write what matters as a table, what stayed as it was folded below it, and what to do about open questions.
 
-    ``page`` is the address of the comparison on our own dashboard; no other link is ever written.
+    ``page`` is the address of the comparison on our own dashboard; no other link is ever written. ``sides`` names both
+    sides where they are no two commits.
     """
     rows = ranked(verdicts)
     unchanged = [verdict for verdict in rows if verdict.kind is VerdictKind.UNCHANGED]
     notable = [verdict for verdict in rows if verdict.kind is not VerdictKind.UNCHANGED]
     parts = [
         f"### {_headline(verdicts)}",
-        f"{code_span(base[:10])} → {code_span(head[:10])}" + (f" · [details]({page})" if page else ""),
+        (code_span(sides) if sides else f"{code_span(base[:10])} → {code_span(head[:10])}")
+        + (f" · [details]({page})" if page else ""),
         _table(notable),
         _advice(notable),
         _folded(unchanged),

@@ -1,0 +1,105 @@
+"""The goals of a configuration, held to what a comparison measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from perfci.config import Config
+from perfci.model import Role, Series, Verdict
+from perfci.runner.driver import Discovery
+from perfci.runner.suite import Cell, cells_of
+from perfci.service.comparing import Comparison
+from perfci.service.families import Assignment
+from perfci.service.lineups import Lineup, Sides
+from perfci.service.opening import Say
+from perfci.service.questions import Question
+from perfci.service.varying import VariantComparison
+from perfci.store import Store
+from perfci.store.reads import session_processes
+from perfci.store.records import MeasuredProcess
+from perfci.verdicts.goals import Compared, Goal, GoalVerdict, judge_goal, parse, require_metrics
+from perfci.verdicts.policy import Policy
+
+
+def goals_of(config: Config) -> list[Goal]:
+    """Read every ``[[goal]]``; a clause that cannot be read is told with the goal it is in."""
+    found = []
+    for number, table in enumerate(config.settings.goal, start=1):
+        name = table.name or f"goal {number}"
+        found.append(Goal(name, tuple(parse(text) for text in table.require), table.match))
+    return found
+
+
+def require_known(goals: Sequence[Goal], discovery: Discovery, say: Say) -> None:
+    """Before anything is measured: a goal that matches benchmarks asks for metrics they have."""
+    cells = cells_of(discovery.benchmarks.values(), "", 1.0)
+    for goal in goals:
+        benchmarks = {cell.benchmark for cell in cells if goal.concerns(cell.name)}
+        metrics = [declared.metric for name in benchmarks for declared in discovery.benchmarks[name].metrics]
+        if metrics:
+            require_metrics(goal, {metric.name: metric.unit for metric in metrics})
+        else:
+            say(f"the goal {goal.name!r} is not judged: {goal.match!r} fits no benchmark of this suite")
+
+
+def compared_of(sides: Mapping[Series, Sides], verdicts: Iterable[Verdict]) -> list[Compared]:
+    """Put what was decided beside what was measured."""
+    decided = {verdict.series: verdict for verdict in verdicts}
+    return [Compared(series, base, head, decided.get(series)) for series, (base, head) in sides.items()]
+
+
+def judged(
+    goals: Sequence[Goal], compared: Sequence[Compared], policy: Policy, *, about: str = "", rejected: str = ""
+) -> list[GoalVerdict]:
+    """One verdict for each goal that is about any of it."""
+    found = [judge_goal(goal, compared, policy.class_of, about=about, rejected=rejected) for goal in goals]
+    return [one for one in found if one is not None]
+
+
+def goals_of_commits(goals: Sequence[Goal], found: Comparison, store: Store, policy: Policy) -> list[GoalVerdict]:
+    """The head against the base: by the verdicts where there are any, else as the session measured it."""
+    with store.read() as tx:
+        rows = session_processes(tx, found.session)
+    return judged(goals, compared_of(sides_of(rows, found.base.sha, found.head.sha), found.verdicts), policy)
+
+
+def sides_of(rows: Iterable[MeasuredProcess], base: str, head: str) -> dict[Series, Sides]:
+    """What a session measured in pairs of two commits, or of one with itself."""
+    wanted = {(base, Role.BASE): 0, (head, Role.HEAD): 1}
+    found: dict[Series, Sides] = {}
+    for row in rows:
+        if (side := wanted.get((row.sha, row.process.role))) is not None:
+            found.setdefault(row.series, ([], []))[side].append(row.process)
+    return found
+
+
+def goals_of_variants(
+    goals: Sequence[Goal], found: VariantComparison, assignments: Sequence[Assignment]
+) -> list[GoalVerdict]:
+    """Each variant against the baseline, all its benchmarks together."""
+    judged_ones = []
+    for number, assignment in enumerate(assignments[1:], start=1):
+        pairs = [(f.cells[0], f.cells[number]) for f in found.lineup.families if number in f.cells]
+        judged_ones += judged_variant(goals, found.lineup, found.decided, pairs, label(assignment))
+    return judged_ones
+
+
+def judged_variant(
+    goals: Sequence[Goal], lineup: Lineup, decided: Mapping[Question, Sequence[Verdict]],
+    pairs: Sequence[tuple[Cell, Cell]], about: str,
+) -> list[GoalVerdict]:  # fmt: skip
+    """Hold one variant to every goal; one that computes something else is rejected by all that are about it."""
+    rejections, found = lineup.rejections(), []
+    for goal in goals:
+        mine = [(base, head) for base, head in pairs if goal.concerns(head.name)]
+        compared = []
+        for base, head in mine:
+            question = lineup.question(base, head, (base, head))
+            compared += compared_of(lineup.sides(question), decided.get(question, ()))
+        refused = next(filter(None, (lineup.rejected(head, rejections) for _, head in mine)), "")
+        found += judged([goal], compared, lineup.policy, about=about, rejected=refused)
+    return found
+
+
+def label(assignment: Assignment) -> str:
+    return ", ".join(f"{name}={value}" for name, value in assignment.items())

@@ -1,0 +1,336 @@
+"""Goals that join metrics: a speed-up that is wanted, what it may cost, and how exact it has to stay, as one verdict.
+
+A clause is met when the whole 95 % interval lies on its good side, broken when it lies on the bad side, and undecided
+where the interval spans the limit. The goal is broken by one broken clause and met only by all of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+import numpy as np
+
+from perfci.model import (
+    CPU_TWIN,
+    Interval,
+    MetricClass,
+    PerfciError,
+    Process,
+    Series,
+    Status,
+    Verdict,
+    VerdictKind,
+)
+from perfci.stats.interval import paired
+from perfci.verdicts.compare import screen
+from perfci.verdicts.levels import settled_levels, usable
+from perfci.verdicts.variants import owner
+
+Comparison = Literal["<=", ">=", "<", ">", "within"]
+
+SCALES: Mapping[str, Mapping[str, float]] = {
+    "seconds": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "seconds": 1.0},
+    "bytes": {
+        "B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+        "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+    },
+    "ratio": {"%": 0.01},
+}  # fmt: skip
+"""What a limit may be written in, by the unit of the metric; any other metric takes its own unit, or none."""
+
+CLAUSE = re.compile(
+    r"(?P<metric>[\w.:/-]+?)\s*(?P<comparison><=|>=|<|>|\bwithin\b)\s*"
+    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?"
+)
+EXPECTED = "such as 'step_time <= 0.67x', 'loss within 1%' or 'e2el_p90 <= 2 s'"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One requirement. ``unit`` is ``x`` for a ratio to the base and ``%`` after *within*; else that of the level."""
+
+    text: str
+    metric: str
+    comparison: Comparison
+    number: float
+    unit: str = ""
+
+    @property
+    def of_ratio(self) -> bool:
+        return self.unit == "x" or self.comparison == "within"
+
+    @property
+    def bounds(self) -> Interval:
+        """Where a ratio, or a level as it is written, has to lie."""
+        if self.comparison == "within":
+            share = self.number / 100
+            return Interval(1 - share, 1 + share)
+        below = self.comparison in ("<=", "<")
+        return Interval(-math.inf, self.number) if below else Interval(self.number, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Clauses on the metrics of the benchmarks whose cell ``match`` finds."""
+
+    name: str
+    clauses: tuple[Clause, ...]
+    match: str = ""
+
+    def concerns(self, cell: str) -> bool:
+        return re.search(self.match, cell) is not None
+
+
+class Outcome(StrEnum):
+    MET = "met"
+    BROKEN = "broken"
+    UNDECIDED = "undecided"
+    REJECTED = "rejected"
+
+
+WORST_FIRST = (Outcome.REJECTED, Outcome.BROKEN, Outcome.UNDECIDED, Outcome.MET)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One series as it was measured on both sides, and what was decided about it; witnesses have no verdict."""
+
+    series: Series
+    base: Sequence[Process]
+    head: Sequence[Process]
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseVerdict:
+    """What became of one clause at one series; estimate and interval are in what the clause limits."""
+
+    clause: Clause
+    outcome: Outcome
+    series: Series | None = None
+    estimate: float | None = None
+    interval: Interval | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """Speed that was paid for: one gain beyond its bar, and one cost beyond its own."""
+
+    gain: Verdict
+    cost: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class GoalVerdict:
+    """One word for a goal, with each clause's own interval; ``about`` says which variants it was judged on."""
+
+    name: str
+    outcome: Outcome
+    clauses: tuple[ClauseVerdict, ...]
+    trades: tuple[Trade, ...] = ()
+    about: str = ""
+    reason: str = ""
+
+
+def parse(text: str) -> Clause:
+    """Read one clause; one sentence for one that cannot be read."""
+    found = CLAUSE.fullmatch(text.strip())
+    if found is None:
+        raise PerfciError(
+            f"the goal {text!r} cannot be read; a metric, a comparison and a limit were expected, {EXPECTED}"
+        )
+    unit = (found["unit"] or "").strip()
+    comparison: Comparison = found["comparison"]  # type: ignore[assignment]
+    if comparison == "within" and unit != "%":
+        raise PerfciError(f"the goal {text!r} cannot be read; after 'within' a percentage was expected, such as 1%")
+    return Clause(text.strip(), found["metric"], comparison, float(found["number"]), unit)
+
+
+def require_metrics(goal: Goal, units: Mapping[str, str]) -> None:
+    """Refuse a goal on a metric that none of its benchmarks gives, or in a unit that is not the metric's.
+
+    ``units`` are the known metrics, by name.
+    """
+    for clause in goal.clauses:
+        name = resolve(clause.metric, units)
+        if name is None:
+            raise PerfciError(f"the goal {clause.text!r}: {_no_metric(clause.metric, units)}")
+        if not clause.of_ratio:
+            scale(clause, units[name])
+
+
+def resolve(metric: str, known: Iterable[str]) -> str | None:
+    """A metric by its name, or by the beginning of one name alone: ``loss`` for ``loss_at_step_k``."""
+    names = list(dict.fromkeys(known))
+    if metric in names:
+        return metric
+    longer = [name for name in names if name.startswith(f"{metric}_")]
+    return longer[0] if len(longer) == 1 else None
+
+
+def scale(clause: Clause, unit: str) -> float:
+    """What one of the clause's unit is in the metric's; refuses what cannot be converted."""
+    known = SCALES.get(unit, {unit: 1.0} if unit else {})
+    if clause.unit in known:
+        return known[clause.unit]
+    if not clause.unit and unit not in ("seconds", "bytes"):
+        return 1.0
+    expected = ", ".join([*known, "x"])
+    found = f"found {clause.unit!r}" if clause.unit else "found none"
+    raise PerfciError(f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {found}")
+
+
+def _no_metric(metric: str, known: Iterable[str]) -> str:
+    names = sorted(set(known))
+    longer = [name for name in names if name.startswith(f"{metric}_")]
+    if longer:
+        return f"{metric!r} could be {' or '.join(longer)}; say which"
+    close = difflib.get_close_matches(metric, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+    return f"no benchmark it matches has a metric {metric!r}; {hint}"
+
+
+def judge_goal(
+    goal: Goal,
+    compared: Sequence[Compared],
+    class_of: Callable[[Series], MetricClass],
+    *,
+    about: str = "",
+    rejected: str = "",
+) -> GoalVerdict | None:
+    """Every clause at every series it is about, and all of them as one; None where the goal is about nothing here.
+
+    ``rejected`` says why a variant computes something else: then no number of it counts.
+    """
+    mine = [one for one in compared if goal.concerns(one.series.cell)]
+    if rejected:
+        return GoalVerdict(goal.name, Outcome.REJECTED, (), about=about, reason=rejected)
+    if not mine:
+        return None
+    clauses = tuple(found for clause in goal.clauses for found in _judged(clause, mine, class_of))
+    outcome = min((one.outcome for one in clauses), key=WORST_FIRST.index)
+    return GoalVerdict(goal.name, outcome, clauses, tuple(trades(mine, class_of)), about)
+
+
+def trades(compared: Iterable[Compared], class_of: Callable[[Series], MetricClass]) -> list[Trade]:
+    """Each cost in memory or start time beyond its bar, next to the largest gain in speed of the same class."""
+    verdicts = [one.verdict for one in compared if one.verdict is not None]
+    gains = [v for v in verdicts if v.kind is VerdictKind.IMPROVEMENT and class_of(v.series) in SPEED]
+    costs = [v for v in verdicts if v.kind is VerdictKind.REGRESSION and class_of(v.series) in PRICE]
+    found = []
+    for cost in costs:
+        own = [gain for gain in gains if _one_thing(gain.series, cost.series)]
+        if own:
+            found.append(Trade(max(own, key=_size), cost))
+    return found
+
+
+SPEED = (MetricClass.TIME, MetricClass.THROUGHPUT, MetricClass.TAIL)
+PRICE = (MetricClass.MEMORY, MetricClass.COMPILE)
+
+
+def _one_thing(one: Series, other: Series) -> bool:
+    return owner(one.benchmark.name) == owner(other.benchmark.name) and one.parameters == other.parameters
+
+
+def _size(verdict: Verdict) -> float:
+    return abs(math.log(verdict.ratio)) if verdict.ratio else 0.0
+
+
+def _judged(
+    clause: Clause, compared: Sequence[Compared], class_of: Callable[[Series], MetricClass]
+) -> list[ClauseVerdict]:
+    about = _about(clause, compared)
+    if not about:
+        return [ClauseVerdict(clause, Outcome.UNDECIDED, reason="it was not measured")]
+    return [_at(clause, one, class_of(one.series) is MetricClass.NUMERICS) for one in about]
+
+
+def _about(clause: Clause, compared: Sequence[Compared]) -> list[Compared]:
+    """The series a clause speaks of; of one that was read with two clocks, the one that is judged."""
+    name = resolve(clause.metric, (one.series.metric.name for one in compared))
+    named = [one for one in compared if one.series.metric.name == name]
+    twins = {one.series.cell: one for one in compared if one.series.metric.name == f"{CPU_TWIN}{name}"}
+    return [
+        twin if one.verdict is None and (twin := twins.get(one.series.cell)) and twin.verdict else one for one in named
+    ]
+
+
+def _at(clause: Clause, one: Compared, numerics: bool) -> ClauseVerdict:
+    failed = one.verdict is not None and one.verdict.kind is VerdictKind.FAILED
+    estimate, interval, reason = _ratio(one) if clause.of_ratio else _level(clause, one)
+    if failed or (estimate == math.inf and clause.bounds.hi < math.inf):
+        outcome = Outcome.BROKEN
+    elif interval is None:
+        outcome = Outcome.UNDECIDED
+    else:
+        outcome = _where(clause, interval)
+    if numerics and outcome is Outcome.BROKEN:
+        outcome = Outcome.REJECTED
+    return ClauseVerdict(clause, outcome, one.series, estimate, interval, reason)
+
+
+def _where(clause: Clause, found: Interval) -> Outcome:
+    inside = [_inside(clause, end) for end in (found.lo, found.hi)]
+    if all(inside):
+        return Outcome.MET
+    spans = found.lo < clause.bounds.lo and found.hi > clause.bounds.hi
+    return Outcome.UNDECIDED if any(inside) or spans else Outcome.BROKEN
+
+
+def _inside(clause: Clause, value: float) -> bool:
+    bounds = clause.bounds
+    if clause.comparison in ("<", ">"):
+        return bounds.lo < value < bounds.hi
+    return bounds.lo - ROUNDING <= value <= bounds.hi + ROUNDING
+
+
+ROUNDING = 1e-9
+"""What arithmetic may do to a ratio of values that repeat exactly."""
+
+
+def _ratio(one: Compared) -> tuple[float | None, Interval | None, str]:
+    """As decided; what is not judged is looked at once, as it was measured."""
+    verdict = one.verdict or screen(one.series, "", "", one.base, one.head)
+    if verdict.ratio is None and verdict.base_level == 0 and (verdict.head_level or 0) > 0:
+        return math.inf, None, verdict.reason
+    return verdict.ratio, verdict.interval, "" if verdict.interval else verdict.reason
+
+
+def _level(clause: Clause, one: Compared) -> tuple[float | None, Interval | None, str]:
+    """The head's level with Student's interval over its processes, on logarithms, in the unit of the clause."""
+    per = scale(clause, one.series.metric.unit)
+    levels = [level / per for level in settled_levels(usable(one.head), [])[0]]
+    if not levels:
+        return None, None, _why_nothing(one.head)
+    if len(set(levels)) == 1 and _exact(one.head):
+        return levels[0], Interval(levels[0], levels[0]), ""
+    if min(levels) <= 0:
+        return float(np.median(levels)), None, "some levels are zero or less, which have no logarithm"
+    if len(levels) == 1:
+        return levels[0], None, "a single process has no interval"
+    logs = np.log(np.asarray(levels))
+    found = paired(np.zeros_like(logs), logs)
+    low, high = found.bounds()
+    return math.exp(found.centre), Interval(math.exp(low), math.exp(high)), ""
+
+
+def _exact(side: Sequence[Process]) -> bool:
+    return len({sample for process in usable(side) for sample in process.samples}) == 1
+
+
+def _why_nothing(side: Sequence[Process]) -> str:
+    if not side:
+        return "the head was not measured"
+    if all(process.status is Status.SKIPPED for process in side):
+        return f"not available: {side[0].reason or 'no reason given'}"
+    if any(process.status is Status.OK for process in side):
+        return "every process of the head was flagged"
+    return f"the head {side[0].status.value}" + (f": {side[0].reason}" if side[0].reason else "")
