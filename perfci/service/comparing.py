@@ -17,7 +17,6 @@ from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store import Store
-from perfci.store.reads import aa_log_ratios
 from perfci.verdicts.compare import MOVES
 
 
@@ -46,9 +45,7 @@ def run_comparison(
     questions = [Question(base.sha, head.sha, cell) for cell in subject.cells]
     watcher.stage("pairs", 2 * policy.default.looks[0] * len(questions))
     deadline = None if budget_s is None else time.monotonic() + budget_s
-    with store.read() as tx:
-        noise = aa_log_ratios(tx, config.project)
-    pairing = Pairing(session, questions, policy, Stage.SCREENING, deadline, told(watcher), noise)
+    pairing = Pairing(session, questions, policy, Stage.SCREENING, deadline, told(watcher))
     first = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
     record(session, first)
     flagged = [verdict for verdict in first if verdict.kind in MOVES]

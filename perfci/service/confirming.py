@@ -12,7 +12,6 @@ from perfci.service.pairing import OnLook, Pairing
 from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
-from perfci.store.reads import aa_log_ratios
 from perfci.verdicts.compare import control
 from perfci.verdicts.policy import Policy
 
@@ -26,7 +25,7 @@ def settle(
     """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
     fresh, found = look_again(session, subject, questions_of(suspected, subject), policy, watcher)
     verdicts = control([verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE)
-    record(fresh, verdicts)
+    record(fresh, verdicts, rate=FALSE_DISCOVERY_RATE)
     fresh.finish()
     return verdicts, fresh.statuses
 
@@ -42,10 +41,7 @@ def look_again(
         session.store, session.workbench, session.project, subject, "confirm", about=session.uid,
         on_process=watcher.process, say=watcher.say,
     )  # fmt: skip
-    with session.store.read() as tx:
-        noise = aa_log_ratios(tx, session.project)
-    pairing = Pairing(fresh, questions, policy, Stage.CONVICTION, on_look=told(watcher), noise=noise)
-    return fresh, pairing.settle()
+    return fresh, Pairing(fresh, questions, policy, Stage.CONVICTION, on_look=told(watcher)).settle()
 
 
 def questions_of(suspected: Sequence[Verdict], subject: Subject) -> list[Question]:

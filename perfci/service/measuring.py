@@ -12,6 +12,7 @@ from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell, DiscoveredBenchmark
 from perfci.runner.workbench import Workbench
 from perfci.store import Store
+from perfci.store.decisions import DecisionRecord
 from perfci.store.reads import session_processes
 from perfci.store.writes import add_processes, add_run, finish_session, start_session, upsert_commits
 
@@ -33,6 +34,8 @@ class Session:
     on_process: OnProcess = lambda visit, outcome: None
     measured: dict[str, list[Measured]] = field(default_factory=dict)  # by sha
     evidence: dict[tuple[str, Series], list[int]] = field(default_factory=dict)  # row ids by sha and series
+    stored: dict[int, Process] = field(default_factory=dict)  # by row id
+    decisions: dict[tuple[Series, str, str], DecisionRecord] = field(default_factory=dict)  # by series, base and head
     statuses: list[Status] = field(default_factory=list)
     work_s: float = 0.0  # what setup, run and teardown took inside the processes
     _runs: dict[str, int] = field(default_factory=dict)
@@ -73,6 +76,7 @@ class Session:
         self.measured.setdefault(sha, []).append((series, process))
         self._cells.setdefault((sha, series.cell), []).append((series, process))
         self.evidence.setdefault((sha, series), []).append(row_id)
+        self.stored[row_id] = process
 
     def _run(self, tx: object, sha: str) -> int:
         if sha not in self._runs:

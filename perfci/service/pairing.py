@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfci.model import Process, Role, Series, Stage, Verdict
+from perfci.model import Role, Series, Stage, Verdict
+from perfci.service.deciding import PAIRS, Sides, decision, judged_sides, look_record, pairs_of
 from perfci.service.measuring import Session
 from perfci.service.questions import Question, visits
-from perfci.verdicts.compare import MOVES, decide
-from perfci.verdicts.gating import ByCommit, gated_by_commit
+from perfci.stats.interval import Prior, Shift
+from perfci.store.decisions import Equal, LookRecord, equals_until, newest_verdict
+from perfci.verdicts.compare import MOVES, Look, look
+from perfci.verdicts.lending import Spread, lent
 from perfci.verdicts.policy import Policy
 
 CONVICTION_PAIRS = 10
@@ -33,31 +36,35 @@ class Pairing:
     stage: Stage
     deadline: float | None = None
     on_look: OnLook = lambda questions, pairs: None
-    noise: Mapping[Series, Sequence[float]] = field(default_factory=dict)  # what A/A comparisons came to
     verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
+    shifts: dict[tuple[Question, Series], Shift] = field(default_factory=dict)  # as judged last
     _pairs: dict[int, dict[Role, str]] = field(default_factory=dict)
+    _known_until: int = 0
+    _equals: Mapping[Series, Sequence[Equal]] = field(default_factory=dict)
+    _spreads: dict[Hashable, Spread] = field(default_factory=dict)
+    _looks: dict[tuple[Question, Series], list[LookRecord]] = field(default_factory=dict)
 
     def settle(self) -> dict[Question, list[Verdict]]:
         """Measure until every question is decided, its pairs are spent or the time is over."""
         self._recall()
-        needed = {question: self._judge(question) for question in self.questions}
+        needed = self._judge(self.questions)
         looked = True
         while (asked := [q for q, more in needed.items() if more > 0]) and not self._late():
             if looked:
                 self.on_look(len(asked), sum(needed[q] for q in asked))
-            looked = False
             self._measure_pair(asked)
-            for question in asked:
-                needed[question] -= 1
-                if needed[question] <= 0:
-                    needed[question] = self._judge(question)
-                    looked = True
-        for question in asked:
-            self._judge(question)
+            needed |= {question: needed[question] - 1 for question in asked}
+            due = [question for question in asked if needed[question] <= 0]
+            needed |= self._judge(due)
+            looked = bool(due)
+        self._judge(asked)
         return self.verdicts
 
     def _recall(self) -> None:
-        """Know again which commits each pair of an interrupted session compared."""
+        """Know what equals came to, and again which commits each pair of an interrupted session compared."""
+        with self.session.store.read() as tx:
+            self._known_until = newest_verdict(tx)
+            self._equals = equals_until(tx, self.session.project, self._known_until)
         for sha, rows in self.session.measured.items():
             for _, process in rows:
                 if process.pair is not None:
@@ -74,25 +81,52 @@ class Pairing:
             for visit in visits(questions, number, self.session.seed):
                 self.session.visit(visit)
 
-    def _judge(self, question: Question) -> int:
-        """Look at what there is, note the verdicts and return how many more pairs to buy."""
-        judged = self._judged(question)
-        looks = [self._look(question, series, by_commit) for series, by_commit in judged.items()]
+    def _judge(self, questions: Sequence[Question]) -> dict[Question, int]:
+        """Look at what there is, note the verdicts and return how many more pairs to buy of each question.
+
+        The noise of all is noted first: what one benchmark lends to the others does not hang on who is asked first.
+        """
+        sides = {question: self._sides(question) for question in questions}
+        for question, judged in sides.items():
+            for series, both in judged.items():
+                self._note_spread(question, series, self._look(question, series, both, None))
+        return {question: self._answer(question, judged) for question, judged in sides.items()}
+
+    def _answer(self, question: Question, judged: Mapping[Series, Sides]) -> int:
+        spent = len(self._pairs_of(question))
+        looks = [self._decide(question, series, both, spent) for series, both in judged.items()]
         self.verdicts[question] = [verdict for verdict, _ in looks]
         if not looks:
-            return 0 if self._spent(question) else self.policy.default.looks[0]
-        return max(
-            0, min(max(more for _, more in looks), PATIENCE * self.policy.default.max_pairs - self._spent(question))
-        )
+            return 0 if spent else self.policy.default.looks[0]
+        return max(0, min(max(more for _, more in looks), PATIENCE * self.policy.default.max_pairs - spent))
 
-    def _look(self, question: Question, series: Series, by_commit: ByCommit) -> tuple[Verdict, int]:
-        base, head = (self._side(question, role, by_commit) for role in (Role.BASE, Role.HEAD))
-        verdict, more = decide(
-            series, question.base, question.head, base, head,
-            rule=self.policy.rule_for(series), aa=self.noise.get(series, ()), stage=self.stage,
+    def _decide(self, question: Question, series: Series, both: Sides, spent: int) -> tuple[Verdict, int]:
+        prior = lent(self._spreads, (question, series))
+        seen = self._look(question, series, both, prior)
+        verdict = replace(seen.verdict, evidence=self._evidence(question, series))
+        if seen.shift is not None:
+            self.shifts[question, series] = seen.shift
+        if spent:
+            self._remember(question, series, look_record(seen, spent, prior))
+        return verdict, seen.more or self._short_of_a_conviction(verdict)
+
+    def _look(self, question: Question, series: Series, both: Sides, prior: Prior | None) -> Look:
+        return look(
+            series, question.base, question.head, *both, rule=self.policy.rule_for(series), prior=prior,
+            aa=[one.log_ratio for one in self._equals.get(series, ())], stage=self.stage,
         )  # fmt: skip
-        verdict = replace(verdict, evidence=question.evidence(self.session, series))
-        return verdict, more or self._short_of_a_conviction(verdict)
+
+    def _note_spread(self, question: Question, series: Series, seen: Look) -> None:
+        kind, equals = self.policy.class_of(series), self._equals.get(series, ())
+        spread = Spread.of(kind, seen.bare, equals) if seen.bare else None
+        if spread is not None:
+            self._spreads[question, series] = spread
+
+    def _remember(self, question: Question, series: Series, taken: LookRecord) -> None:
+        looks = self._looks.setdefault((question, series), [])
+        looks.append(taken)
+        reached = decision(PAIRS, self.policy.rule_for(series), looks, known_until=self._known_until)
+        self.session.decisions[series, question.base, question.head] = reached
 
     def _short_of_a_conviction(self, verdict: Verdict) -> int:
         """How many pairs a move still needs before it may convict; one that was counted exactly needs none."""
@@ -101,22 +135,20 @@ class Pairing:
             return 0
         return max(0, min(CONVICTION_PAIRS, self.policy.default.max_pairs) - verdict.pairs)
 
-    def _judged(self, question: Question) -> dict[Series, ByCommit]:
-        judged = gated_by_commit(question.readings(self.session))
-        return {series: by_commit for series, by_commit in judged.items() if self.policy.judges(series)}
+    def _sides(self, question: Question) -> dict[Series, Sides]:
+        readings, pairs = question.readings(self.session), self._pairs_of(question)
+        judged = judged_sides(readings, question.base, question.head, pairs)
+        return {series: both for series, both in judged.items() if self.policy.judges(series)}
 
-    def _side(self, question: Question, role: Role, by_commit: ByCommit) -> list[Process]:
-        sha = question.base if role is Role.BASE else question.head
-        return [p for p in by_commit.get(sha, ()) if p.role is role and self._is_of(question, p)]
+    def _pairs_of(self, question: Question) -> list[int]:
+        """The pairs of this question that were measured, whatever became of them."""
+        return pairs_of(question.readings(self.session), question.base, question.head, self._pairs)
 
-    def _is_of(self, question: Question, process: Process) -> bool:
-        sides = {Role.BASE: question.base, Role.HEAD: question.head}
-        return process.pair is not None and self._pairs[process.pair] == sides
-
-    def _spent(self, question: Question) -> int:
-        """How many pairs of this question were measured, whatever became of them."""
-        readings = self.session.readings(question.base, question.cell)
-        return len({process.pair for _, process in readings if self._is_of(question, process)})
+    def _evidence(self, question: Question, series: Series) -> tuple[int, ...]:
+        """The stored processes that were looked at, each once: those of an A/A run are the same commit's twice."""
+        pairs, stored = set(self._pairs_of(question)), self.session.stored
+        known = dict.fromkeys(question.evidence(self.session, series))
+        return tuple(row_id for row_id in known if stored[row_id].pair in pairs)
 
     def _late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline

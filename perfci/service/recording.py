@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import ChangePoint, Series, Verdict
 from perfci.service.measuring import Session
 from perfci.store import Store
+from perfci.store.decisions import add_decisions
 from perfci.store.reads import history, series_of_project, summarised_levels
 from perfci.store.records import SeriesRecord
 from perfci.store.writes import add_verdicts, replace_change_points
@@ -19,10 +20,17 @@ from perfci.verdicts.history import change_points, moves_of_histories
 from perfci.verdicts.policy import Policy
 
 
-def record(session: Session, verdicts: Sequence[Verdict]) -> None:
-    """Store verdicts; what was convicted or acquitted on fresh pairs supersedes its screening."""
+def record(session: Session, verdicts: Sequence[Verdict], *, rate: float | None = None) -> None:
+    """Store verdicts and how they were reached; what was settled on fresh pairs supersedes its screening.
+
+    ``rate`` is the false discovery rate they were held to together.
+    """
     with session.store.begin() as tx:
-        add_verdicts(tx, session.project, session.uid, list(verdicts), datetime.now(UTC))
+        ids = add_verdicts(tx, session.project, session.uid, list(verdicts), datetime.now(UTC))
+        reached = {
+            row_id: session.decisions.get((v.series, v.base, v.head)) for row_id, v in zip(ids, verdicts, strict=True)
+        }
+        add_decisions(tx, {row_id: replace(one, rate=rate) for row_id, one in reached.items() if one is not None})
 
 
 def record_change_points(session: Session, policy: Policy) -> None:

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 
 from perfci.model import Verdict
 from perfci.runner import plan
+from perfci.service.deciding import ROUNDS, decision, look_record
 from perfci.service.measuring import Session
 from perfci.service.opening import Subject
 from perfci.service.watching import Watcher
-from perfci.verdicts.compare import MOVES, screen
+from perfci.stats.interval import Prior
+from perfci.stats.sequential import ALPHA
+from perfci.verdicts.compare import MOVES, PRIOR_DF, Look, screen
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.neighbours import nominate, pair_spreads
 from perfci.verdicts.policy import Policy
@@ -61,6 +64,10 @@ def screened(session: Session, line: Line, policy: Policy) -> tuple[list[Verdict
         for base, head in line
         if base in by_sha or head in by_sha
     ]  # fmt: skip
+    for one in verdicts:
+        known = Prior(spread[one.series], PRIOR_DF) if spread.get(one.series) else None
+        taken = look_record(Look(one, tail=ALPHA), one.pairs, known)
+        session.decisions[one.series, one.base, one.head] = decision(ROUNDS, rules[one.series], [taken])
     nominated = [nomination.verdict for nomination in nominate(measured, line, rules=rules.__getitem__)]
     places = {(v.series, v.base, v.head) for v in nominated}
     flagged = [v for v in verdicts if v.kind in MOVES and (v.series, v.base, v.head) not in places]

@@ -1,0 +1,87 @@
+"""From the samples of a session to what the judge is asked, in the one way that live sessions and replays share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy
+import scipy
+
+import perfci
+from perfci.model import PerfciError, Process, Role, Series
+from perfci.service.measuring import Measured
+from perfci.stats.interval import Prior
+from perfci.store.decisions import DecisionRecord, LookRecord
+from perfci.verdicts.compare import Look, Rule
+from perfci.verdicts.gating import gated_by_commit
+
+Readings = Mapping[str, Sequence[Measured]]
+"""What a question's cells gave, by commit."""
+
+Compared = Mapping[int, Mapping[Role, str]]
+"""Which commit was the base and which the head of each pair of a session."""
+
+Sides = tuple[list[Process], list[Process]]
+
+PAIRS, ROUNDS = "pairs", "rounds"
+
+MADE_BY = f"perfci {perfci.__version__}, numpy {numpy.__version__}, scipy {scipy.__version__}"
+
+
+def pairs_of(readings: Readings, base: str, head: str, compared: Compared) -> list[int]:
+    """The pairs that compared these two commits, in the order they were measured."""
+    sides = {Role.BASE: base, Role.HEAD: head}
+    numbers = {process.pair for rows in readings.values() for _, process in rows}
+    return sorted(
+        number
+        for number in numbers
+        if number is not None and all(sides.get(role) == sha for role, sha in compared.get(number, {}).items())
+    )
+
+
+def judged_sides(readings: Readings, base: str, head: str, pairs: Sequence[int]) -> dict[Series, Sides]:
+    """The judged series with the processes that these pairs gave on both sides."""
+    chosen = set(pairs)
+    mine = {sha: [one for one in rows if one[1].pair in chosen] for sha, rows in readings.items()}
+    return {
+        series: (_of_role(by_sha.get(base, ()), Role.BASE), _of_role(by_sha.get(head, ()), Role.HEAD))
+        for series, by_sha in gated_by_commit(mine).items()
+    }
+
+
+def look_record(seen: Look, spent: int, prior: Prior | None) -> LookRecord:
+    """What has to be known to look again and see the same."""
+    return LookRecord(
+        spent=spent,
+        pairs=seen.verdict.pairs,
+        kind=seen.verdict.kind.value,
+        tail=seen.tail,
+        more=seen.more,
+        prior_sd=prior.sd if prior else None,
+        prior_df=prior.df if prior else None,
+    )
+
+
+def decision(method: str, rule: Rule, looks: Sequence[LookRecord], *, known_until: int = 0) -> DecisionRecord:
+    return DecisionRecord(method, asdict(rule), known_until, tuple(looks), made_by=MADE_BY)
+
+
+def rule_of(record: DecisionRecord) -> Rule:
+    """The rule as it was; one that a newer perfci wrote may have fields that this one does not know."""
+    known = {field.name for field in fields(Rule)}
+    if unknown := sorted(set(record.rule) - known):
+        raise PerfciError(f"a verdict was decided by a rule with {', '.join(unknown)}, unknown here: update perfci")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record.rule.items()
+    }
+    return Rule(**given)
+
+
+def prior_of(look: LookRecord) -> Prior | None:
+    return None if look.prior_sd is None or look.prior_df is None else Prior(look.prior_sd, look.prior_df)
+
+
+def _of_role(processes: Sequence[Process], role: Role) -> list[Process]:
+    return [process for process in processes if process.role is role]

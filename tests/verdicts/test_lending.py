@@ -1,0 +1,101 @@
+"""What benchmarks lend each other of their noise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from perfci.model import MetricClass
+from perfci.stats.interval import Shift, shift
+from perfci.verdicts.lending import Spread, lent
+
+TIME, MEMORY = MetricClass.TIME, MetricClass.MEMORY
+
+
+def a_spread(
+    sd: float, *, kind: MetricClass = TIME, df: float = 8, past: float | None = None, equals: int = 0
+) -> Spread:
+    return Spread(kind, sd**2, df, past**2 if past else None, equals)
+
+
+def test_one_benchmark_alone_has_nobody_to_borrow_from() -> None:
+    assert lent({"a": a_spread(0.01)}, "a") is None
+    assert lent({}, "a") is None
+
+
+def test_a_family_lends_its_usual_noise_and_other_kinds_do_not_belong_to_it() -> None:
+    spreads = {k: a_spread(0.01 * (1 + k / 50)) for k in range(10)} | {"peak": a_spread(1e-4, kind=MEMORY)}
+
+    prior = lent(spreads, 0)
+
+    assert prior is not None
+    assert prior.sd == pytest.approx(0.011, rel=0.1)
+    assert lent(spreads, "peak") is None
+
+
+def test_each_is_shrunk_towards_its_own_past_on_todays_machine() -> None:
+    past = {k: 0.002 * 2**k for k in range(6)}
+    today = {k: a_spread(3 * sd * (1 + (k % 2) / 20), past=sd, equals=20) for k, sd in past.items()}
+
+    priors = [lent(today, k) for k in past]
+
+    assert all(prior is not None for prior in priors)
+    assert [prior.sd / sd for prior, sd in zip(priors, past.values(), strict=True) if prior] == pytest.approx(
+        [3.1] * 6, rel=0.1
+    )
+
+
+def test_without_a_family_the_past_speaks_unless_today_is_plainly_another_day() -> None:
+    usual, noisy = a_spread(0.012, past=0.01, equals=30), a_spread(0.03, past=0.01, equals=30)
+
+    prior = lent({"a": usual}, "a")
+
+    assert prior is not None
+    assert (prior.sd, prior.df) == (pytest.approx(0.01), 8)
+    assert lent({"a": noisy}, "a") is None
+
+
+def test_a_past_needs_three_comparisons_of_equals() -> None:
+    found = Shift(0.01, 0.004, 8, 5)
+
+    two, three = (Spread.of(TIME, found, [(0.01, 5)] * count) for count in (2, 3))
+
+    assert two is not None
+    assert three is not None
+    assert (two.past, three.past) == (None, pytest.approx(0.01**2 * 5))
+
+
+def test_a_single_pair_shows_no_spread() -> None:
+    assert Spread.of(TIME, Shift(0.01, math.inf, 0, 1)) is None
+
+
+@pytest.mark.parametrize("unlike", [0.0, 0.5, 1.0])
+def test_intervals_still_cover_where_benchmarks_differ_in_noise(unlike: float) -> None:
+    rng = np.random.default_rng(3)
+    covered = count = 0
+    for _ in range(60):
+        sds = 0.01 * np.exp(rng.normal(0, unlike, 12))
+        sides = [rng.normal(0, sd, (2, 5)) for sd in sds]
+        bare = [shift(base, head) for base, head in sides]
+        spreads = {k: spread for k, one in enumerate(bare) if (spread := Spread.of(TIME, one))}
+        for k, (base, head) in enumerate(sides):
+            low, high = shift(base, head, prior=lent(spreads, k)).bounds()
+            covered, count = covered + (low <= 0 <= high), count + 1
+
+    assert covered / count >= 0.935
+
+
+def test_a_stormy_day_is_not_taken_for_a_quiet_one() -> None:
+    rng = np.random.default_rng(4)
+    covered = count = 0
+    for _ in range(500):
+        equals = [(float(ratio), 5) for ratio in rng.normal(0, 0.005 * math.sqrt(2 / 5), 40)]
+        base, head = rng.normal(0, 0.02, (2, 5))
+        spread = Spread.of(TIME, shift(base, head), equals)
+        assert spread is not None
+        low, high = shift(base, head, prior=lent({"a": spread}, "a")).bounds()
+        covered, count = covered + (low <= 0 <= high), count + 1
+
+    assert covered / count >= 0.9
