@@ -9,6 +9,7 @@ import click
 from perfci.cli.context import config_here, store_to_read
 from perfci.cli.options import global_options
 from perfci.config import Config
+from perfci.service.judging import policy_of
 from perfci_web import serve
 
 
@@ -24,4 +25,7 @@ def command(host: str, port: int) -> None:
 def serve_dashboard(config: Config, host: str, port: int) -> None:
     """Serve until interrupted and say where."""
     with closing(store_to_read(config)) as store:
-        serve(store, host, port, on_ready=lambda url: click.echo(f"serving {url} (Ctrl-C ends it)"))
+        serve(
+            store, host, port, policy=policy_of(config),
+            on_ready=lambda url: click.echo(f"serving {url} (Ctrl-C ends it)"),
+        )  # fmt: skip

@@ -56,8 +56,8 @@ def nominations_sentence(found: Nominations) -> str:
     if not found.suspected:
         return "No first look has suspected a change between two different commits yet."
     fates = {
-        "confirmed on fresh pairs": found.confirmed, "refuted by them": found.refuted, "left undecided": found.undecided,
-        "not looked at again": found.unsettled,
+        "confirmed on fresh pairs": found.confirmed, "refuted by them": found.refuted,
+        "left undecided": found.undecided, "not looked at again": found.unsettled,
     }  # fmt: skip
     told = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
     return (

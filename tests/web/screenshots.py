@@ -36,6 +36,7 @@ PAGES = {
     "compare": f"/acme:tiny-lm/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",
     "compare-unjudged": f"/acme:tiny-lm/compare/{a_commit(3).sha[:8]}...{a_commit(FASTER).sha[:8]}",
     "compare-choose": "/acme:tiny-lm/compare",
+    "calibration": "/acme:tiny-lm/calibration",
     "commit": f"/acme:tiny-lm/commit/{a_commit(STEP).sha}",
     "commit-last": f"/acme:tiny-lm/commit/{a_commit(COMMITS - 1).sha}",
     "missing": "/acme:tiny-lm/s/train.Step.time_stop/cpu_time",

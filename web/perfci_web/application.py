@@ -10,6 +10,7 @@ from werkzeug.exceptions import HTTPException, NotFound
 
 from perfci.model import PerfciError
 from perfci.store import Store
+from perfci.verdicts.policy import Policy
 from perfci_web import rendering
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
@@ -23,10 +24,12 @@ def create_app(
     read_only: bool = True,
     loopback_only: bool = False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    policy: Policy | None = None,
 ) -> Flask:
     """Build the dashboard of one store.
 
-    ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is.
+    ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is;
+    ``policy`` says by which bars series are judged, where it is not the plain one.
     """
     app = Flask("perfci_web", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
@@ -35,7 +38,7 @@ def create_app(
     rendering.install(app, clock)
     guard(app, read_only=read_only, loopback_only=loopback_only)
     serve_assets(app)
-    add_routes(app, store)
+    add_routes(app, store, clock, policy or Policy())
     _explain_errors(app, store)
     return app
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from perfci import __version__
 from perfci.model import Commit
-from perfci.report import sentences, svg, units, words
+from perfci.report import calibration, sentences, svg, units, words
 from perfci.report.names import LONGEST, printable
 from perfci_web import assets
 from perfci_web.guards import style_nonce
@@ -44,6 +44,7 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
     }
     app.jinja_env.globals |= {
         "arrow": words.arrow,
+        "calibration": calibration,
         "asset": lambda name: f"{request.script_root}{assets.asset_path(name)}",
         "commit_name": commit_name,
         "counted": units.counting,

@@ -7,6 +7,7 @@ import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,13 +18,17 @@ from werkzeug.wrappers import Response as Answer
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import ChangePoint, Commit, PerfciError, Point, Run, Verdict
+from perfci.report.calibration import calibration_fields
 from perfci.report.fields import trend_fields
 from perfci.report.markdown import comparison_markdown
 from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned, trend_of
+from perfci.service.calibrating import calibrated
 from perfci.store import Store, reads
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
+from perfci.verdicts.calibration import Calibration
+from perfci.verdicts.policy import Policy
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
 from perfci_web.pages.cells import Cell
@@ -54,7 +59,7 @@ class ProjectConverter(NameConverter):
     refused = RESERVED_PROJECTS
 
 
-def add_routes(app: Flask, store: Store) -> None:
+def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy) -> None:
     """Bind every page to the store."""
     app.url_map.converters |= {"name": NameConverter, "project": ProjectConverter}
 
@@ -77,6 +82,8 @@ def add_routes(app: Flask, store: Store) -> None:
     page("/<project:project>/compare/<name:base>...<name:head>.json", compare_json)
     page("/<project:project>/compare/<name:base>...<name:head>.md", compare_markdown)
     page("/<project:project>/commit/<name:sha>", commit_page)
+    for rule, view in (("calibration", calibration_page), ("calibration.json", calibration_json)):
+        app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, policy))
 
 
 def projects_page(store: Store) -> str | Answer:
@@ -228,6 +235,25 @@ def commit_page(store: Store, project: str, sha: str) -> str:
         )
         everything = reads.series_of_project(tx, project)
     return render_template("commit.html", page=page, links=_links(project, everything))
+
+
+def calibration_page(store: Store, clock: Callable[[], datetime], policy: Policy, project: str) -> str:
+    found, records = _calibration(store, clock, policy, project)
+    return render_template("calibration.html", project=project, found=found, links=_links(project, records))
+
+
+def calibration_json(store: Store, clock: Callable[[], datetime], policy: Policy, project: str) -> Response:
+    found, _ = _calibration(store, clock, policy, project)
+    return jsonify(calibration_fields(project, found))
+
+
+def _calibration(
+    store: Store, clock: Callable[[], datetime], policy: Policy, project: str
+) -> tuple[Calibration, list[SeriesRecord]]:
+    with store.read() as tx:
+        _known(tx, project)
+        found = calibrated(tx, project, policy, clock())
+        return found, reads.series_of_project(tx, project) if found.floors else []
 
 
 def nothing_here(store: Store, path: str) -> Missing:

@@ -46,6 +46,9 @@ class Links:
     def compare(self, base: str, head: str, twin: str = "") -> str:
         return f"{self.project}/compare/{segment(base)}...{segment(head)}{_suffix(twin)}"
 
+    def calibration(self, twin: str = "") -> str:
+        return f"{self.project}/calibration{_suffix(twin)}"
+
     def commit(self, sha: str) -> str:
         return f"{self.project}/commit/{segment(sha)}"
 

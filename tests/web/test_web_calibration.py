@@ -1,0 +1,106 @@
+"""The page of the false-alarm meter and its twin, against a real database of nights of equals."""
+
+from __future__ import annotations
+
+import random
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from browsing import a_server
+from flask.testing import FlaskClient
+from playwright.sync_api import Browser
+from web_builders import NOW, PROJECT, STEP_TIME, TOKENS, a_commit, a_run, a_store, a_verdict
+
+from perfci.model import Series, Stage, Verdict, VerdictKind
+from perfci.store import Store
+from perfci.store.writes import add_run, add_verdicts, start_session, upsert_commits
+from perfci.verdicts.compare import Rule
+from perfci.verdicts.policy import Policy
+from perfci_web import create_app
+
+PAGE = "/acme:tiny-lm/calibration"
+NIGHTS = 40
+
+
+def equal(series: Series, kind: VerdictKind, ratio: float) -> Verdict:
+    commit = a_commit(1).sha
+    found = a_verdict(series, 1, kind, ratio, (ratio - 0.01, ratio + 0.01), stage=Stage.SCREENING)
+    return Verdict(found.kind, found.stage, series, commit, commit, ratio, found.interval, 1.0, ratio, pairs=5)
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> Store:
+    """Forty nights of equals, one alarm that nobody confirmed, and a series that wanders 8 % by itself."""
+    store, noise = a_store(tmp_path), random.Random(7)
+    with store.begin() as tx:
+        upsert_commits(tx, PROJECT, [a_commit(1)])
+        for night in range(NIGHTS):
+            at, uid = NOW - timedelta(days=NIGHTS - night), f"aa-{night}"
+            start_session(tx, PROJECT, uid, "aa", "spec", 7, 0, at)
+            if night == 0:
+                start_session(tx, PROJECT, "history-1", "history", "spec", 7, 0, at)
+                add_run(tx, a_run(1))
+            alarm = VerdictKind.REGRESSION if night == 3 else VerdictKind.UNCHANGED
+            wandering = equal(TOKENS, VerdictKind.INCONCLUSIVE, noise.gauss(1, 0.04))
+            add_verdicts(tx, PROJECT, uid, [equal(STEP_TIME, alarm, noise.gauss(1, 0.005)), wandering], at)
+    return store
+
+
+def client_of(store: Store, policy: Policy | None = None) -> FlaskClient:
+    return create_app(store, clock=lambda: NOW, policy=policy).test_client()
+
+
+def read(client: FlaskClient, path: str = PAGE) -> str:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text))
+
+
+def test_the_page_tells_the_meter_with_its_interval(nights: Store) -> None:
+    told = read(client_of(nights))
+
+    assert "40 comparisons of a commit with itself: no false alarm in 79 verdicts (95 % interval up to 4.6 %)." in told
+    assert "All time 80 1 1.2 % 0.03 % to 6.8 % 0 0.0 % up to 4.6 %" in told
+    assert "Last 30 days 60 0 0.0 % up to 6.0 % 0 0.0 % up to 6.0 %" in told
+
+
+def test_a_series_that_wanders_by_itself_has_a_raised_bar(nights: Store) -> None:
+    told = read(client_of(nights))
+
+    assert re.search(r"serve\. Generate\. track_ throughput throughput AMD EPYC [^%]+ [78]\.\d % 40 raised to", told)
+
+
+def test_the_bar_is_that_of_the_policy(nights: Store) -> None:
+    told = client_of(nights, Policy(Rule(bar=0.1))).get(f"{PAGE}.json").get_json()
+
+    assert [(one["series"]["metric"], one["bar"], one["raised"]) for one in told["noise_floors"]] == [
+        ("throughput", 0.1, False), ("cpu_time", 0.1, False),
+    ]  # fmt: skip
+
+
+def test_the_json_twin_says_what_the_page_says(nights: Store) -> None:
+    ever, lately = client_of(nights).get(f"{PAGE}.json").get_json()["windows"]
+
+    assert ever["false_alarms"]["first_look"] | {"interval": []} == {
+        "alarms": 1, "verdicts": 80, "share": 0.0125, "interval": [],
+    }  # fmt: skip
+    assert (lately["days"], lately["comparisons_of_equals"]) == (30, 30)
+
+
+def test_a_project_without_equals_is_told_how_to_get_some(client: FlaskClient) -> None:
+    told = read(client)
+
+    assert "No commit was compared with itself yet" in told
+    assert "first looks suspected 1 change: 1 not looked at again." in told
+
+
+@pytest.mark.browser
+def test_the_page_does_not_scroll_sideways_on_a_phone(nights: Store, browser: Browser) -> None:
+    with a_server(nights.url) as url:
+        page = browser.new_context(viewport={"width": 390, "height": 844}, is_mobile=True).new_page()
+        page.goto(url.rstrip("/") + PAGE)
+
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.context.close()
