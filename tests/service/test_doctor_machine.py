@@ -21,6 +21,7 @@ from perfci.service.doctor.machine import (
     lock_finding,
     machine_findings,
     memory_finding,
+    niceness_finding,
     turbo_finding,
 )
 
@@ -34,6 +35,15 @@ def test_a_quiet_machine_has_nothing_to_be_done() -> None:
 
     assert [finding.subject for finding in findings] == ["cores", "load", "memory", "clock", "governor", "turbo"]
     assert {finding.level for finding in findings} == {Level.OK}
+
+
+@pytest.mark.parametrize(("autogroup", "subjects"), [(None, []), (False, ["niceness"]), (True, ["niceness"])])
+def test_says_nothing_of_niceness_where_the_kernel_has_no_such_switch(
+    autogroup: bool | None, subjects: list[str]
+) -> None:
+    findings = list(machine_findings(replace(QUIET, autogroup=autogroup)))
+
+    assert [finding.subject for finding in findings[6:]] == subjects
 
 
 @pytest.mark.parametrize(
@@ -127,6 +137,19 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Findin
                 "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > /sys/devices/system/cpu/cpufreq/boost",
             ),
         ),
+        (
+            niceness_finding(autogroup=False),
+            ok("niceness", "what is started with nice stands back, in whichever session"),
+        ),
+        (
+            niceness_finding(autogroup=True),
+            warning(
+                "niceness",
+                "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): work that somebody "
+                "starts with nice in another session takes as much from what is measured as if it were not nice",
+                "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while you measure",
+            ),
+        ),
         (lock_finding(""), ok("lock", "nobody else measures on this machine")),
         (
             lock_finding("perfci run in /src (process 7)"),
@@ -183,12 +206,15 @@ def test_reads_the_kernel_of_a_bare_machine(tmp_path: Path) -> None:
             "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
             "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "powersave\n",
             "sys/devices/system/cpu/intel_pstate/no_turbo": "0\n",
+            "proc/sys/kernel/sched_autogroup_enabled": "1\n",
         },
     )
 
     facts = observing.machine(tmp_path)
 
-    expected = MachineFacts(facts.cores, memory=65536, load=1.25, clock="tsc", governors=("powersave",), turbo=True)
+    expected = MachineFacts(
+        facts.cores, memory=65536, load=1.25, clock="tsc", governors=("powersave",), turbo=True, autogroup=True
+    )
     assert facts == expected
 
 

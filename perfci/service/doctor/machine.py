@@ -32,6 +32,7 @@ class MachineFacts:
     clock: str = ""
     governors: tuple[str, ...] = ()
     turbo: bool | None = None
+    autogroup: bool | None = None  # whether the scheduler shares the cores out by session
 
 
 def machine_findings(facts: MachineFacts) -> Iterator[Finding]:
@@ -41,6 +42,8 @@ def machine_findings(facts: MachineFacts) -> Iterator[Finding]:
     yield clock_finding(facts.clock)
     yield governor_finding(facts.governors)
     yield turbo_finding(facts.turbo)
+    if facts.autogroup is not None:
+        yield niceness_finding(autogroup=facts.autogroup)
 
 
 def cores_finding(facts: MachineFacts) -> Finding:
@@ -100,6 +103,18 @@ def turbo_finding(turbo: bool | None) -> Finding:
         advice = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > /sys/devices/system/cpu/cpufreq/boost"
         return warning("turbo", "on: the clock depends on temperature and on the other cores", advice)
     return ok("turbo", "off")
+
+
+def niceness_finding(*, autogroup: bool) -> Finding:
+    """Grouped by session, a nice value counts only against processes of the same session: sched(7), autogroup."""
+    if not autogroup:
+        return ok("niceness", "what is started with nice stands back, in whichever session")
+    return warning(
+        "niceness",
+        "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): work that somebody starts "
+        "with nice in another session takes as much from what is measured as if it were not nice",
+        "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while you measure",
+    )
 
 
 # ------------------------------------------------------------------ what is kept

@@ -88,7 +88,13 @@ def machine(root: Path = Path("/")) -> MachineFacts:
         clock=_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
         governors=_governors(root),
         turbo=_turbo(root),
+        autogroup=_autogroup(root),
     )
+
+
+def _autogroup(root: Path) -> bool | None:
+    told = _text(root / "proc/sys/kernel/sched_autogroup_enabled")
+    return told == "1" if told else None
 
 
 def _quota(root: Path) -> tuple[float | None, float | None]:
