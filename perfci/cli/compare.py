@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import click
 
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
+from perfci.cli.files import files
+from perfci.cli.ladders import climb
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
 from perfci.cli.progress import Progress
 from perfci.cli.variants import Asked, vary, with_goals
@@ -30,9 +32,9 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @click.command("compare")
 @click.argument("base", default="", metavar="[BASE]")
 @click.argument("head", default="", metavar="[HEAD]")
-@click.option(
-    "--vary", "axes", multiple=True, metavar="NAME=A,B", help="variants of one commit, each against the first"
-)
+@click.option("--vary", "axes", multiple=True, metavar="NAME=A,B", help="variants of one commit, each against A")
+@click.option("--ladder", default="", metavar="NAME", help="the steps of a [[ladder]] of perfci.toml, each by itself")
+@click.option("--files", "recorded", nargs=2, type=click.Path(path_type=Path), metavar="A B", help="two recorded runs")
 @click.option("--at", default="", metavar="REV", help="the commit whose variants are compared  [default: working tree]")
 @suite_option
 @bench_option
@@ -44,8 +46,8 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @json_option
 @global_options
 def command(
-    base: str, head: str, axes: tuple[str, ...], at: str, suite: Path | None, bench: str, smoke: bool, budget: str,
-    strict: bool, no_wait: bool, markdown: Path | None, json_file: str | None,
+    base: str, head: str, axes: tuple[str, ...], ladder: str, recorded: tuple[Path, Path] | None, at: str,
+    suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool, markdown: Path | None, json_file: str | None,
 ) -> int:  # fmt: skip
     """Measure BASE and HEAD (the working tree when absent) in interleaved pairs.
 
@@ -56,17 +58,21 @@ def command(
     """
     budget_s = seconds(budget) if budget else None
     asked = Asked(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
-    require_one_kind(base, axes, at)
+    require_one_kind({"BASE": base, "--vary": axes, "--ladder": ladder, "--files": recorded}, at)
+    if recorded:
+        return files(*recorded, asked)
+    if ladder:
+        return climb(ladder, at, asked)
     return vary(axes, at, asked) if axes else commits(base, head, asked)
 
 
-def require_one_kind(base: str, axes: tuple[str, ...], at: str) -> None:
-    given = [name for name, there in (("BASE", base), ("--vary", axes)) if there]
+def require_one_kind(kinds: Mapping[str, object], at: str) -> None:
+    given = [name for name, value in kinds.items() if value]
     if not given:
         raise PerfciError("nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B")
     if len(given) > 1:
         raise PerfciError(f"{' and '.join(given)} are different comparisons: give one of them")
-    if at and not axes:
+    if at and given[0] not in ("--vary", "--ladder"):
         raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ladder")
 
 

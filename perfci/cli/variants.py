@@ -60,7 +60,7 @@ def vary(texts: tuple[str, ...], at: str, asked: Asked) -> int:
         ):
             found = run_variants(
                 store, workbench, config, subject, commit, groups, progress,
-                strict=asked.strict, budget_s=asked.budget_s,
+                goals=goals, strict=asked.strict, budget_s=asked.budget_s,
             )  # fmt: skip
     judged = goals_of_variants(goals, found, assignments)
     report(found, judged, texts, asked)

@@ -8,6 +8,7 @@ from perfci.config import Config
 from perfci.model import Role, Series, Verdict
 from perfci.runner.driver import Discovery
 from perfci.runner.suite import Cell, cells_of
+from perfci.service.climbing import Climb
 from perfci.service.comparing import Comparison
 from perfci.service.families import Assignment
 from perfci.service.lineups import Lineup, Sides
@@ -103,3 +104,15 @@ def judged_variant(
 
 def label(assignment: Assignment) -> str:
     return ", ".join(f"{name}={value}" for name, value in assignment.items())
+
+
+def goals_of_ladder(goals: Sequence[Goal], found: Climb) -> list[GoalVerdict]:
+    """The last good step of every ladder against its first."""
+    compared: list[Compared] = []
+    for family, ladder in zip(found.lineup.families, found.ladders, strict=True):
+        good = [cell for cell in family.cells.values() if any(r.parameters == cell.parameters for r in ladder.good)]
+        if len(good) > 1:
+            question = found.lineup.question(good[0], good[-1], good)
+            compared += compared_of(found.lineup.sides(question), ladder.total)
+    tops = {ladder.good[-1].step: None for ladder in found.ladders if ladder.good}
+    return judged(goals, compared, found.lineup.policy, about=" and ".join(tops))

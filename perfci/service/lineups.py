@@ -12,6 +12,7 @@ from perfci.service.families import Family
 from perfci.service.measuring import Session
 from perfci.service.questions import Question
 from perfci.verdicts import parity
+from perfci.verdicts.goals import Goal
 from perfci.verdicts.parity import Numerics, Parity
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants import Rejection
@@ -39,6 +40,11 @@ class Lineup:
     sha: str
     families: Sequence[Family]
     policy: Policy
+    goals: Sequence[Goal] = ()
+
+    def baseline(self, cell: Cell) -> Cell:
+        """What a cell of these families stems from."""
+        return next(family.cells[0] for family in self.families if cell in family.cells.values())
 
     def first_round(self) -> None:
         """Measure everything once: what refuses to be timed then is not measured again."""
@@ -104,7 +110,14 @@ class Lineup:
     def _held(self, series: Series, base: Cell, sides: Sides) -> Numerics | None:
         if self.policy.class_of(series) is not MetricClass.NUMERICS:
             return None
-        return parity.compared(series, base.parameters, *sides, self.policy.rule_for(series))
+        return parity.compared(series, base.parameters, *sides, declared(self.goals, series, self.policy))
+
+
+def declared(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:
+    """How far numerics may be apart by what the user says: a goal's *within*, else the bar of a ``[[policy]]``."""
+    found = next((allowed for goal in goals if (allowed := goal.tolerance(series)) is not None), None)
+    rule = policy.rule_for(series)
+    return (rule.counted_bar or rule.floor or None) if found is None else found
 
 
 def of_cells(session_cells: Sequence[Cell], families: Sequence[Family]) -> tuple[Cell, ...]:

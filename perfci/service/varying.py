@@ -24,6 +24,7 @@ from perfci.service.questions import Question
 from perfci.service.watching import Watcher
 from perfci.store import Store
 from perfci.verdicts.compare import MOVES, control
+from perfci.verdicts.goals import Goal
 from perfci.verdicts.variants import Contrast, Variants
 
 KIND = "variants"
@@ -45,7 +46,7 @@ class VariantComparison:
 
 def run_variants(
     store: Store, workbench: Workbench, config: Config, subject: Subject, commit: Commit, groups: Sequence[Family],
-    watcher: Watcher, *, strict: bool = False, budget_s: float | None = None,
+    watcher: Watcher, *, goals: Sequence[Goal] = (), strict: bool = False, budget_s: float | None = None,
 ) -> VariantComparison:  # fmt: skip
     """Compare every variant with the first of its family; one that computes something else is measured no further."""
     policy = ForVariants.of(policy_of(config, strict=strict))
@@ -53,7 +54,7 @@ def run_variants(
     session = open_session(
         store, workbench, config.project, subject, KIND, about=repr(groups), on_process=watcher.process, say=watcher.say
     )
-    lineup = Lineup(session, commit.sha, groups, policy)
+    lineup = Lineup(session, commit.sha, groups, policy, goals)
     watcher.stage("rounds", policy.default.looks[0] * len(subject.cells))
     lineup.first_round()
     deadline = None if budget_s is None else time.monotonic() + budget_s

@@ -86,6 +86,13 @@ class Goal:
     def concerns(self, cell: str) -> bool:
         return re.search(self.match, cell) is not None
 
+    def tolerance(self, series: Series) -> float | None:
+        """How far a metric may be from the base's, where this goal says it has to stay *within* something."""
+        for clause in self.clauses if self.concerns(series.cell) else ():
+            if clause.comparison == "within" and resolve(clause.metric, [series.metric.name]):
+                return clause.number / 100
+        return None
+
 
 class Outcome(StrEnum):
     MET = "met"

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from perfci.model import Pairs, Process, Series, Status
 from perfci.stats.location import median
-from perfci.verdicts.compare import Rule, screen
+from perfci.verdicts.compare import screen
 from perfci.verdicts.levels import settled_levels, usable
 
 REFUSAL = "parity failed"
@@ -66,20 +66,24 @@ def refusal(processes: Sequence[Process]) -> str:
 
 
 def compared(
-    series: Series, base_parameters: Pairs, base: Sequence[Process], head: Sequence[Process], rule: Rule
+    series: Series, base_parameters: Pairs, base: Sequence[Process], head: Sequence[Process], declared: float | None
 ) -> Numerics | None:
     """Hold one number to its tolerance; None where a side has no number, or where nothing says what is too much.
 
-    The tolerance is the bar or floor that a ``[[policy]]`` gives these numerics, else that of the coarser precision
-    that the parameters of both sides name, fp32 where they name none.
+    The tolerance is what the user declared for these numerics, else that of the coarser precision which the parameters
+    of both sides name, fp32 where they name none. An error is a difference already, so it is held to its own value;
+    how large one in the unit of the outputs may be only the user knows.
     """
     if not usable(base) or not usable(head):
         return None
     precision = coarser(base_parameters, series.parameters)
-    if "error" in series.metric.name:
-        return _error(series, base, head, _allowed_error(series, rule, precision), precision)
-    allowed = rule.counted_bar or _allowed(series, precision)
-    return _relative(series, base, head, allowed, "" if rule.counted_bar else f" for {precision}")
+    known, why = TOLERANCES[precision], "" if declared is not None else f" for {precision}"
+    name = series.metric.name
+    if "error" in name:
+        allowed = known.outputs if declared is None and "relative" in name else declared
+        return None if allowed is None else _error(series, base, head, allowed, why)
+    usual = known.grad_norm if "grad_norm" in name else known.loss
+    return _relative(series, base, head, usual if declared is None else declared, why)
 
 
 def coarser(*sides: Pairs) -> str:
@@ -94,25 +98,9 @@ def _precision(value: str) -> str:
     return "fp8" if name.startswith("float8") else NAMES.get(name, name)
 
 
-def _allowed(series: Series, precision: str) -> float:
-    found = TOLERANCES[precision]
-    return found.grad_norm if "grad_norm" in series.metric.name else found.loss
-
-
-def _allowed_error(series: Series, rule: Rule, precision: str) -> float | None:
-    """An error is a difference already; in the unit of the outputs only the user knows how large one may be."""
-    if rule.floor or rule.counted_bar:
-        return rule.floor or rule.counted_bar
-    return TOLERANCES[precision].outputs if "relative" in series.metric.name else None
-
-
-def _error(
-    series: Series, base: Sequence[Process], head: Sequence[Process], allowed: float | None, precision: str
-) -> Numerics | None:
-    if allowed is None:
-        return None
+def _error(series: Series, base: Sequence[Process], head: Sequence[Process], allowed: float, why: str) -> Numerics:
     before, after = (max(sample for process in usable(side) for sample in process.samples) for side in (base, head))
-    told = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline, allowed {allowed:.2g} more"
+    told = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline (allowed {allowed:.2g} more{why})"
     return Numerics(series, Parity.REJECTED if after - before > allowed else Parity.AGREES, told)
 
 

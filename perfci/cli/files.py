@@ -1,0 +1,52 @@
+"""``perfci compare --files A B``: two recorded runs, judged without measuring anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from perfci.cli.context import config_here, write_json
+from perfci.cli.variants import Asked, with_goals
+from perfci.model import VerdictKind
+from perfci.report.goals import goals_markdown, goals_text
+from perfci.report.markdown import comparison_markdown
+from perfci.report.text import comparison_text
+from perfci.service.files import FileComparison, compare_files
+from perfci.service.goals import compared_of, goals_of, judged
+from perfci.service.judging import policy_of
+from perfci.verdicts.goals import GoalVerdict
+
+
+def files(base: Path, head: Path, asked: Asked) -> int:
+    """Judge the second file against the first."""
+    config = config_here()
+    goals, policy = goals_of(config), policy_of(config, strict=asked.strict)
+    found = compare_files(base, head, policy, lambda line: click.echo(line, err=True))
+    held = judged(goals, compared_of(found.sides, found.verdicts), policy)
+    report(found, held, (base, head), asked)
+    return exit_code(found, held, strict=asked.strict)
+
+
+def report(found: FileComparison, goals: list[GoalVerdict], paths: tuple[Path, Path], asked: Asked) -> None:
+    if asked.json_file:
+        values = {"base": found.base, "head": found.head, "files": paths, "verdicts": found.verdicts, "goals": goals}
+        write_json(asked.json_file, values)
+    if asked.markdown:
+        sides = f"{paths[0].name} → {paths[1].name}"
+        text = comparison_markdown(found.verdicts, base=found.base.sha, head=found.head.sha, sides=sides)
+        asked.markdown.write_text("\n".join(part for part in (text, goals_markdown(goals)) if part))
+    if asked.json_file != "-":
+        told = zip(("base", "head"), paths, (found.base, found.head), strict=True)
+        click.echo("\n".join(f"{side} {path}: {one.short} {one.subject}".rstrip() for side, path, one in told) + "\n")
+        click.echo("\n".join(part for part in (comparison_text(found.verdicts), goals_text(goals)) if part))
+
+
+def exit_code(found: FileComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
+    kinds = {verdict.kind for verdict in found.verdicts}
+    if kinds <= {VerdictKind.MISSING}:
+        return 4
+    if kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
+        return 1
+    undecided = bool(kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE})
+    return with_goals(3 if strict and undecided else 0, goals, strict=strict)

@@ -1,0 +1,67 @@
+"""Two files that somebody recorded, judged against each other; nothing is measured or stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfci.formats import detect_format, read_runs, run_document
+from perfci.model import Commit, PerfciError, Run, Series, Verdict
+from perfci.service.confirming import FALSE_DISCOVERY_RATE
+from perfci.service.lineups import Sides
+from perfci.service.opening import Say
+from perfci.verdicts.compare import control
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.recorded import Key, Recorded, judged, recorded
+
+
+@dataclass(frozen=True, slots=True)
+class FileComparison:
+    """What two recorded runs showed; ``sides`` are all their processes by series, for goals."""
+
+    base: Commit
+    head: Commit
+    verdicts: Sequence[Verdict]
+    sides: dict[Series, Sides]
+
+
+def compare_files(base_path: Path, head_path: Path, policy: Policy, say: Say) -> FileComparison:
+    """Judge the second file against the first."""
+    runs = [_runs(path, say) for path in (base_path, head_path)]
+    base, head = (recorded(side) for side in runs)
+    if not base.keys() & head.keys():
+        raise PerfciError(
+            f"{base_path} and {head_path} have no result in common: one holds {_named(base)}, the other {_named(head)}"
+        )
+    commits = [side[0].commit for side in runs]
+    sessions = {run.session for side in runs for run in side}
+    shas = (commits[0].sha, commits[1].sha)
+    found = judged(base, head, shas, policy, one_session=len(sessions) == 1)
+    return FileComparison(commits[0], commits[1], control(found, FALSE_DISCOVERY_RATE), _sides(base, head))
+
+
+def _runs(path: Path, say: Say) -> list[Run]:
+    """All runs of a file, which have to be of one commit."""
+    name = detect_format(path)
+    runs = [run_document.read(path)] if name == "perfci" else list(read_runs(path, name, "files", say))
+    shas = list(dict.fromkeys(run.commit.sha for run in runs))
+    if not runs:
+        raise PerfciError(f"{path} holds no run")
+    if len(shas) > 1:
+        raise PerfciError(
+            f"{path} holds runs of {len(shas)} commits, among them {shas[0][:10]} and {shas[1][:10]}; a file of one "
+            "commit was expected"
+        )
+    return runs
+
+
+def _named(side: dict[Key, Recorded]) -> str:
+    names = sorted({one.series.cell for one in side.values()})
+    if not names:
+        return "nothing"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _sides(base: dict[Key, Recorded], head: dict[Key, Recorded]) -> dict[Series, Sides]:
+    return {head[key].series: (list(base[key].processes), list(head[key].processes)) for key in head if key in base}
