@@ -47,7 +47,8 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @global_options
 def command(
     base: str, head: str, axes: tuple[str, ...], ladder: str, recorded: tuple[Path, Path] | None, at: str,
-    suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool, markdown: Path | None, json_file: str | None,
+    suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool, markdown: Path | None,
+    json_file: str | None,
 ) -> int:  # fmt: skip
     """Measure BASE and HEAD (the working tree when absent) in interleaved pairs.
 
