@@ -27,6 +27,9 @@ OUTLIER_SHARE = 0.2
 MIX_LEVEL = 0.05
 """A mix of modes differs when chance alone would do so in fewer than one of twenty cases: the usual level."""
 
+CERTAINLY = 0.005
+"""Below this chance is no explanation at all (Benjamin et al. 2018), so nothing else needs to be allowed for."""
+
 PAIRING_LEVEL = 0.025
 """Pairing begins to count where base and head move together at this one-sided level, the usual 5 % of two sides."""
 
@@ -38,33 +41,42 @@ Ashman, Bird & Zepf (1994) ask for 2 where the modes are known; here the widest 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """A log ratio head/base with its standard error; ``df`` is how well the error itself is known."""
+    """A log ratio head/base with its standard error; ``df`` is how well the error itself is known.
+
+    ``below`` and ``above`` are how far the centre may have to move because the same processes can be read otherwise.
+    """
 
     centre: float
     error: float
     df: float
     pairs: int
     method: str = "paired"
+    below: float = 0.0
+    above: float = 0.0
 
     def half_width(self, tail: float = 0.025) -> float:
         """Half the width of the interval that leaves ``tail`` out on either side (Student 1908)."""
-        if self.df <= 0 or not math.isfinite(self.error):
-            return math.inf
-        return float(-stdtrit(self.df, tail)) * self.error
+        return self._reach(tail) + (self.below + self.above) / 2
 
     def bounds(self, tail: float = 0.025) -> tuple[float, float]:
-        half = self.half_width(tail)
-        return self.centre - half, self.centre + half
+        reach = self._reach(tail)
+        return self.centre - self.below - reach, self.centre + self.above + reach
 
     def p_above(self, null: float) -> float:
         """One-sided p-value of the shift being at most ``null``."""
-        if self.df <= 0 or not math.isfinite(self.error):
-            return 1.0
-        return float(stdtr(self.df, -(self.centre - null) / self.error))
+        return self._p_value(self.centre - self.below - null)
 
     def p_below(self, null: float) -> float:
         """One-sided p-value of the shift being at least ``null``."""
-        return Shift(-self.centre, self.error, self.df, self.pairs).p_above(-null)
+        return self._p_value(null - self.centre - self.above)
+
+    def _reach(self, tail: float) -> float:
+        known = self.df > 0 and math.isfinite(self.error)
+        return float(-stdtrit(self.df, tail)) * self.error if known else math.inf
+
+    def _p_value(self, distance: float) -> float:
+        known = self.df > 0 and math.isfinite(self.error)
+        return float(stdtr(self.df, -distance / self.error)) if known else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +113,19 @@ def unpaired(base: Floats, head: Floats) -> Shift:
     share_head = _variance(kept_head) / len(kept_head)
     total = share_base + share_head
     df = total**2 / (share_base**2 / max(len(kept_base) - 1, 1) + share_head**2 / max(len(kept_head) - 1, 1))
-    centre = float(kept_head.mean() - kept_base.mean())
-    return Shift(centre, math.sqrt(total), df, min(len(base), len(head)), "unpaired")
+    mean = float(kept_head.mean() - kept_base.mean())
+    ranked = float(np.median(np.subtract.outer(head, base)))
+    return _agreeing(mean, ranked, Shift(mean, math.sqrt(total), df, min(len(base), len(head)), "unpaired"))
+
+
+def _agreeing(mean: float, ranked: float, found: Shift) -> Shift:
+    """The estimate that claims less of the mean and that of Hodges & Lehmann (1963), their difference in the error.
+
+    On well-behaved sides the two agree. Where a few processes with heavy tails pull them apart, a t interval takes
+    the mean's word alone, and a handful of processes cannot say which of the two to trust.
+    """
+    least = min(mean, ranked, key=abs)
+    return replace(found, centre=least, error=math.hypot(found.error, mean - ranked))
 
 
 def paired(base: Floats, head: Floats) -> Shift:
@@ -117,14 +140,18 @@ def within_modes(base: Floats, head: Floats) -> Shift | None:
     """Compare processes in the same mode where a side visits two; None where there are no modes, or the mix changed.
 
     Least squares with the mode as a covariate: how often a side happened to visit a mode no longer moves the answer.
-    A mix that differs by more than chance is a change in itself, so then the sides are compared as they are. Where a
-    side in one mode may be in either of the other's two, the interval spans both readings.
+    A mix that differs by more than chance is a change in itself, so then the sides are compared as they are. What is
+    merely doubtful is not settled by taking one side: the interval spans the readings that are left.
     """
     if min(len(base), len(head)) < 4:
         return None
-    likely = [modes for modes in _matchings(base, head) if not _mix_differs(modes)]
+    readings = [(modes, _chance_of_mix(modes)) for modes in _matchings(base, head)]
+    likely = [modes for k, (modes, chance) in enumerate(readings) if chance > (CERTAINLY if k == 0 else MIX_LEVEL)]
     found = [fit for modes in likely if (fit := _fit_modes(modes)) is not None]
-    return _spanning(found) if found and len(found) == len(likely) else None
+    if not found or len(found) < len(likely):
+        return None
+    doubtful = len(readings) == 1 and readings[0][1] <= MIX_LEVEL
+    return _spanning([*found, unpaired(base, head)] if doubtful else found)
 
 
 Mode = tuple[Floats, Floats]
@@ -132,7 +159,11 @@ Mode = tuple[Floats, Floats]
 
 
 def _matchings(base: Floats, head: Floats) -> list[tuple[Mode, Mode]]:
-    """The ways in which modes of the base may be modes of the head, the lower mode first."""
+    """The ways in which modes of the base may be modes of the head, the lower mode first.
+
+    Where one side is in one mode, the first way has it in the lower. That is the undisturbed one: neighbours only ever
+    slow a process down.
+    """
     splits = _two_modes(base), _two_modes(head)
     gaps = [float(split[1].mean() - split[0].mean()) if split else 0.0 for split in splits]
     nothing = np.empty(0)
@@ -163,19 +194,20 @@ def _fit_modes(modes: tuple[Mode, Mode]) -> Shift | None:
 
 
 def _spanning(found: Sequence[Shift]) -> Shift:
-    """The reading that claims least, with an interval wide enough for the others."""
+    """The reading that claims least, with an interval that reaches as far as those of the others."""
     least = min(found, key=lambda one: abs(one.centre))
-    half = max(max(abs(bound - least.centre) for bound in one.bounds()) for one in found)
-    return replace(least, error=half / float(-stdtrit(least.df, 0.025)))
+    bounds = [one.bounds() for one in found]
+    low, high = least.bounds()
+    return replace(least, below=low - min(low for low, _ in bounds), above=max(high for _, high in bounds) - high)
 
 
-def _mix_differs(modes: tuple[Mode, Mode]) -> bool:
-    """Whether base and head visit the modes unequally often, by Fisher's (1922) exact test of the 2 x 2 table."""
+def _chance_of_mix(modes: tuple[Mode, Mode]) -> float:
+    """How likely base and head visit the modes as unequally by chance: Fisher's (1922) exact test of a 2 x 2 table."""
     (low_base, low_head), (high_base, high_head) = ((len(b), len(h)) for b, h in modes)
     low, base, total = low_base + low_head, low_base + high_base, low_base + low_head + high_base + high_head
     ways = [math.comb(low, k) * math.comb(total - low, base - k) for k in range(min(low, base) + 1) if base - k >= 0]
     seen = math.comb(low, low_base) * math.comb(total - low, base - low_base)
-    return sum(way for way in ways if way <= seen) < MIX_LEVEL * math.comb(total, base)
+    return sum(way for way in ways if way <= seen) / math.comb(total, base)
 
 
 def _gap(modes: tuple[Mode, Mode]) -> float:
@@ -190,10 +222,9 @@ def moderate(found: Shift, prior: Prior | None) -> Shift:
         return found
     known = prior.sd / math.sqrt(found.pairs)
     if found.df <= 0 or not math.isfinite(found.error):
-        return Shift(found.centre, known, prior.df, found.pairs, found.method)
+        return replace(found, error=known, df=prior.df)
     df = found.df + prior.df
-    error = math.sqrt((found.df * found.error**2 + prior.df * known**2) / df)
-    return Shift(found.centre, error, df, found.pairs, found.method)
+    return replace(found, error=math.sqrt((found.df * found.error**2 + prior.df * known**2) / df), df=df)
 
 
 def _paired_as_far_as_it_pays(base: Floats, head: Floats) -> Shift:

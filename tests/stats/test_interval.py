@@ -89,6 +89,26 @@ def test_a_side_in_one_mode_that_may_be_either_gives_an_interval_that_spans_both
     assert low < 0.02 < 0.08 < high
 
 
+def test_most_of_a_side_in_the_upper_mode_does_not_prove_the_other_side_there_too() -> None:
+    base = np.array([0.0006, 0.0016, 0.0, -0.005, -0.0041])
+    head = np.array([0.015, 0.0838, 0.0731, 0.0788, 0.0732])
+
+    low, high = shift(base, head).bounds()
+
+    assert low < 0.02 < 0.08 < high
+
+
+def test_a_mix_that_may_or_may_not_have_changed_is_read_both_ways() -> None:
+    rng = np.random.default_rng(11)
+    base, head = rng.normal(0, 0.002, 8), rng.normal(0, 0.002, 8)
+    base[:2] += 0.1
+    head[:7] += 0.1
+
+    low, high = shift(base, head).bounds()
+
+    assert low < 0.0 < 0.1 * 5 / 8 < high
+
+
 def test_a_mix_of_modes_that_changed_is_no_accident() -> None:
     base = np.array([0.0] * 9 + [0.1]) + np.linspace(-0.001, 0.001, 10)
     head = np.array([0.1] * 9 + [0.0]) + np.linspace(-0.001, 0.001, 10)
@@ -115,6 +135,15 @@ def test_equal_levels_are_not_certainty() -> None:
     found = shift(np.zeros(5), np.zeros(5))
 
     assert 0 < found.half_width() < 0.002
+
+
+def test_where_mean_and_ranks_disagree_the_estimate_claims_less_and_the_error_more() -> None:
+    base, head = np.array([0.0, 0.01, -0.01, 0.005, -0.005]), np.array([0.03, 0.04, 0.035, 0.09, 0.1])
+
+    found = unpaired(base, head)
+
+    assert found.centre == pytest.approx(0.045, abs=1e-9)  # Hodges & Lehmann; the mean says 0.059
+    assert found.error == pytest.approx(np.hypot(0.0155, 0.014), rel=0.02)
 
 
 def test_sides_of_unequal_number_are_compared_side_by_side() -> None:
