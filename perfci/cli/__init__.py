@@ -24,6 +24,7 @@ VERBS = {
     "ingest": "read results of other tools into the store",
     "export": "write what the store holds",
     "serve": "show the dashboard",
+    "alerts": "list incidents: what moved, who is suspected, what to measure again",
     "check": "show what the policy of perfci.toml would have said of everything that is stored",
     "calibration": "show how often verdicts on equal commits were wrong, and what equals wander by themselves",
     "doctor": "say whether everything needed is there and the machine is quiet enough",

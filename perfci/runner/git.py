@@ -16,7 +16,8 @@ from perfci.model import Commit, PerfciError
 from perfci.runner.lock import folder_lock
 
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-FIELDS = "%H%x00%P%x00%aI%x00%cI%x00%an%x00%s"
+TAG = "tag: "
+FIELDS = "%H%x00%P%x00%aI%x00%cI%x00%an%x00%D%x00%s"
 
 
 class Repository:
@@ -85,6 +86,15 @@ class Repository:
     def line(self, revision: str) -> list[Commit]:
         """List the first-parent commits that lead to a revision, oldest first."""
         return self._commits(["--first-parent", "--reverse", self.resolve(revision)])
+
+    def tags(self) -> dict[str, tuple[str, ...]]:
+        """The tags of every commit that has one."""
+        names = "%(objectname) %(*objectname) %(refname:strip=2)"
+        found: dict[str, tuple[str, ...]] = {}
+        for line in self._git("for-each-ref", f"--format={names}", "refs/tags").splitlines():
+            *objects, tag = line.split()  # of an annotated tag the second object is the commit
+            found[objects[-1]] = (*found.get(objects[-1], ()), tag)
+        return found
 
     def merge_base(self, one: str, other: str) -> str | None:
         try:
@@ -186,8 +196,9 @@ def slug_of_url(url: str) -> str:
 
 
 def _parse(line: str, branch: str) -> Commit:
-    sha, parents, _, committed, author, subject = line.split("\0", 5)
-    return Commit(sha, subject, author, datetime.fromisoformat(committed), tuple(parents.split()), branch)
+    sha, parents, _, committed, author, names, subject = line.split("\0", 6)
+    tags = tuple(sorted(name.removeprefix(TAG) for name in names.split(", ") if name.startswith(TAG)))
+    return Commit(sha, subject, author, datetime.fromisoformat(committed), tuple(parents.split()), branch, tags)
 
 
 def _full(sha: str) -> str:

@@ -33,8 +33,8 @@ def changed(before: Environment, after: Environment) -> tuple[ObservedChange, ..
     )
 
 
-def coincidence(seen: Sequence[Seen], step: Boundary, between: int) -> Coincidence | None:
-    """What of the environment changed with a step; ``between`` commits lie unmeasured between its two points.
+def coincidence(seen: Sequence[Seen], step: Boundary, between: bool) -> Coincidence | None:
+    """What of the environment changed with a step; ``between`` says that commits lie unmeasured between its points.
 
     A change at the boundary itself explains the step. Where commits were left out between, or the step may have come
     some points earlier or later and the environment changed only there, code and environment cannot be told apart.
@@ -42,7 +42,7 @@ def coincidence(seen: Sequence[Seen], step: Boundary, between: int) -> Coinciden
     steady = _steady(seen)
     here = _changes_at(seen, step.at, steady)
     if here:
-        return Coincidence(here, ambiguous=between > 0)
+        return Coincidence(here, ambiguous=between)
     reach = range(max(1, step.at - step.uncertainty), min(len(seen), step.at + step.uncertainty + 1))
     near = sorted((at for at in reach if _changes_at(seen, at, steady)), key=lambda at: (abs(at - step.at), at))
     return Coincidence(_changes_at(seen, near[0], steady), ambiguous=True) if near else None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from perfci.model import Retest, Series
+from perfci.model import ChangePoint, Retest, Series, Stage, Verdict
 from perfci.stats.lines import FINEST_SIGMA
 from perfci.stats.location import MAD_TO_SIGMA
 from perfci.verdicts.boundaries import REACH, Seen
@@ -42,19 +42,39 @@ class Jump:
     stays: bool | None = None
 
     @property
+    def change(self) -> ChangePoint:
+        """The jump as the step it may turn out to be."""
+        return ChangePoint(self.series, self.head, self.base, math.expm1(self.size), self.before, self.after)
+
+    @property
     def retest(self) -> Retest:
         points = "two newest points" if self.stays else "newest point"
         reason = f"{math.expm1(self.size):+.1%} on the {points}, {self.sigmas:.0f} sigmas from the level before"
         return Retest(self.series, self.base, self.head, reason)
 
 
-def jumps(newest: Mapping[Series, Sequence[Seen]], *, rules: Rules = plainly) -> list[Jump]:
-    """Where a series stands out at its end from the points before, largest first: the newest two points decide.
+def jumps(
+    newest: Mapping[Series, Sequence[Seen]],
+    changes: Iterable[ChangePoint] = (),
+    verdicts: Iterable[Verdict] = (),
+    *,
+    rules: Rules = plainly,
+) -> list[Jump]:
+    """Where a series stands out at its end from the points before, clearest first: the newest two points decide.
 
-    Both jumped: ``stays``. Only the one before the newest did: it went back. Only the newest did: not known yet.
+    Both jumped: ``stays``. Only the one before the newest did: it went back. Only the newest did: not known yet. What
+    is a change point already, or was settled on fresh pairs, is no news.
     """
+    old = {(change.series, change.commit) for change in changes}
+    old |= {(one.series, one.head) for one in verdicts if one.stage is Stage.CONVICTION}
     found = [jump for series, seen in newest.items() if (jump := _jump(series, seen, math.log1p(rules(series).bar)))]
-    return sorted(found, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
+    news = [jump for jump in found if (jump.series, jump.head) not in old]
+    return sorted(news, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
+
+
+def retests(jumps: Iterable[Jump]) -> list[Retest]:
+    """What to measure again; a jump that went back by itself needs no second look."""
+    return [jump.retest for jump in jumps if jump.stays is not False]
 
 
 def _jump(series: Series, seen: Sequence[Seen], bar: float) -> Jump | None:

@@ -1,0 +1,126 @@
+"""``perfci alerts``: what the stored history asks a person, what explains the rest, and what to measure again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
+
+import click
+
+from perfci.cli.context import config_here, repository_here, store_to_read, write_json
+from perfci.cli.options import global_options, json_option
+from perfci.model import PerfciError
+from perfci.report import incidents as words
+from perfci.report.incident_fields import incident_fields, situation_fields
+from perfci.service.incidents import Situation, situation
+from perfci.service.judging import policy_of
+from perfci.verdicts.budget import Say, Told
+
+SECTIONS = (
+    ("Open", lambda told: told.open),
+    ("Held back", lambda told: told.say in (Say.HELD_BACK, Say.WEAK)),
+    ("Waiting", lambda told: told.say is Say.WAITING),
+    ("Settled or noted", lambda told: True),
+)
+"""The first that fits an incident has it, so that nothing is lost."""
+
+
+@click.group("alerts")
+@global_options
+def command() -> None:
+    """Show the incidents of a project: change points of all series, grouped by the commit that caused them."""
+
+
+@command.command("list")
+@json_option
+@global_options
+def list_command(json_file: str | None) -> None:
+    """List every incident, what to measure again, and what crept since a release. Exit code 0 whatever is found."""
+    found = situation_here()
+    if json_file:
+        fields = situation_fields(
+            found.project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week
+        )
+        write_json(json_file, fields)
+    if json_file != "-":
+        click.echo("\n".join(listed(found)))
+
+
+@command.command("show")
+@click.argument("name", metavar="ID")
+@json_option
+@global_options
+def show_command(name: str, json_file: str | None) -> None:
+    """Show one incident with its members and suspects; the beginning of its id is enough."""
+    found = situation_here()
+    told = chosen(found, name)
+    if json_file:
+        write_json(json_file, incident_fields(told, found.commits, found.pages_per_week))
+    if json_file != "-":
+        click.echo("\n".join(shown(told, found)))
+
+
+def situation_here() -> Situation:
+    config = config_here()
+    with closing(store_to_read(config)) as store, store.read() as tx:
+        return situation(tx, config.project, policy_of(config), config.settings.history, tags_here())
+
+
+def tags_here() -> Mapping[str, Collection[str]] | None:
+    """The tags of the repository this is; a release is often tagged after its commit was measured."""
+    try:
+        return repository_here().tags()
+    except PerfciError:
+        return None
+
+
+def chosen(found: Situation, name: str) -> Told:
+    fitting = [told for told in found.told if told.incident.id.startswith(name.lower())] if name else []
+    if len(fitting) == 1:
+        return fitting[0]
+    known = ", ".join(told.incident.id for told in found.told[:5]) or "none"
+    what = f"{len(fitting)} incidents" if fitting else "no incident"
+    raise PerfciError(f"{what} of {found.project} begin with {name!r}; perfci alerts list shows them: {known}")
+
+
+def listed(found: Situation) -> Iterator[str]:
+    """Sentence first, then section by section; retests and creep with the commands that settle them."""
+    yield f"{found.project}: {words.summary(found.told, len(found.retests), len(found.creeps))}"
+    left = list(found.told)
+    for title, fits in SECTIONS:
+        mine = [told for told in left if fits(told)]
+        left = [told for told in left if not fits(told)]
+        if mine:
+            yield from ("", title)
+            for told in mine:
+                yield from brief(told, found)
+    if found.retests:
+        yield from ("", "To measure again")
+        for retest in found.retests:
+            yield from (f"  {words.retest_sentence(retest)}", f"    {words.retest_command(retest)}")
+    if found.creeps:
+        yield from ("", "Creeping since a release")
+        for creep in found.creeps:
+            yield from (f"  {words.creep_sentence(creep)}", f"    {words.creep_command(creep)}")
+
+
+def brief(told: Told, found: Situation) -> Iterator[str]:
+    incident = told.incident
+    yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {words.headline(incident, found.commits)}"
+    explained = words.explanation(incident, found.commits)
+    yield f"    {words.largest(incident)}. {explained}".rstrip()
+    yield f"    {words.standing(told, found.pages_per_week)}"
+
+
+def shown(told: Told, found: Situation) -> Iterator[str]:
+    incident = told.incident
+    yield f"{words.GLYPHS[incident.kind]} {words.headline(incident, found.commits)}"
+    yield from filter(None, [words.explanation(incident, found.commits)])
+    yield f"{incident.id}, {words.standing(told, found.pages_per_week)}"
+    yield from ("", "What moved, largest first")
+    yield from (f"  {words.member(change)}" for change in incident.members)
+    if incident.suspects:
+        yield from ("", "Suspects, likeliest first")
+        yield from (f"  {line}" for line in words.suspect_lines(incident))
+    if settle := words.measure_command(incident):
+        yield from ("", "What would settle it", f"  {settle}")

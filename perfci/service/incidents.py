@@ -1,0 +1,58 @@
+"""What is stored about a project, joined into incidents, retests and creep; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.config import HistoryTable
+from perfci.model import Commit, Retest
+from perfci.service.surroundings import Surroundings
+from perfci.verdicts.budget import Told, budgeted
+from perfci.verdicts.creep import Creep, creeps
+from perfci.verdicts.incidents import incidents, incidents_of_days
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.retests import jumps, retests
+
+MOST_RELEASES = 5
+"""Releases that are looked back at, the newest: of an older one nobody asks any more what it was like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """How a project stands: its incidents with what is done about each, what to measure again, and what crept."""
+
+    project: str
+    told: Sequence[Told]
+    retests: Sequence[Retest]
+    creeps: Sequence[Creep]
+    commits: Mapping[str, Commit]
+    pages_per_week: int
+
+    @property
+    def open(self) -> list[Told]:
+        return [told for told in self.told if told.open]
+
+
+def situation(
+    tx: Transaction,
+    project: str,
+    policy: Policy,
+    history: HistoryTable,
+    tags: Mapping[str, Collection[str]] | None = None,
+) -> Situation:
+    """Derive it all anew from what is stored; ``tags`` by sha, where git is at hand, else those stored."""
+    around = Surroundings.of(tx, project, policy)
+    newest = around.newest()
+    known = around.known(newest, history.canaries)
+    found = incidents(around.changes, known)
+    seen = jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
+    days, single = incidents_of_days(seen, known)
+    told = budgeted(
+        [*days, *found], around.timetable.numbers, series=len(around.series), pages_per_week=history.pages_per_week
+    )
+    releases = around.timetable.releases(history.releases, tags)[-MOST_RELEASES:]
+    crept = creeps(around.lines(releases, newest), around.timetable.place, rules=policy.rule_for)
+    return Situation(project, told, retests(single), crept, around.timetable.by_sha, history.pages_per_week)

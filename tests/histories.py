@@ -1,0 +1,72 @@
+"""Small histories for tests of incidents: levels with a pinch of noise, seen commit by commit."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+
+from perfci.model import ChangePoint, Commit, Environment, Machine, Series
+from perfci.verdicts.boundaries import Seen
+from perfci.verdicts.history import moves_of_levels
+from perfci.verdicts.moves import Known, Visit
+from tests.builders import NOON, PROJECT, a_commit, a_sha
+
+LENGTH = 40
+CALM = Environment((("torch", "2.12.1"),))
+
+
+def a_line(length: int = LENGTH) -> list[Commit]:
+    """Commits 1 to ``length``, each the parent of the next."""
+    return [a_commit(number) for number in range(1, length + 1)]
+
+
+def seen_levels(
+    level: Callable[[int], float],
+    *,
+    length: int = LENGTH,
+    noise: float = 0.004,
+    seed: int = 1,
+    environment: Callable[[int], Environment] = lambda number: CALM,
+    measured: Callable[[int], bool] = lambda number: True,
+) -> list[Seen]:
+    """One point for each measured commit at ``level(number)`` with normal noise."""
+    chance = random.Random(seed)
+    draws = {number: chance.gauss(0, noise) for number in range(1, length + 1)}
+    return [
+        Seen(a_sha(number), level(number) * math.exp(draws[number]), environment(number))
+        for number in range(1, length + 1)
+        if measured(number)
+    ]
+
+
+def stepping(*steps: tuple[int, float], start: float = 1.0) -> Callable[[int], float]:
+    """A level that is multiplied at each of the given commits."""
+    return lambda number: start * math.prod(factor for at, factor in steps if number >= at)
+
+
+def known_of(seen: Mapping[Series, Sequence[Seen]], *, apart: bool = True, **changes: object) -> Known:
+    """A project in which each commit was measured on its own, or all of them in rounds of one session."""
+    machines = {series.machine for series in seen} or {Machine()}
+    line = a_line(max((int(one.sha[:8], 16) for points in seen.values() for one in points), default=LENGTH))
+    visits = {
+        (commit.sha, machine): [_visit(number, apart)]
+        for number, commit in enumerate(line, start=1)
+        for machine in machines
+    }
+    return Known(PROJECT, line, seen, visits=visits, **changes)  # type: ignore[arg-type]
+
+
+def found_in(seen: Mapping[Series, Sequence[Seen]]) -> list[ChangePoint]:
+    """The change points of these histories, as the segmentation finds them."""
+    return [
+        change
+        for series, points in seen.items()
+        for change in moves_of_levels(series, [(one.sha, one.level) for one in points])
+    ]
+
+
+def _visit(number: int, apart: bool) -> Visit:
+    name = f"session-{number}" if apart else "rounds"
+    return Visit(name, NOON + timedelta(hours=number), interleaved=not apart)

@@ -1,0 +1,276 @@
+"""Change points of many series become incidents."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.model import ChangePoint, Environment, Incident, IncidentKind, Machine, Series, VerdictKind
+from perfci.verdicts.boundaries import Seen
+from perfci.verdicts.incidents import incidents
+from perfci.verdicts.moves import convictions, with_convictions
+from tests.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
+from tests.histories import found_in, known_of, seen_levels, stepping
+
+STEP, LOSS, TOKENS = (a_series(f"training.Step.time_{name}") for name in ("step", "loss", "tokens"))
+
+
+def test_names_one_incident_for_all_series_that_moved_with_a_commit() -> None:
+    seen = {
+        series: seen_levels(stepping((20, factor)), seed=seed)
+        for seed, (series, factor) in enumerate({STEP: 1.3, LOSS: 1.1, TOKENS: 1.2}.items())
+    }
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert (incident.kind, incident.last_good, incident.commit) == (IncidentKind.REGRESSION, a_sha(19), a_sha(20))
+    assert [change.series for change in incident.members] == [STEP, TOKENS, LOSS]
+    assert [(one.commit.sha, one.members) for one in incident.suspects] == [(a_sha(20), 3)]
+
+
+def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
+    seen = {
+        STEP: seen_levels(stepping((34, 1.3)), length=80, measured=lambda number: number % 5 == 0),
+        LOSS: seen_levels(stepping((34, 1.3)), length=80, seed=2, measured=lambda number: number % 3 == 0),
+    }
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert (incident.last_good, incident.commit) == (a_sha(33), a_sha(35))
+    assert [(one.commit.sha, one.members) for one in incident.suspects] == [(a_sha(34), 2), (a_sha(35), 2)]
+
+
+def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
+    often = {
+        a_series(f"training.Step.time_{at}"): seen_levels(stepping((at, 1.2)), seed=at) for at in (11, 12, 13, 25, 26)
+    }
+    seldom = {
+        TOKENS: seen_levels(stepping((12, 1.2)), measured=lambda number: number in {1, 2, 3, 4, 5} or number > 27)
+    }
+
+    found = incidents(found_in(often | seldom), known_of(often | seldom))
+
+    assert len(found) == 5
+    assert sum(len(incident.members) for incident in found) == 6
+
+
+def test_says_when_some_got_worse_and_some_better() -> None:
+    seen = {STEP: seen_levels(stepping((20, 1.2))), LOSS: seen_levels(stepping((20, 0.8)), seed=2)}
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert incident.kind is IncidentKind.MIXED
+
+
+def test_a_step_with_a_new_driver_blames_no_commit_and_says_which_values_changed() -> None:
+    seen = {STEP: seen_levels(stepping((20, 1.2)), environment=epoch(20))}
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert (incident.kind, incident.suspects, incident.ambiguous) == (IncidentKind.ENVIRONMENT, (), False)
+    assert [(one.name, one.before, one.after) for one in incident.observed] == [("driver", "550", "560")]
+    assert incident.measure == (a_sha(19), a_sha(20))
+
+
+def test_commits_measured_in_neither_environment_make_it_ambiguous() -> None:
+    seen = {
+        STEP: seen_levels(
+            stepping((18, 1.2)), environment=epoch(20), measured=lambda number: number <= 15 or number >= 20
+        )
+    }
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert (incident.kind, incident.ambiguous) == (IncidentKind.ENVIRONMENT, True)
+    assert incident.measure == (a_sha(15), a_sha(20))
+
+
+def test_fresh_pairs_in_one_environment_outrank_the_coincidence() -> None:
+    seen = {STEP: seen_levels(stepping((20, 1.2)), environment=epoch(20))}
+    said = [a_verdict(STEP, base=a_sha(19), head=a_sha(20))]
+
+    (incident,) = incidents(found_in(seen), known_of(seen, convictions=convictions(said)))
+
+    assert (incident.kind, incident.convicted) == (IncidentKind.REGRESSION, True)
+    assert incident.measure is None
+
+
+def test_a_value_that_always_changes_explains_nothing() -> None:
+    def host(number: int) -> Environment:
+        return Environment((("host", f"runner-{number % 3}"),))
+
+    seen = {STEP: seen_levels(stepping((20, 1.2)), environment=host)}
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert incident.kind is IncidentKind.REGRESSION
+
+
+def test_a_shift_that_a_canary_shares_is_the_machines() -> None:
+    canary = a_series("canary.Matmul.time_matmul")
+    seen = {
+        canary: seen_levels(stepping((20, 1.15)), seed=3),
+        STEP: seen_levels(stepping((20, 1.2)), seed=4),
+        LOSS: seen_levels(stepping((20, 2.5)), seed=5),
+    }
+
+    found = incidents(found_in(seen), known_of(seen, canary=lambda series: "canary" in series.label))
+
+    by_kind = {incident.kind: [change.series for change in incident.members] for incident in found}
+    assert by_kind == {IncidentKind.MACHINE: [STEP, canary], IncidentKind.REGRESSION: [LOSS]}
+
+
+def test_most_unrelated_benchmarks_alike_are_the_machines() -> None:
+    seen, peers = unrelated(factor=1.12)
+
+    (incident,) = incidents(found_in(seen), known_of(seen, peers=peers))
+
+    assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "most")
+
+
+def test_rounds_share_the_machines_mood_so_there_the_code_did_it() -> None:
+    seen, peers = unrelated(factor=1.12)
+
+    (incident,) = incidents(found_in(seen), known_of(seen, apart=False, peers=peers))
+
+    assert incident.kind is IncidentKind.REGRESSION
+
+
+def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
+    suites = ("training", "serving", "data", "audio")
+    seen = {
+        a_series(f"{suite}.Part.time_{k}"): seen_levels(stepping((20, 1.3 if k % 2 else 0.75)), seed=k)
+        for k, suite in enumerate(suites * 3)
+    }
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert (incident.kind, incident.cause, incident.sessions) == (IncidentKind.MACHINE, "bad day", ("session-20",))
+    assert len(incident.members) == 12
+
+
+def test_a_level_that_went_away_by_itself_is_a_note() -> None:
+    seen = {STEP: seen_levels(stepping((20, 1.3), (25, 1 / 1.3)))}
+
+    (incident,) = incidents(found_in(seen), known_of(seen))
+
+    assert (incident.kind, incident.commit, incident.until) == (IncidentKind.RESOLVED, a_sha(20), a_sha(25))
+    assert len(incident.members) == 2
+
+
+def test_levels_that_return_again_and_again_are_a_state_of_the_machine() -> None:
+    steps = [change(STEP, at, 1.0 if up else 1.3, 1.3 if up else 1.0) for at, up in ((9, 1), (20, 0), (31, 1), (40, 0))]
+
+    (first, *_) = found = incidents(steps, known_of({STEP: seen_levels(stepping())}))
+
+    assert {incident.kind for incident in found} == {IncidentKind.MACHINE}
+    assert first.cause == "states"
+
+
+def test_fresh_pairs_that_show_no_change_acquit_the_commit() -> None:
+    seen = {STEP: seen_levels(stepping((20, 1.2)))}
+    said = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.001)]
+
+    (incident,) = incidents(found_in(seen), known_of(seen, convictions=convictions(said)))
+
+    assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "refuted")
+
+
+def test_fresh_pairs_inside_a_range_narrow_it_to_their_commit() -> None:
+    seen = {STEP: seen_levels(stepping((18, 1.2)), measured=lambda number: number <= 15 or number >= 20)}
+    said = [a_verdict(STEP, base=a_sha(17), head=a_sha(18))]
+
+    (incident,) = incidents(found_in(seen), known_of(seen, convictions=convictions(said)))
+
+    assert (incident.last_good, incident.commit) == (a_sha(17), a_sha(18))
+
+
+def test_a_conviction_in_a_history_too_short_for_steps_is_an_incident() -> None:
+    place = {a_sha(number): number - 1 for number in range(1, 5)}
+    said = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
+
+    changes = with_convictions([], said, place)
+    (incident,) = incidents(changes, known_of({STEP: seen_levels(stepping(), length=4)}, convictions=convictions(said)))
+
+    assert (incident.commit, incident.convicted, incident.settled) == (a_sha(3), True, True)
+
+
+def test_a_regression_made_good_later_stands_no_more() -> None:
+    seen = {STEP: seen_levels(stepping((10, 1.3), (30, 1 / 1.3)))}
+
+    later, earlier = incidents(found_in(seen), known_of(seen))
+
+    assert (earlier.kind, earlier.standing) == (IncidentKind.REGRESSION, False)
+    assert later.kind is IncidentKind.IMPROVEMENT
+
+
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(2, 40), st.integers(1, 12), st.sampled_from([0.8, 1.1, 1.3, 2.0])),
+    min_size=1,
+    max_size=25,
+    unique_by=lambda change: change[:2],
+)
+
+
+@given(CHANGES, st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_every_change_point_lands_in_one_incident_in_whatever_order_it_comes(
+    drawn: list[tuple[int, int, int, float]], chance: random.Random
+) -> None:
+    machines = [a_machine(), a_machine("Intel")]
+    series = [a_series(f"{'abc'[k % 3]}.Part.time_{k}", machine=machines[k % 2]) for k in range(6)]
+    changes = [change(series[k], at, 1.0, factor, back=back) for k, at, back, factor in drawn]
+    seen = {one: seen_levels(stepping(), noise=0.05, seed=k) for k, one in enumerate(series)}
+    shuffled = chance.sample(changes, len(changes))
+
+    found, again = (incidents(some, known_of(seen)) for some in (changes, shuffled))
+
+    assert found == again
+    assert sorted(map(repr, changes)) == sorted(repr(one) for incident in found for one in incident.members)
+    assert len({incident.id for incident in found}) == len(found)
+
+
+def test_the_name_of_an_incident_survives_another_member() -> None:
+    changes = [a_change_point(STEP), a_change_point(LOSS), a_change_point(TOKENS, rel=0.5, after=1.5)]
+    known = known_of({STEP: seen_levels(stepping())})
+
+    one, more = (incidents(some, known) for some in (changes[:1], changes))
+
+    assert names(one) == names(more)
+
+
+def names(found: list[Incident]) -> list[str]:
+    return [incident.id for incident in found]
+
+
+def epoch(start: int) -> Callable[[int], Environment]:
+    """A driver that is replaced before a commit."""
+
+    def environment(number: int) -> Environment:
+        return Environment((("driver", "560" if number >= start else "550"), ("torch", "2.13.0")))
+
+    return environment
+
+
+def change(series: Series, at: int, before: float, after: float, *, back: int = 1) -> ChangePoint:
+    return a_change_point(
+        series,
+        commit=a_sha(at),
+        last_good=a_sha(max(1, at - back)),
+        before=before,
+        after=after,
+        rel=after / before - 1,
+    )
+
+
+def unrelated(factor: float) -> tuple[dict[Series, list[Seen]], Mapping[tuple[Machine, str], int]]:
+    """Four suites, one benchmark each, and one that does not move."""
+    names = ("training", "serving", "data", "audio")
+    seen = {
+        a_series(f"{name}.Part.time_it"): seen_levels(stepping((20, factor)), seed=k) for k, name in enumerate(names)
+    }
+    seen[a_series("calm.Part.time_it")] = seen_levels(stepping(), seed=9)
+    return seen, {(a_machine(), "seconds"): len(seen)}
