@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perfci.stats.location import Floats, mad_sigma
-from perfci.stats.ranks import separation
+from perfci.stats.ranks import least_separation, separation
 
 Z_LONG, Z_SHORT, SHORT = 4.0, 6.0, 5
 """Sigmas a step must stand out; more where a side has fewer than five points, whose noise is hardly known.
@@ -26,6 +26,10 @@ NO_PROOF = 0.5
 
 MIN_SEPARATION = 0.85
 """Share of (before, after) pairs in the order of the step (study, 6.2)."""
+
+RARE = 1e-3
+"""No boundary is believed that a rank test finds more likely by chance than this: one page in a thousand points is
+wanted at most. It asks for more than ``MIN_SEPARATION`` where a side has less than a dozen points."""
 
 NEAREST, FARTHEST = 15, 40
 """A boundary is judged on this many points either side: what lies further back is another time."""
@@ -57,7 +61,8 @@ class Evidence:
 
     size: float
     error: float
-    separation: float
+    ranks: float
+    """Separation of both sides, as a share of the one that is needed."""
     before: float
     after: float
 
@@ -117,7 +122,7 @@ class Case:
         return Evidence(
             size=float(np.median(after[:reach]) - np.median(before[-reach:])),
             error=_error(before, after, self.sigma),
-            separation=_separation(before, after),
+            ranks=_separation(before, after) / _needed(len(before), len(after)),
             before=float(np.median(before)),
             after=float(np.median(after)),
         )
@@ -158,7 +163,7 @@ def _proof(case: Case, start: int, at: int, end: int, inflation: float) -> float
     proof = min(
         abs(found.size) / math.log1p(case.bar) if case.bar else math.inf,
         abs(found.size) / (found.error * math.sqrt(inflation)) / needed,
-        found.separation / MIN_SEPARATION,
+        found.ranks,
     )
     return NO_PROOF if proof >= 1 and case.bar and case.is_hop(start, at, end) else proof
 
@@ -180,6 +185,10 @@ def _separation(before: Floats, after: Floats) -> float:
     if min(len(before), len(after)) < LONG or whole >= MIN_SEPARATION:
         return whole
     return max(whole, separation(_core(before), _core(after)))
+
+
+def _needed(before: int, after: int) -> float:
+    return max(MIN_SEPARATION, least_separation(before, after, RARE))
 
 
 def _core(side: Floats) -> Floats:
