@@ -94,3 +94,18 @@ def test_a_starter_without_a_model_of_ones_own_measures_too(here: Path, capsys: 
 
     assert codes == [0, 0]
     assert "3 processes measured: 3 ok" in capsys.readouterr().out
+
+
+def test_the_workflow_compares_equals_at_night_and_remembers_them(here: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+
+    workflow = yaml.safe_load(starter_files(here, "here")[".github/workflows/perf.yml"])
+    pull_request, night = (workflow["jobs"][name] for name in ("compare", "equals"))
+
+    kept = [step["with"]["path"] for job in (pull_request, night) for step in job["steps"] if "cache" in str(step)]
+
+    assert (pull_request["if"], night["if"]) == (
+        "github.event_name == 'pull_request'", "github.event_name == 'schedule'",
+    )  # fmt: skip
+    assert kept == [".perfci/perfci.db", ".perfci/perfci.db"]
+    assert "perfci compare HEAD HEAD --smoke" in night["steps"][-1]["run"]
