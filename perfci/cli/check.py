@@ -1,4 +1,4 @@
-"""``perfci check --dry-run``: what the policy of this perfci.toml would have said of everything that is stored."""
+"""``perfci check``: what is stored, judged by another policy, or reached again exactly as it was."""
 
 from __future__ import annotations
 
@@ -13,30 +13,83 @@ from perfci.cli.options import global_options, json_option
 from perfci.model import ChangePoint, PerfciError
 from perfci.report.units import counting, signed_percent
 from perfci.service.judging import policy_of
+from perfci.service.repeating import Difference, Repetition, repeat
 from perfci.service.replaying import Replay, ReplayedVerdict, replay
 from perfci.verdicts.policy import Policy
 
 
 @click.command("check")
-@click.option("--dry-run", is_flag=True, help="judge what is stored again and show what would differ")
+@click.option("--dry-run", is_flag=True, help="judge what is stored by the policy of today and show what would differ")
+@click.option("--replay", "exactly", is_flag=True, help="reach every stored verdict again and show what comes out else")
 @json_option
 @global_options
-def command(dry_run: bool, json_file: str | None) -> None:
-    """Judge every stored comparison and history by the [judge] and [[policy]] of perfci.toml.
+def command(dry_run: bool, exactly: bool, json_file: str | None) -> int:
+    """Judge every stored comparison and history by the [judge] and [[policy]] of perfci.toml (--dry-run).
 
     Shows per series what was flagged and what would be now. Nothing is measured and no verdict is edited: those that
     are stored stand. Exit code 0 whatever is found.
+
+    --replay takes every look of every verdict again, from the stored samples, by the rule it was reached by, with what
+    was known then: all must be bit for bit the same. Exit code 1 where something is not.
     """
-    if not dry_run:
-        raise PerfciError("perfci check only replays what is stored and writes nothing: say perfci check --dry-run")
+    if dry_run == exactly:
+        raise PerfciError(
+            "perfci check goes over what is stored and writes nothing: say perfci check --dry-run for the policy of "
+            "today, or perfci check --replay for the rule each verdict was reached by"
+        )
     config = config_here()
-    policy = policy_of(config)
     with closing(store_to_read(config)) as store:
+        if exactly:
+            return report_repetition(repeat(store, config.project), config.project, json_file)
+        policy = policy_of(config)
         found = replay(store, config.project, policy)
     if json_file:
         write_json(json_file, as_json(config.project, found, policy))
     if json_file != "-":
         click.echo("\n".join([*told(found), summary(found)]))
+    return 0
+
+
+def report_repetition(found: Repetition, project: str, json_file: str | None) -> int:
+    if json_file:
+        write_json(json_file, repetition_json(found, project))
+    if json_file != "-":
+        click.echo("\n".join([*map(difference_line, found.differences), repetition_summary(found)]))
+    return 1 if found.differences else 0
+
+
+def difference_line(one: Difference) -> str:
+    verdict = one.record.verdict
+    place = f"{verdict.series.label}  {verdict.base[:10]}..{verdict.head[:10]}"
+    others = f" (reached by {one.made_by})" if one.by_others else ""
+    return f"{place}  verdict {one.record.id}: {one.what}{others}"
+
+
+def repetition_summary(found: Repetition) -> str:
+    reached = f"{counting(found.repeated, 'verdict')} reached again from the stored samples"
+    wrong = len({one.record.id for one in found.differences})
+    told = f"{wrong} of them came out differently" if wrong else "bit for bit the same"
+    before = f"; of {found.untold} older ones the looks were not stored" if found.untold else ""
+    return f"{reached}: {told}{before}"
+
+
+def repetition_json(found: Repetition, project: str) -> dict[str, Any]:
+    return {
+        "project": project,
+        "verdicts_reached_again": found.repeated,
+        "verdicts_without_looks": found.untold,
+        "differences": [
+            {
+                "verdict": one.record.id,
+                "series": one.record.verdict.series.label,
+                "base": one.record.verdict.base,
+                "head": one.record.verdict.head,
+                "what": one.what,
+                "made_by": one.made_by,
+            }
+            for one in found.differences
+        ],
+    }
 
 
 def told(found: Replay) -> Iterator[str]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import ChangePoint, Process, Role, Series, Verdict, VerdictKind
+from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.service.confirming import FALSE_DISCOVERY_RATE
+from perfci.service.deciding import PAIRS
 from perfci.service.recording import imported_changes
+from perfci.service.sampled import Samples
 from perfci.stats.interval import Prior
 from perfci.store import Store
+from perfci.store.decisions import DecisionRecord, Equal, decisions, equals_until
 from perfci.store.reads import (
     change_points,
     histories,
@@ -23,9 +24,9 @@ from perfci.store.reads import (
     sessions,
     verdict_records,
 )
-from perfci.store.records import MeasuredProcess, SessionRecord, VerdictRecord
-from perfci.verdicts.compare import MOVES, control, decide, screen
-from perfci.verdicts.gating import ByCommit, gated, gated_by_commit
+from perfci.store.records import SessionRecord, VerdictRecord
+from perfci.verdicts.compare import MOVES, control
+from perfci.verdicts.gating import gated
 from perfci.verdicts.history import change_points as moves_of
 from perfci.verdicts.levels import place_of
 from perfci.verdicts.neighbours import pair_spreads
@@ -86,82 +87,56 @@ def replay(store: Store, project: str, policy: Policy) -> Replay:
 def _replayed_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedVerdict]:
     """Session by session, the oldest first: only one has its samples in memory."""
     records = [record for record in verdict_records(tx, project) if record.verdict.kind in BY_NUMBERS]
-    ever = verdict_records(tx, project, current_only=False)
-    known = sessions(tx, project)
-    equals = {session.uid for session in known if session.kind == "aa"}
-    for session in reversed(known):
+    reached = decisions(tx, project)
+    for session in reversed(sessions(tx, project)):
         mine = [record for record in reversed(records) if record.session_uid == session.uid]
         if mine:
-            noise = _noise_before(mine[0].created_at, [record for record in ever if record.session_uid in equals])
-            stored = [record.verdict for record in mine]
-            yield from _of_session(session, stored, session_processes(tx, session.uid), policy, noise)
+            looks = {record.id: reached.get(record.id) or _before_looks_were_stored(record) for record in mine}
+            known = equals_until(tx, project, looks[mine[0].id].known_until)
+            yield from _of_session(session, mine, looks, Samples.of(session_processes(tx, session.uid)), policy, known)
 
 
-def _noise_before(moment: datetime, equals: Sequence[VerdictRecord]) -> dict[Series, list[float]]:
-    """What comparisons of a commit with itself had come to when a verdict was given: the policy alone is replayed."""
-    found: dict[Series, list[float]] = {}
-    for record in reversed(equals):
-        if record.verdict.ratio and record.created_at < moment:
-            found.setdefault(record.verdict.series, []).append(math.log(record.verdict.ratio))
-    return found
+def _before_looks_were_stored(record: VerdictRecord) -> DecisionRecord:
+    """What can be said of an old verdict: that equals told before it were known."""
+    return DecisionRecord(PAIRS, {}, record.id - 1, ())
 
 
 def _of_session(
-    session: SessionRecord, stored: Sequence[Verdict], rows: Sequence[MeasuredProcess], policy: Policy,
-    noise: Mapping[Series, Sequence[float]],
+    session: SessionRecord, mine: Sequence[VerdictRecord], reached: Mapping[int, DecisionRecord], samples: Samples,
+    policy: Policy, equals: Mapping[Series, Sequence[Equal]],
 ) -> list[ReplayedVerdict]:  # fmt: skip
-    judged = [verdict for verdict in stored if policy.judges(verdict.series)]
+    judged = [record for record in mine if policy.judges(record.verdict.series)]
     if session.kind == "history":
-        again = _screened(judged, rows, policy)
+        again = _screened([record.verdict for record in judged], samples, policy)
     else:
-        again = [_decided(verdict, rows, policy, noise.get(verdict.series, ())) for verdict in judged]
+        again = [_decided(record.verdict, reached[record.id], samples, policy, equals) for record in judged]
     if session.kind == "confirm":
         again = control(again, FALSE_DISCOVERY_RATE)
-    now = dict(zip(map(id, judged), again, strict=True))
-    return [ReplayedVerdict(verdict, now.get(id(verdict))) for verdict in stored]
+    now = {record.id: verdict for record, verdict in zip(judged, again, strict=True)}
+    return [ReplayedVerdict(record.verdict, now.get(record.id)) for record in mine]
 
 
-def _screened(stored: Sequence[Verdict], rows: Sequence[MeasuredProcess], policy: Policy) -> list[Verdict]:
+def _screened(stored: Sequence[Verdict], samples: Samples, policy: Policy) -> list[Verdict]:
     """As a session in rounds screens its neighbours; what has no samples here stays as it is."""
-    measured = _by_series(rows)
-    spreads = pair_spreads(measured, [(verdict.base, verdict.head) for verdict in stored])
-    return [
-        _screened_one(verdict, measured.get(verdict.series, {}), policy, spreads.get(verdict.series))
-        for verdict in stored
-    ]
+    spreads = pair_spreads(samples.in_rounds(), [(verdict.base, verdict.head) for verdict in stored])
+    return [_screened_one(verdict, samples, policy, spreads.get(verdict.series)) for verdict in stored]
 
 
-def _screened_one(verdict: Verdict, by_sha: ByCommit, policy: Policy, spread: Prior | None) -> Verdict:
-    base, head = by_sha.get(verdict.base, []), by_sha.get(verdict.head, [])
-    if not base or not head:
+def _screened_one(verdict: Verdict, samples: Samples, policy: Policy, spread: Prior | None) -> Verdict:
+    if not all(samples.sides_of_rounds(verdict)):
         return verdict
-    return screen(
-        verdict.series, verdict.base, verdict.head, base, head,
-        rule=policy.rule_for(verdict.series), prior_sd=spread.sd if spread else None,
-    )  # fmt: skip
+    return samples.by_rounds(verdict, policy.rule_for(verdict.series), spread.sd if spread else None) or verdict
 
 
-def _decided(verdict: Verdict, rows: Sequence[MeasuredProcess], policy: Policy, noise: Sequence[float]) -> Verdict:
-    """As a look at all pairs that were bought."""
-    mine = [row for row in rows if row.series.cell == verdict.series.cell and row.sha in (verdict.base, verdict.head)]
-    by_sha = _by_series(mine).get(verdict.series, {})
-    sides = [
-        {p.pair: p for p in by_sha.get(sha, ()) if p.role is role and p.pair is not None}
-        for sha, role in ((verdict.base, Role.BASE), (verdict.head, Role.HEAD))
-    ]
-    both = sorted(sides[0].keys() & sides[1].keys())
-    if not both:
-        return verdict
-    base, head = ([side[pair] for pair in both] for side in sides)
-    rule = policy.rule_for(verdict.series)
-    return decide(verdict.series, verdict.base, verdict.head, base, head, rule=rule, aa=noise, stage=verdict.stage)[0]
-
-
-def _by_series(rows: Iterable[MeasuredProcess]) -> dict[Series, ByCommit]:
-    measured: dict[str, list[tuple[Series, Process]]] = {}
-    for row in rows:
-        measured.setdefault(row.sha, []).append((row.series, row.process))
-    return gated_by_commit(measured)
+def _decided(
+    verdict: Verdict, reached: DecisionRecord, samples: Samples, policy: Policy,
+    equals: Mapping[Series, Sequence[Equal]],
+) -> Verdict:  # fmt: skip
+    """As a look at all pairs that were bought, with what was known of their noise."""
+    aa = [one.log_ratio for one in equals.get(verdict.series, ())]
+    last = reached.looks[-1] if reached.looks else None
+    seen = samples.by_pairs(verdict, policy.rule_for(verdict.series), last, aa)
+    return seen.verdict if seen else verdict
 
 
 # ------------------------------------------------------------------ histories
