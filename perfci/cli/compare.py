@@ -18,6 +18,7 @@ from perfci.cli.variants import Asked, vary, with_goals
 from perfci.model import PerfciError, Status, VerdictKind
 from perfci.report.goals import goals_markdown, goals_text
 from perfci.report.markdown import comparison_markdown
+from perfci.report.pooled import pooled_markdown, pooled_text
 from perfci.report.text import comparison_text
 from perfci.runner.lock import machine_lock
 from perfci.service.comparing import Comparison, run_comparison
@@ -104,14 +105,23 @@ def commits(base: str, head: str, asked: Asked) -> int:
 
 def report(found: Comparison, goals: Sequence[GoalVerdict], asked: Asked) -> None:
     if asked.json_file:
-        told = {"base": found.base, "head": found.head, "verdicts": found.verdicts, "goals": goals}
+        told = {
+            "base": found.base,
+            "head": found.head,
+            "verdicts": found.verdicts,
+            "pooled": found.pooled,
+            "goals": goals,
+        }
         write_json(asked.json_file, told)
     if asked.markdown:
         text = comparison_markdown(found.verdicts, base=found.base.sha, head=found.head.sha)
-        asked.markdown.write_text("\n".join(part for part in (text, goals_markdown(goals)) if part))
+        together = pooled_markdown(found.pooled) if found.pooled else ""
+        asked.markdown.write_text("\n".join(part for part in (text, together, goals_markdown(goals)) if part))
     if asked.json_file != "-":
         click.echo(f"base {found.base.short} {found.base.subject}\nhead {found.head.short} {found.head.subject}\n")
-        click.echo("\n".join(part for part in (comparison_text(found.verdicts), goals_text(goals)) if part))
+        together = pooled_text(found.pooled) if found.pooled else ""
+        parts = (comparison_text(found.verdicts), together, goals_text(goals))
+        click.echo("\n".join(part for part in parts if part))
 
 
 def exit_code(found: Comparison, *, strict: bool) -> int:

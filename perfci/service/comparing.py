@@ -18,17 +18,23 @@ from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store import Store
 from perfci.verdicts.compare import MOVES
+from perfci.verdicts.pooled import PooledVerdict, pooled_verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two commits showed: the ends of the processes, and one current verdict per judged series."""
+    """What two commits showed: the ends of the processes, and one current verdict per judged series.
+
+    ``pooled`` is what all benchmarks said together while they were screened, fresh pairs left out: those were bought
+    for what looked changed, and would speak louder than the rest.
+    """
 
     session: str
     base: Commit
     head: Commit
     statuses: Sequence[Status]
     verdicts: Sequence[Verdict]
+    pooled: PooledVerdict | None = None
 
 
 def run_comparison(
@@ -53,4 +59,5 @@ def run_comparison(
     session.finish()
     places = {v.series for v in settled}
     current = [*settled, *(v for v in first if v.series not in places)]
-    return Comparison(session.uid, base, head, [*session.statuses, *fresh], current)
+    pooled = pooled_verdict(((series, shift) for (_, series), shift in pairing.shifts.items()), policy)
+    return Comparison(session.uid, base, head, [*session.statuses, *fresh], current, pooled)

@@ -1,0 +1,42 @@
+"""``perfci compare`` sees what all benchmarks have in common."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+
+SUITE = """
+    import random
+    import thing
+    def level(): return {"samples": [thing.LEVEL * random.gauss(1, 0.001)], "number": 1}
+    def track_a(): return level()
+    def track_b(): return level()
+    def track_c(): return level()
+    def track_d(): return level()
+    def track_e(): return level()
+    def track_f(): return level()
+    for track in (track_a, track_b, track_c, track_d, track_e, track_f):
+        track.unit = "seconds"
+"""
+
+
+def test_two_percent_everywhere_is_a_finding_and_turns_nothing_red(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(here)
+    project.commit("Fast", thing="LEVEL = 1.0\n", benchmarks__suite=SUITE)
+    project.commit("Two percent slower", thing="LEVEL = 1.02\n")
+
+    code = run(["compare", "HEAD~1", "HEAD", "--json", "told.json", "--markdown", "told.md"])
+
+    told = json.loads((here / "told.json").read_text())
+    assert (code, {verdict["kind"] for verdict in told["verdicts"]}) == (0, {"unchanged"})
+    assert (told["pooled"]["kind"], told["pooled"]["benchmarks"]) == ("worse_everywhere", 6)
+    assert told["pooled"]["ratio"] == pytest.approx(1.02, abs=0.003)
+    assert "△ all benchmarks together: worse everywhere: +" in capsys.readouterr().out
+    assert "**All benchmarks together:** worse everywhere" in (here / "told.md").read_text()

@@ -1,0 +1,49 @@
+"""What a reader is told of all benchmarks together."""
+
+import pytest
+
+from perfci.model import Interval
+from perfci.report.pooled import pooled_markdown, pooled_text
+from perfci.verdicts.pooled import PooledKind, PooledVerdict
+
+
+def told(kind: PooledKind, ratio: float, lo: float, hi: float, agreeing: int) -> PooledVerdict:
+    return PooledVerdict(kind, 20, 0.01, ratio, Interval(lo, hi), 0.002, agreeing)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (
+            told(PooledKind.WORSE, 1.015, 1.012, 1.018, 19),
+            "△ all benchmarks together: worse everywhere: +1.5 % time [+1.2, +1.8], 19 of 20 benchmarks this way; "
+            "seen while screening, so no check turns red for it: look for what they share\n",
+        ),
+        (
+            told(PooledKind.BETTER, 0.98, 0.97, 0.99, 20),
+            "▽ all benchmarks together: better everywhere: −2.0 % time [−3.0, −1.0], 20 of 20 benchmarks this way; "
+            "seen while screening, so no check turns red for it: look for what they share\n",
+        ),
+        (
+            told(PooledKind.NO_SHIFT, 1.001, 0.997, 1.004, 11),
+            "≈ all benchmarks together: no shift beyond 1.0 %: +0.1 % time [−0.3, +0.4] over 20 benchmarks\n",
+        ),
+        (
+            told(PooledKind.INCONCLUSIVE, 1.013, 0.99, 1.03, 8),
+            "? all benchmarks together: inconclusive: +1.3 % time [−1.0, +3.0], 8 of 20 benchmarks this way; "
+            "neither a shift of 1.0 % nor its absence is shown\n",
+        ),
+        (
+            PooledVerdict(
+                PooledKind.TOO_FEW,
+                2,
+                0.01,
+                reason="Nothing to pool: 2 of at least 5 benchmarks have a time with an interval.",
+            ),
+            "○ all benchmarks together: not pooled: 2 of at least 5 benchmarks have a time with an interval\n",
+        ),
+    ],
+)  # fmt: skip
+def test_one_line_tells_it(found: PooledVerdict, text: str) -> None:
+    assert pooled_text(found) == text
+    assert pooled_markdown(found) == text.replace("all benchmarks together:", "**All benchmarks together:**")
