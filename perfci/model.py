@@ -384,8 +384,9 @@ class Incident:
 
     It came after ``last_good`` and not later than ``commit``. ``members`` come largest first, ``suspects`` likeliest
     first. ``cause`` is a word for what explains it where no commit does. ``p_value`` is that of nothing having moved
-    in any series; ``settled`` says that three points, fresh pairs or an exact count speak for it; ``standing`` that
-    at least one of its regressions was not made good since. ``measure`` is the pair of commits that would tell more.
+    in any series; ``settled`` says that three points, fresh pairs or an exact count speak for it, ``convicted`` how
+    many members fresh pairs confirmed; ``standing`` that at least one of its regressions was not made good since.
+    ``measure`` is the pair of commits that would tell more.
     """
 
     id: str
@@ -401,7 +402,7 @@ class Incident:
     sessions: tuple[str, ...] = ()
     p_value: float = 1.0
     settled: bool = False
-    convicted: bool = False
+    convicted: int = 0
     standing: bool = False
     measure: tuple[str, str] | None = None
     measured_at: datetime | None = None

@@ -110,6 +110,7 @@ def brief(told: Told, found: Situation) -> Iterator[str]:
     explained = words.explanation(incident, found.commits)
     yield f"    {words.largest(incident)}. {explained}".rstrip()
     yield f"    {words.standing(told, found.pages_per_week)}"
+    yield from (f"    {command}" for command in [words.measure_command(incident)] if command)
 
 
 def shown(told: Told, found: Situation) -> Iterator[str]:

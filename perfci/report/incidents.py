@@ -53,7 +53,8 @@ def explanation(incident: Incident, commits: Commits) -> str:
     if incident.kind is IncidentKind.MACHINE:
         return MACHINE_CAUSES[incident.cause].format(sessions=_sessions(incident))
     if incident.convicted:
-        return "Confirmed on fresh pairs."
+        of = f" in {incident.convicted} of {len(incident.members)} series" if len(incident.members) > 1 else ""
+        return f"Confirmed on fresh pairs{of}."
     return "Seen in the history alone; fresh pairs would confirm it." if incident.settled else ""
 
 

@@ -25,6 +25,10 @@ NOBODY = frozenset({IncidentKind.ENVIRONMENT, IncidentKind.MACHINE})
 """Kinds that blame no commit."""
 
 
+ANSWERED = frozenset({"states", "reverted"})
+"""Causes that a comparison of two commits would tell nothing new about."""
+
+
 def incidents(changes: Sequence[ChangePoint], known: Known) -> list[Incident]:
     """Every change point in exactly one incident; newest range first, then by evidence."""
     place = {commit.sha: at for at, commit in enumerate(known.line)}
@@ -95,9 +99,9 @@ def _incident(cause: Cause, moves: Sequence[Move], known: Known) -> Incident:
         sessions=tuple(sorted({visit.session for visit in visits})),
         p_value=min(move.p_value for move in asking),
         settled=any(move.settled for move in asking),
-        convicted=any(move.convicted for move in asking),
+        convicted=sum(move.convicted for move in moves),
         standing=any(move.standing for move in worse) and cause.kind is None,
-        measure=(good, bad) if good != bad and not any(move.verdict for move in moves) else None,
+        measure=(good, bad) if cause.word not in ANSWERED and not any(move.verdict for move in moves) else None,
         measured_at=min((visit.started_at for visit in visits), default=None),
     )
 

@@ -94,7 +94,7 @@ def test_fresh_pairs_in_one_environment_outrank_the_coincidence() -> None:
 
     (incident,) = incidents(found_in(seen), known_of(seen, convictions=convictions(said)))
 
-    assert (incident.kind, incident.convicted) == (IncidentKind.REGRESSION, True)
+    assert (incident.kind, incident.convicted) == (IncidentKind.REGRESSION, 1)
     assert incident.measure is None
 
 
@@ -195,7 +195,7 @@ def test_a_conviction_in_a_history_too_short_for_steps_is_an_incident() -> None:
     changes = with_convictions([], said, place)
     (incident,) = incidents(changes, known_of({STEP: seen_levels(stepping(), length=4)}, convictions=convictions(said)))
 
-    assert (incident.commit, incident.convicted, incident.settled) == (a_sha(3), True, True)
+    assert (incident.commit, incident.convicted, incident.settled) == (a_sha(3), 1, True)
 
 
 def test_a_regression_made_good_later_stands_no_more() -> None:

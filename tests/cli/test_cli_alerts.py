@@ -1,0 +1,157 @@
+"""The incidents of a stored history, as a terminal shows them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from perfci.cli import run
+from perfci.model import Environment, Series
+from perfci.store import Store, open_store
+from perfci.store.reads import history, series_of_project
+from perfci.store.writes import add_run, add_verdicts, finish_session, replace_change_points, start_session
+from perfci.verdicts.history import change_points
+from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
+from tests.histories import seen_levels, stepping
+
+LENGTH = 40
+STEP, LOSS = a_series("training.Step.time_step"), a_series("training.Step.time_loss")
+DATA, TOKEN, SLOW = (
+    a_series("data.Loader.time_batch"),
+    a_series("serving.Gpt.time_token"),
+    a_series("audio.Mel.time_it"),
+)
+
+
+@pytest.fixture
+def stored(here: Path) -> Path:
+    """A confirmed slowdown, a new driver, a jump at the newest commit and a ramp, each in a series of its own."""
+    levels = {
+        STEP: stepping((12, 1.183)),
+        LOSS: stepping((12, 1.09)),
+        DATA: stepping((25, 1.3)),
+        TOKEN: stepping((LENGTH, 1.4)),
+        SLOW: lambda number: 1.004**number,
+    }
+    with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
+        measure(store, {series: {one.sha: one.level for one in seen_levels(level, length=LENGTH, noise=0.002, seed=k)}
+                        for k, (series, level) in enumerate(levels.items())})  # fmt: skip
+        look_for_changes(store)
+        with store.begin() as tx:
+            start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON + timedelta(hours=LENGTH + 1))
+            said = [a_verdict(STEP, base=a_sha(11), head=a_sha(12), ratio=1.183, p_value=1e-12)]
+            add_verdicts(tx, PROJECT, "pairs", said, NOON + timedelta(hours=LENGTH + 1))
+    return here
+
+
+def measure(store: Store, levels: Mapping[Series, Mapping[str, float]]) -> None:
+    """A session for each commit, and a new driver from the twenty-fifth on."""
+    for number in range(1, LENGTH + 1):
+        commit = a_commit(number, tags=("v1.0",) if number == 5 else ())
+        driver = Environment((("driver", "560.35" if number >= 25 else "550.54"), ("torch", "2.13.0")))
+        moment = NOON + timedelta(hours=number)
+        results = [a_result(series, a_process(of[commit.sha])) for series, of in levels.items()]
+        with store.begin() as tx:
+            start_session(tx, PROJECT, f"nightly-{number}", "history", f"spec-{number}", 7, 1, moment)
+            add_run(
+                tx,
+                a_run(
+                    *results, commit=commit, session=f"nightly-{number}", environment=driver, started_at=moment,
+                    machine=STEP.machine,
+                ),
+            )  # fmt: skip
+            finish_session(tx, f"nightly-{number}", moment)
+
+
+def look_for_changes(store: Store) -> None:
+    with store.begin() as tx:
+        for row in series_of_project(tx, PROJECT):
+            replace_change_points(tx, PROJECT, row.series, change_points(row.series, history(tx, row.id)))
+
+
+def alerts(*arguments: str) -> int:
+    return run(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+
+
+LISTED = """\
+acme/model: 1 open incident, 1 settled or noted, 1 retest due, 1 series creeping
+
+Open
+  ▲ 8bc50e7dad47  2 series got worse at 0000000ccc Change number 12
+    training.Step.time_step got 18.2 % slower. Confirmed on fresh pairs in 1 of 2 series.
+    page 1 of 5 of week 2026-W10
+
+Settled or noted
+  ⚙ 358d6df2e16c  1 series moved with the environment at 00000019cc Change number 25
+    data.Loader.time_batch got 30.0 % slower. driver 550.54 → 560.35. No commit is blamed.
+    a note, asks for nobody
+    perfci compare 00000018cc 00000019cc --bench '^data\\.Loader\\.time_batch$'
+
+To measure again
+  serving.Gpt.time_token: +40.2% on the newest point, 127 sigmas from the level before
+    perfci compare 00000027cc 00000028cc --bench '^serving\\.Gpt\\.time_token$'
+
+Creeping since a release
+  audio.Mel.time_it drifted +14.0 % [+12.7, +15.2] since v1.0, by the points around both; no change point shows it
+    perfci compare 00000005cc 00000028cc --bench '^audio\\.Mel\\.time_it$'
+"""
+
+SHOWN = """\
+▲ 2 series got worse at 0000000ccc Change number 12
+Confirmed on fresh pairs in 1 of 2 series.
+8bc50e7dad47, page 1 of 5 of week 2026-W10
+
+What moved, largest first
+  training.Step.time_step got 18.2 % slower
+  training.Step.time_loss got 9.0 % slower
+
+Suspects, likeliest first
+  0000000ccc Change number 12 · Ada · 2 series point at it
+"""
+
+
+def test_lists_what_asks_a_person_and_explains_the_rest(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("list") == 0
+
+    assert capsys.readouterr().out == LISTED
+
+
+def test_the_list_is_there_for_programs(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("list", "--json") == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["kind"], one["say"], len(one["members"])) for one in found["incidents"]] == [
+        ("environment", "note", 1),
+        ("regression", "page", 2),
+    ]
+    assert (found["retests"][0]["base"], found["retests"][0]["head"]) == (a_sha(39), a_sha(40))
+    assert found["creeps"][0]["release"] == "v1.0"
+
+
+def test_shows_one_incident_by_the_beginning_of_its_name(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alerts("list", "--json")
+    name = json.loads(capsys.readouterr().out)["incidents"][1]["id"]
+
+    assert alerts("show", name[:5]) == 0
+
+    assert capsys.readouterr().out == SHOWN
+
+
+def test_a_name_that_no_incident_has_is_refused(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("show", "zzz") == 2
+
+    assert "no incident of acme/model begin with 'zzz'; perfci alerts list shows them" in capsys.readouterr().err
+
+
+def test_a_budget_of_no_page_holds_everything_back(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (stored / "perfci.toml").write_text("[history]\npages_per_week = 0\n")
+
+    alerts("list", "--json")
+
+    found = json.loads(capsys.readouterr().out)
+    assert [one["say"] for one in found["incidents"]] == ["note", "held_back"]
