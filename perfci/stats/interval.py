@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import fdtr, fdtrc, stdtr, stdtrit
 
 from perfci.stats.location import MAD_TO_SIGMA, Floats
 
@@ -154,6 +154,43 @@ def within_modes(base: Floats, head: Floats) -> Shift | None:
     return _spanning([*found, unpaired(base, head)] if doubtful else found)
 
 
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How many processes of each side were in the upper of two modes, and how far above the lower it lies.
+
+    ``chance`` is how likely sides that visit the modes alike differ as much; ``compared`` says that they are compared
+    within the modes, ``spanning`` that the interval allows for other readings as well.
+    """
+
+    base: int
+    head: int
+    of_base: int
+    of_head: int
+    apart: float
+    chance: float
+    compared: bool
+    spanning: bool
+
+
+def mix(base: Floats, head: Floats) -> Mix | None:
+    """Which modes the sides visit, read the likeliest way; None where there are none to tell apart."""
+    if min(len(base), len(head)) < 4:
+        return None
+    found = [modes for modes in _matchings(base, head) if _fit_modes(modes) is not None]
+    if not found:
+        return None
+    modes, within = max(found, key=_chance_of_mix), within_modes(base, head)
+    return Mix(
+        *(len(side) for side in modes[1]),
+        len(base),
+        len(head),
+        apart=_gap(modes),
+        chance=_chance_of_mix(modes),
+        compared=within is not None,
+        spanning=within is not None and max(within.below, within.above) > 0,
+    )
+
+
 Mode = tuple[Floats, Floats]
 """The processes of base and head that are in one mode; one of them may be empty."""
 
@@ -217,14 +254,28 @@ def _gap(modes: tuple[Mode, Mode]) -> float:
 
 
 def moderate(found: Shift, prior: Prior | None) -> Shift:
-    """Shrink the error towards what is known of this noise: the moderated t of Smyth (2004)."""
+    """Shrink the error towards what is known of this noise: the moderated t of Smyth (2004).
+
+    What the pairs contradict beyond chance is of another noise and is left out (Evans & Moshonov 2006): however wrong,
+    a prior cannot overrule the pairs themselves.
+    """
     if prior is None or prior.df <= 0:
         return found
     known = prior.sd / math.sqrt(found.pairs)
     if found.df <= 0 or not math.isfinite(found.error):
         return replace(found, error=known, df=prior.df)
+    if _contradicts(found, known, prior.df):
+        return found
     df = found.df + prior.df
     return replace(found, error=math.sqrt((found.df * found.error**2 + prior.df * known**2) / df), df=df)
+
+
+def _contradicts(found: Shift, known: float, prior_df: float) -> bool:
+    """Whether two errors are as unequal as chance hardly makes them, by the F distribution."""
+    if known <= 0:
+        return True
+    ratio = (found.error / known) ** 2
+    return float(min(fdtr(found.df, prior_df, ratio), fdtrc(found.df, prior_df, ratio))) < CERTAINLY / 2
 
 
 def _paired_as_far_as_it_pays(base: Floats, head: Floats) -> Shift:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from perfci.model import PerfciError, VerdictKind
-from perfci.stats import fdr, noise
-from perfci.stats.interval import Prior, Shift
-from perfci.stats.location import warmup_length
+from perfci.model import MetricClass, PerfciError, VerdictKind
+from perfci.stats import fdr
 from perfci.stats.growing import detect_many
+from perfci.stats.interval import Prior, Shift, moderate
+from perfci.stats.location import warmup_length
 from perfci.verdicts.compare import Limits, Rule, Sides, plan
+from perfci.verdicts.lending import Spread, lent
 from perfci.verdicts.pooled import PooledVerdict, members_alone, pooled
 
 Document = dict[str, Any]
@@ -29,8 +30,12 @@ def judge(document: Mapping[str, Any]) -> Document:
     rule = Rule(bar=_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20)))
     read = [_reading(case) for case in cases]
     if operation == "decide":
-        return {"results": [one if isinstance(one, dict) else _decided(one, rule) for one in read]}
-    return {"results": _compared(read, rule), **_pools(read, rule)}
+        priors = _priors(read, begun=rule.looks[0])
+        return {
+            "results": [one if isinstance(one, dict) else _decided(one, rule, priors[k]) for k, one in enumerate(read)]
+        }
+    found = _shifts(read)
+    return {"results": _compared(read, found, rule), **_pools(read, found, rule)}
 
 
 def detect(document: Mapping[str, Any]) -> Document:
@@ -47,10 +52,9 @@ def detect(document: Mapping[str, Any]) -> Document:
     return {"results": results}
 
 
-def _compared(read: Sequence[Document | Reading], rule: Rule) -> list[Document]:
+def _compared(read: Sequence[Document | Reading], found: Mapping[int, Shift], rule: Rule) -> list[Document]:
     """Screening and conviction of every case; variance and false discoveries are shared inside a group only."""
-    priors = _group_priors(read)
-    answers = [one if isinstance(one, dict) else _answer(one, rule, priors.get(one.group)) for one in read]
+    answers = [one if isinstance(one, dict) else _answer(one, found[k], rule) for k, one in enumerate(read)]
     for members in _groups(read).values():
         tested = [answers[k]["p_value"] for k in members]
         for k, accepted in zip(members, fdr.accepted(tested), strict=True):
@@ -68,6 +72,8 @@ class Reading:
         self.id = case.get("id")
         self.group = case.get("group")
         self.aa = [float(ratio) for ratio in case.get("aa") or ()]
+        if not all(map(math.isfinite, self.aa)):
+            raise ValueError('expected finite numbers in "aa"')
         self.sides = _sides(case["base"], case["head"])
 
 
@@ -91,8 +97,8 @@ def _sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> 
     return Sides(levels[0], levels[1], 1.0, in_pairs=len(base) == len(head))
 
 
-def _answer(one: Reading, rule: Rule, prior: Prior | None) -> Document:
-    found, limits = one.sides.shift(prior), Limits.of(rule, one.aa)
+def _answer(one: Reading, found: Shift, rule: Rule) -> Document:
+    limits = Limits.of(rule, one.aa)
     kind = limits.kind(found)
     return {
         "id": one.id,
@@ -105,10 +111,10 @@ def _answer(one: Reading, rule: Rule, prior: Prior | None) -> Document:
     }
 
 
-def _decided(one: Reading, rule: Rule) -> Document:
+def _decided(one: Reading, rule: Rule, prior: Prior | None) -> Document:
     limits = Limits.of(rule, one.aa)
-    more, tail = plan(one.sides, rule, limits)
-    found = one.sides.shift()
+    more, tail = plan(one.sides, rule, limits, prior)
+    found = one.sides.shift(prior)
     decision = "more" if more else limits.kind(found, tail).value
     return {"id": one.id, "decision": decision, **({"more_pairs": more} if more else {}), **_shown(found, tail)}
 
@@ -119,14 +125,10 @@ def _shown(found: Shift, tail: float = 0.025) -> Document:
     return {"ratio": math.exp(found.centre), "ci": [math.exp(low), math.exp(high)] if known else None}
 
 
-def _pools(read: Sequence[Document | Reading], rule: Rule) -> Document:
+def _pools(read: Sequence[Document | Reading], found: Mapping[int, Shift], rule: Rule) -> Document:
     """What the cases of each group have in common, every case counting once; nothing where no case has a group."""
-    priors = _group_priors(read)
-    shifts = {
-        name: [one.sides.shift(priors[name]) for one in map(read.__getitem__, members) if isinstance(one, Reading)]
-        for name, members in _groups(read).items()
-    }
-    pools = [_pooled(name, pooled(members_alone(found), rule.bar)) for name, found in shifts.items()]
+    shifts = {name: [found[k] for k in members] for name, members in _groups(read).items()}
+    pools = [_pooled(name, pooled(members_alone(among), rule.bar)) for name, among in shifts.items()]
     return {"groups": pools} if pools else {}
 
 
@@ -150,15 +152,40 @@ def _groups(read: Sequence[Document | Reading]) -> dict[Any, list[int]]:
     return groups
 
 
-def _group_priors(read: Sequence[Document | Reading]) -> dict[Any, Prior | None]:
-    """What each group says about the spread of a pair."""
-    return {name: _prior_of([read[k] for k in members]) for name, members in _groups(read).items()}
+def _shifts(read: Sequence[Document | Reading]) -> dict[int, Shift]:
+    """The shift of every case, moderated by what it may borrow."""
+    bare = {k: one.sides.shift() for k, one in enumerate(read) if isinstance(one, Reading)}
+    priors = _priors(read, bare)
+    return {k: moderate(found, priors[k]) for k, found in bare.items()}
 
 
-def _prior_of(members: Iterable[Document | Reading]) -> Prior | None:
-    shifts = [one.sides.shift() for one in members if isinstance(one, Reading) and one.sides.pairs > 1]
-    variances = [found.error**2 * found.pairs for found in shifts]
-    return noise.fit_prior(variances, float(np.median([found.df for found in shifts]))) if shifts else None
+def _priors(
+    read: Sequence[Document | Reading], bare: Mapping[int, Shift] | None = None, *, begun: int | None = None
+) -> dict[int, Prior | None]:
+    """What each case knows of its noise beforehand: from its group, and from its own comparisons of equals.
+
+    Those do not say how many pairs they had, so they count as comparisons like this one: of the pairs it has, or where
+    it is still growing of those it ``begun`` with. Lending is the same as between benchmarks of one session.
+    """
+    priors: dict[int, Prior | None] = dict.fromkeys(range(len(read)))
+    alone = [[k] for k, one in enumerate(read) if isinstance(one, Reading) and one.group is None and one.aa]
+    for members in (*_groups(read).values(), *alone):
+        cases = {k: one for k in members if isinstance(one := read[k], Reading)}
+        shifts = {k: bare[k] if bare else one.sides.shift() for k, one in cases.items()}
+        priors |= _lent(cases, shifts, begun)
+    return priors
+
+
+def _lent(cases: Mapping[int, Reading], bare: Mapping[int, Shift], begun: int | None) -> dict[int, Prior | None]:
+    """What cases lend to each other; to those without a past they all lend the same."""
+    spreads: dict[Hashable, Spread] = {}
+    for k, one in cases.items():
+        equals = [(ratio, begun or one.sides.pairs) for ratio in one.aa]
+        if spread := Spread.of(MetricClass.OTHER, bare[k], equals):
+            spreads[k] = spread
+    plain = next((k for k, spread in spreads.items() if spread.past is None), None)
+    shared = None if plain is None else lent(spreads, plain)
+    return {k: lent(spreads, k) if k in spreads and spreads[k].past else shared for k in cases}
 
 
 def _checked(one: Mapping[str, Any], *, ratios: bool) -> Document:

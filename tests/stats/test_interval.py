@@ -131,6 +131,15 @@ def test_what_is_known_of_the_spread_gives_one_pair_an_interval() -> None:
     assert found.half_width() == pytest.approx(2.228 * 0.02, rel=1e-3)
 
 
+def test_what_the_pairs_contradict_is_left_out() -> None:
+    ratios = np.random.default_rng(12).normal(0.1, 0.02, 12)
+    bare = shift(np.zeros(12), ratios)
+
+    assert shift(np.zeros(12), ratios, prior=Prior(0.5, 8)) == bare
+    assert shift(np.zeros(12), ratios, prior=Prior(1e-5, 8)) == bare
+    assert shift(np.zeros(12), ratios, prior=Prior(0.02, 8)).df == bare.df + 8
+
+
 def test_equal_levels_are_not_certainty() -> None:
     found = shift(np.zeros(5), np.zeros(5))
 

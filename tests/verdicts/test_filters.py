@@ -97,6 +97,24 @@ def test_a_history_of_equals_raises_the_bar() -> None:
     assert not answer(a_case(1.08, aa=[0.1, -0.1, 0.12]))["regression"]
 
 
+def test_a_past_that_was_quiet_narrows_the_interval_of_few_pairs() -> None:
+    few = a_case(sd=0.01, seed=2, processes=3)
+
+    alone, known = answer(few), answer(dict(few, aa=[0.008, -0.01, 0.006, 0.004, -0.008, 0.012]))
+
+    assert known["ci"][1] - known["ci"][0] < alone["ci"][1] - alone["ci"][0]
+    assert answer(dict(few, aa=[0.008, -0.01]))["ci"] == alone["ci"]  # two comparisons are no past
+
+
+def test_a_past_counts_in_decisions_too() -> None:
+    case = a_case(1.1, sd=0.04, seed=6, processes=5)
+    document = {"op": "decide", "cases": [case, dict(case, id="known", aa=[0.025, -0.03, 0.02, -0.022, 0.027] * 4)]}
+
+    alone, known = judge(document)["results"]
+
+    assert known["ci"][1] - known["ci"][0] < alone["ci"][1] - alone["ci"][0]
+
+
 def test_one_process_a_side_has_no_interval() -> None:
     result = answer(a_case(2.0, processes=1))
 
