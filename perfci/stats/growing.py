@@ -73,7 +73,7 @@ def grow(known: Sequence[Growing], values: Sequence[Sequence[float] | Floats]) -
     now = [_checked(one) for one in values]
     same = [_same(old.values, new) for old, new in zip(known, now, strict=True)]
     grown = [Growing(new, old.bar) if len(new) < MIN_POINTS else old for old, new in zip(known, now, strict=True)]
-    changed = [k for k, new in enumerate(now) if len(new) >= MIN_POINTS and not same[k] == len(new) == len(known[k].values)]
+    changed = [k for k, new in enumerate(now) if len(new) >= MIN_POINTS and not _is(known[k].values, new, same[k])]
     read = lines.read([now[k] for k in changed], [(known[k]._line, same[k]) for k in changed])
     valid = [_valid(known[k]._line, line, same[k]) for k, line in zip(changed, read, strict=True)]
     partitions = _partitions([known[k]._partition for k in changed], read, valid)
@@ -99,6 +99,10 @@ def _same(old: Floats, new: Floats) -> int:
     size = min(len(old), len(new))
     other = old[:size] != new[:size]
     return int(other.argmax()) if other.any() else size
+
+
+def _is(old: Floats, new: Floats, same: int) -> bool:
+    return same == len(old) == len(new)
 
 
 def _valid(old: Line | None, new: Line, same: int) -> int:

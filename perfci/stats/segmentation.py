@@ -87,7 +87,9 @@ def _solve(known: Sequence[Partition], more: Sequence[Floats]) -> list[Partition
         sums[row, :size], costs[row, :size], begins[row, :size] = old.sums, old.costs, old.begins
         sums[row, size - 1 : sizes[row]] = np.cumsum(np.concatenate([old.sums[-1:], new]))
     _fill(sums, costs, begins, min(len(old.sums) for old in known))
-    return [Partition(sums[row, :n].copy(), costs[row, :n].copy(), begins[row, :n].copy()) for row, n in enumerate(sizes)]
+    return [
+        Partition(sums[row, :n].copy(), costs[row, :n].copy(), begins[row, :n].copy()) for row, n in enumerate(sizes)
+    ]
 
 
 def _fill(sums: Floats, costs: Floats, begins: NDArray[np.int32], first: int) -> None:

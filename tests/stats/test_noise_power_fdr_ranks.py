@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import mannwhitneyu
 
 from perfci.stats import fdr, noise
 from perfci.stats.interval import Shift
 from perfci.stats.power import pairs_to_decide, smallest_visible
-from perfci.stats.ranks import auc, separation
+from perfci.stats.ranks import auc, least_separation, separation
 
 
 def test_the_floor_is_what_equal_commits_showed() -> None:
@@ -84,3 +85,23 @@ def test_auc_counts_ties_half() -> None:
     assert auc([1, 2], [1, 2]) == 0.5
     assert auc([], [1]) == 0.5
     assert separation([4, 5], [1, 2, 3]) == 1.0
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 17), (4, 9), (8, 8), (12, 40)])
+def test_the_least_separation_is_the_first_that_chance_seldom_reaches(before: int, after: int) -> None:
+    """The lowest ``missed`` of the pairs in the wrong order: scipy's exact test of such samples agrees."""
+    missed = round((1 - least_separation(before, after, 1e-3)) * before * after)
+
+    assert p_of(before, after, missed) <= 1e-3 < p_of(before, after, missed + 1)
+
+
+def test_too_few_points_are_never_separated_enough() -> None:
+    assert least_separation(3, 5, 1e-3) > 1
+
+
+def p_of(before: int, after: int, missed: int) -> float:
+    """How often chance leaves at most so many pairs in the wrong order: the highest ``before`` point passes them."""
+    passing, rest = divmod(missed, after)
+    high = [after + 1.0] * passing + [rest - 0.5] * bool(rest)
+    low = [-k - 1.0 for k in range(before - len(high))]
+    return float(mannwhitneyu([*low, *high], np.arange(after), alternative="less", method="exact").pvalue)

@@ -124,4 +124,44 @@ def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
 def test_better_and_worse_are_found_alike(seed: int) -> None:
     line = history(1.0, 1.1, each=25, noise=0.02, seed=seed)
 
-    assert [i for i, _ in detect([1 / value for value in line])] == [i for i, _ in detect(line)]
+    worse, better = detect(line), detect([1 / value for value in line])
+
+    assert [(i, pytest.approx(1 / (1 + rel) - 1)) for i, rel in worse] == better
+
+
+@properties
+@given(st.integers(0, 10_000))
+def test_a_clear_step_is_found_from_either_end(seed: int) -> None:
+    line = history(1.0, 1.2, each=30, noise=0.01, seed=seed)
+
+    assert [i for i, _ in detect(line)] == [len(line) - i for i, _ in detect(line[::-1])] == [30]
+
+
+@properties
+@given(st.floats(1e-9, 1e9), st.integers(1, 60), st.sampled_from([0.0, 0.05]))
+def test_what_never_changes_has_no_change_point(value: float, points: int, bar: float) -> None:
+    assert detect([value] * points, bar) == []
+
+
+@properties
+@given(st.integers(0, 10_000), st.integers(20, 100))
+def test_a_coarse_clock_makes_no_levels(seed: int, points: int) -> None:
+    """Few different values, most of them tied."""
+    line = 1 + np.round(np.random.default_rng(seed).normal(0, 1, points)) / 100
+
+    assert detect(line.tolist()) == []
+
+
+def test_three_high_points_on_a_young_line_are_not_yet_rare() -> None:
+    """Of eight points any three are the highest once in 56 times; of twenty, once in more than a thousand."""
+    high = [1.2, 1.21, 1.2]
+
+    assert detect([*history(1.0, each=5), *high]) == []
+    assert [at for at, _ in detect([*history(1.0, each=17), *high])] == [17]
+
+
+def test_a_move_that_is_taken_back_at_once_is_a_spike() -> None:
+    brief, longer = (history(1.0, each=25) + [1.2] * points + history(1.0, each=25, seed=2) for points in (3, 4))
+
+    assert detect(brief) == []
+    assert [at for at, _ in detect(longer)] == [25, 29]

@@ -1,0 +1,133 @@
+"""A line looked at point by point, against the same line looked at whole."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.stats.growing import Growing, detect, detect_many, grow
+
+properties = settings(derandomize=True, deadline=None, max_examples=60)
+
+
+def ties(rng: np.random.Generator, n: int) -> np.ndarray:
+    return np.round(rng.normal(0, 0.01, n), 2)
+
+
+def spikes(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.normal(0, 0.01, n) + (rng.random(n) < 0.1) * rng.uniform(0.1, 1, n)
+
+
+def states(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.normal(0, 0.005, n) + 0.1 * (np.cumsum(rng.random(n) < 0.15) % 2)
+
+
+def steps(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.normal(0, 0.01, n) + np.cumsum((rng.random(n) < 0.04) * rng.normal(0, 0.2, n))
+
+
+def constant(rng: np.random.Generator, n: int) -> np.ndarray:
+    return np.zeros(n)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> list[float]:
+    """A history of any length, of any kind of noise, now and then with a zero."""
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    kind = draw(st.sampled_from([ties, spikes, states, steps, constant]))
+    line = np.exp(kind(rng, draw(st.integers(1, 120))))
+    if draw(st.booleans()) and draw(st.booleans()):
+        line[rng.integers(len(line))] = 0.0
+    return [float(value) for value in line]
+
+
+bars = st.sampled_from([0.0, 0.05])
+
+
+def whole(values: Sequence[float], bar: float) -> Growing:
+    return Growing.of(values, bar)
+
+
+def same(one: Growing, other: Growing) -> bool:
+    """Whether two lines tell the same, and know the same to the last bit."""
+    costs = np.array_equal(one._partition.costs, other._partition.costs)
+    return one.steps == other.steps and costs and np.array_equal(one._partition.begins, other._partition.begins)
+
+
+@properties
+@given(lines(), bars)
+def test_point_by_point_comes_to_what_the_whole_comes_to(values: list[float], bar: float) -> None:
+    line = Growing.of((), bar)
+
+    for end, value in enumerate(values, 1):
+        line = line.append(value)
+
+        assert same(line, whole(values[:end], bar))
+
+
+@properties
+@given(lines(), bars, st.data())
+def test_points_may_arrive_in_any_order(values: list[float], bar: float, data: st.DataObject) -> None:
+    """Each lands where it belongs among those that are there."""
+    arriving = data.draw(st.permutations(range(len(values))))
+    line, there = Growing.of((), bar), list[int]()
+
+    for place in arriving:
+        at = sum(other < place for other in there)
+        there.insert(at, place)
+        line = line.insert(at, values[place])
+
+    assert same(line, whole(values, bar))
+
+
+@properties
+@given(st.lists(lines(), min_size=1, max_size=6), bars, st.data())
+def test_many_lines_grow_as_each_does_alone(several: list[list[float]], bar: float, data: st.DataObject) -> None:
+    cuts = [data.draw(st.integers(0, len(values))) for values in several]
+    begun = [whole(values[:cut], bar) for values, cut in zip(several, cuts, strict=True)]
+
+    grown = grow(begun, several)
+
+    assert all(same(line, whole(values, bar)) for line, values in zip(grown, several, strict=True))
+
+
+@properties
+@given(lines(), bars, st.data())
+def test_points_may_be_corrected_and_taken_back(values: list[float], bar: float, data: st.DataObject) -> None:
+    corrected = list(values)
+    corrected[data.draw(st.integers(0, len(values) - 1))] *= 1.3
+    shorter = corrected[: data.draw(st.integers(0, len(values)))]
+
+    (now,) = grow([whole(values, bar)], [shorter])
+
+    assert same(now, whole(shorter, bar))
+
+
+def test_a_line_that_did_not_change_is_not_looked_at() -> None:
+    line = Growing.of([1.0, 1.1] * 20)
+
+    assert grow([line], [list(line.values)]) == [line]
+    assert grow([line], [list(line.values)])[0] is line
+
+
+def test_what_was_found_stays_as_it_was() -> None:
+    line = Growing.of([1.0, 1.01, 0.99] * 10 + [1.3, 1.31, 1.29])
+    before = line.moves
+
+    line.append(1.0).append(1.0)
+
+    assert line.moves == before != []
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match=f"^expected a line of finite numbers, found {bad} at point 1; leave out what"):
+        detect([1.0, bad, 1.0])
+
+
+@properties
+@given(lines(), bars)
+def test_the_same_line_gets_the_same_answer_in_any_company(values: list[float], bar: float) -> None:
+    assert detect_many([[1.0], values, values[::-1]], bar)[1] == detect(values, bar) == detect(values, bar)
