@@ -19,6 +19,7 @@ from perfci.stats.location import Floats, median
 from perfci.stats.power import pairs_to_decide, smallest_visible
 from perfci.stats.sequential import ALPHA, look_levels, next_look, spending_plan
 from perfci.verdicts.levels import disqualifying_flags, settled_levels, usable
+from perfci.verdicts.modes import states_of
 
 PRIOR_DF = 8.0
 """What a known standard deviation of a pair is worth: eight more pairs, so fresh pairs can still overrule it."""
@@ -431,8 +432,9 @@ class Case:
             pairs_to_decide=self.limits.more_pairs(found) if kind is VerdictKind.INCONCLUSIVE else None,
             p_value=self.limits.p_value(found),
         )
-        verdict = replace(verdict, reason=sentence(verdict, self.rule, math.expm1(limits.bar)))
-        return _with_left_out(verdict, base, head)
+        states = states_of(self.series, sides.base, sides.head)
+        told = [sentence(verdict, self.rule, math.expm1(limits.bar)), *([states.told] if states else [])]
+        return _with_left_out(replace(verdict, reason=" ".join(told)), base, head)
 
 
 def _interval(found: Shift, sign: float, tail: float) -> Interval | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from scipy.special import fdtrc
 
@@ -44,7 +45,7 @@ class Spread:
         return cls(kind, variance, shift.df, past or None, len(equals) if past else 0)
 
 
-def lent(spreads: Mapping[Hashable, Spread], key: Hashable) -> Prior | None:
+def lent(spreads: Mapping[Any, Spread], key: object) -> Prior | None:
     """The prior of one benchmark from all that are measured beside it, itself included (Smyth 2004).
 
     Those of one kind of metric are a family. Where three of a family have a past, what they lend is how today's noise
