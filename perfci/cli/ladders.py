@@ -14,11 +14,12 @@ from perfci.model import Status, VerdictKind
 from perfci.report.goals import goals_markdown, goals_text
 from perfci.report.ladder import ladder_text, ladders_markdown
 from perfci.runner.lock import machine_lock
-from perfci.service.climbing import Climb, cells_on, ladder_named, run_ladder, steps_of
+from perfci.service.climbing import Climb, run_ladder
 from perfci.service.families import families, require_known
 from perfci.service.goals import goals_of, goals_of_ladder
 from perfci.service.goals import require_known as require_goals
 from perfci.service.opening import open_subject, open_workbench
+from perfci.service.steps import cells_on, ladder_named, steps_of
 from perfci.verdicts.goals import GoalVerdict
 
 

@@ -18,7 +18,7 @@ from perfci.report.variants import variants_markdown, variants_text
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.service.families import Axis, assignments_of, families, require_known
-from perfci.service.goals import goals_of, goals_of_variants
+from perfci.service.goals import goals_of, goals_of_variants, trades_of
 from perfci.service.goals import require_known as require_goals
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.varying import VariantComparison, run_variants
@@ -83,7 +83,9 @@ def report(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str,
         asked.markdown.write_text("\n".join(part for part in (text, goals_markdown(goals)) if part))
     if asked.json_file != "-":
         click.echo(f"commit {found.commit.short} {found.commit.subject}\nvary {'  '.join(texts)}\n")
-        click.echo("\n".join(part for part in (variants_text(found.variants), goals_text(goals)) if part))
+        told_already = any(goal.trades for goal in goals)
+        text = variants_text(found.variants, () if told_already else trades_of(found))
+        click.echo("\n".join(part for part in (text, goals_text(goals)) if part))
 
 
 def exit_code(found: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from perfci.model import Interval
+from perfci.model import Interval, cell_name
 from perfci.report.names import code_span, printable
 from perfci.report.sentences import moved
 from perfci.report.text import aligned
-from perfci.report.units import number, percent, quantity, scale_of
+from perfci.report.units import number, quantity, scale_of, signed_percent
 from perfci.verdicts.goals import ClauseVerdict, GoalVerdict, Outcome, Trade, scale
+from perfci.verdicts.variants import owner
 
 GLYPHS = {Outcome.MET: "✓", Outcome.BROKEN: "✕", Outcome.UNDECIDED: "?", Outcome.REJECTED: "✕"}
 HEADINGS = ("", "clause", "benchmark", "found", "95 % interval", "")
@@ -45,8 +46,10 @@ def headline(goal: GoalVerdict) -> str:
 
 
 def trade_sentence(trade: Trade) -> str:
-    """``a trade: cpu_step_time got 31.0 % faster, peak_allocated_bytes needs 18.2 % more memory``."""
-    return f"a trade: {_moved(trade, gain=True)}, but {_moved(trade, gain=False)}"
+    """``a trade at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more memory``."""
+    series = trade.gain.series
+    where = cell_name(owner(series.benchmark.name) or series.benchmark.name, series.parameters)
+    return f"a trade at {printable(where)}: {_moved(trade, gain=True)}, but {_moved(trade, gain=False)}"
 
 
 def _moved(trade: Trade, *, gain: bool) -> str:
@@ -99,9 +102,7 @@ def interval_text(found: ClauseVerdict, interval: Interval) -> str:
 
 
 def _deviation(ratio: float) -> str:
-    if ratio == 1:
-        return "0 %"
-    return f"{'+' if ratio > 1 else '−'}{percent(ratio - 1)}"
+    return signed_percent(ratio - 1)
 
 
 def _goal_markdown(goal: GoalVerdict) -> str:

@@ -7,17 +7,16 @@ keep the error of one, and a move is told on no fewer rounds than a conviction n
 from __future__ import annotations
 
 import itertools
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfci.config import Config, LadderTable
-from perfci.model import Commit, PerfciError, Stage, Status, Verdict
+from perfci.model import Commit, Stage, Status, Verdict
 from perfci.runner.suite import Cell
 from perfci.runner.workbench import Workbench
 from perfci.service.confirming import told
-from perfci.service.families import Assignment, Family
+from perfci.service.families import Family
 from perfci.service.judging import policy_of
 from perfci.service.lineups import ForVariants, Lineup, of_cells
 from perfci.service.opening import Subject, open_session
@@ -42,33 +41,6 @@ class Climb:
     numerics: Sequence[Numerics]
     lineup: Lineup
     decided: Decided
-
-
-def ladder_named(config: Config, name: str) -> LadderTable:
-    known = {table.name: table for table in config.settings.ladder}
-    if name not in known:
-        there = f"there are {', '.join(known)}" if known else "perfci.toml has no [[ladder]]"
-        raise PerfciError(f"there is no ladder {name!r}; {there}")
-    return known[name]
-
-
-def steps_of(table: LadderTable) -> list[Assignment]:
-    """Each step in full: what it does not set is as in the step before it."""
-    first = table.steps[0].set
-    steps: list[Assignment] = []
-    for step in table.steps:
-        if missing := [name for name in step.set if name not in first]:
-            raise PerfciError(
-                f"the ladder {table.name!r}: the step {step.name!r} sets {missing[0]}, which the first step does not; "
-                "the first step says what every parameter is before it is changed"
-            )
-        below = steps[-1] if steps else {}
-        steps.append({**below, **{name: str(value) for name, value in step.set.items()}})
-    return steps
-
-
-def cells_on(subject: Subject, table: LadderTable) -> list[Cell]:
-    return [cell for cell in subject.cells if re.search(table.match, cell.name)]
 
 
 def run_ladder(

@@ -40,6 +40,11 @@ class Family:
     rest: Pairs
     cells: Mapping[int, Cell]
 
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The parameters that are set apart."""
+        return tuple(name for name, _ in self.cells[0].parameters if name not in dict(self.rest))
+
 
 def assignments_of(axes: Sequence[Axis]) -> list[Assignment]:
     """Every combination of the values, the first of each together being the baseline."""

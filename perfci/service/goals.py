@@ -18,7 +18,7 @@ from perfci.service.varying import VariantComparison
 from perfci.store import Store
 from perfci.store.reads import session_processes
 from perfci.store.records import MeasuredProcess
-from perfci.verdicts.goals import Compared, Goal, GoalVerdict, judge_goal, parse, require_metrics
+from perfci.verdicts.goals import Compared, Goal, GoalVerdict, Trade, judge_goal, parse, require_metrics, trades
 from perfci.verdicts.policy import Policy
 
 
@@ -100,6 +100,12 @@ def judged_variant(
         refused = next(filter(None, (lineup.rejected(head, rejections) for _, head in mine)), "")
         found += judged([goal], compared, lineup.policy, about=about, rejected=refused)
     return found
+
+
+def trades_of(found: VariantComparison) -> list[Trade]:
+    """Every speed of a variant that was paid with memory or a slower start, goal or not."""
+    verdicts = [contrast.verdict for contrast in found.variants.contrasts]
+    return trades([Compared(verdict.series, (), (), verdict) for verdict in verdicts], found.lineup.policy.class_of)
 
 
 def label(assignment: Assignment) -> str:

@@ -73,7 +73,8 @@ def _found(lineup: Lineup, decided: Decided) -> Variants:
         if question.base_cell and not lineup.rejected(question.cell, rejections)
         for verdict in verdicts
     ]
-    return Variants(tuple(contrasts), tuple(rejections), tuple(lineup.numerics()))
+    varied = dict.fromkeys(name for family in lineup.families for name in family.varied)
+    return Variants(tuple(varied), tuple(contrasts), tuple(rejections), tuple(lineup.numerics()))
 
 
 def _decided(lineup: Lineup, deadline: float | None, watcher: Watcher) -> Decided:

@@ -28,6 +28,7 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.stats.interval import paired
+from perfci.stats.power import MAX_PAIRS_TO_DECIDE
 from perfci.verdicts.compare import screen
 from perfci.verdicts.levels import settled_levels, usable
 from perfci.verdicts.variants import owner
@@ -281,7 +282,23 @@ def _at(clause: Clause, one: Compared, numerics: bool) -> ClauseVerdict:
         outcome = _where(clause, interval)
     if numerics and outcome is Outcome.BROKEN:
         outcome = Outcome.REJECTED
+    if outcome is Outcome.UNDECIDED and interval is not None:
+        reason = _what_would_decide(clause, one, interval)
     return ClauseVerdict(clause, outcome, one.series, estimate, interval, reason)
+
+
+def _what_would_decide(clause: Clause, one: Compared, found: Interval) -> str:
+    """An interval narrows with the square root of its pairs: how many it takes to leave the limit outside."""
+    pairs = one.verdict.pairs if one.verdict else min(len(usable(one.base)), len(usable(one.head)))
+    limits = [limit for limit in (clause.bounds.lo, clause.bounds.hi) if math.isfinite(limit) and limit > 0]
+    if found.lo <= 0 or not limits or not pairs:
+        return ""
+    centre, half = math.log(found.lo * found.hi) / 2, math.log(found.hi / found.lo) / 2
+    distance = min(abs(centre - math.log(limit)) for limit in limits)
+    more = math.ceil(pairs * (half / distance) ** 2) - pairs if distance else math.inf
+    if more > MAX_PAIRS_TO_DECIDE:
+        return "too close to the limit for more pairs to settle"
+    return f"about {more} more pair{'s' if more != 1 else ''} would decide"
 
 
 def _where(clause: Clause, found: Interval) -> Outcome:

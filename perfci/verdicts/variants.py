@@ -36,8 +36,12 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """All that a comparison of variants came to; ``numerics`` are those that were held to a tolerance."""
+    """All that a comparison of variants came to; ``numerics`` are those that were held to a tolerance.
 
+    ``varied`` are the parameters that were set apart.
+    """
+
+    varied: tuple[str, ...] = ()
     contrasts: tuple[Contrast, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     numerics: tuple[Numerics, ...] = ()
