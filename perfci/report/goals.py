@@ -9,7 +9,7 @@ from perfci.model import Interval, cell_name
 from perfci.report.names import code_span, printable
 from perfci.report.sentences import moved
 from perfci.report.text import aligned
-from perfci.report.units import number, quantity, scale_of, signed_percent
+from perfci.report.units import measured, quantity, scale_of, signed_percent
 from perfci.verdicts.goals import ClauseVerdict, GoalVerdict, Outcome, Trade, scale
 from perfci.verdicts.variants import owner
 
@@ -98,7 +98,7 @@ def interval_text(found: ClauseVerdict, interval: Interval) -> str:
     metric = found.series.metric
     per = scale(found.clause, metric.unit)
     shown = scale_of((interval.lo * per, interval.hi * per), metric.unit, metric.name)
-    return f"[{number(interval.lo * per / shown.factor)}, {shown.text(interval.hi * per)}]"
+    return f"[{measured(interval.lo * per / shown.factor)}, {shown.text(interval.hi * per)}]"
 
 
 def _deviation(ratio: float) -> str:

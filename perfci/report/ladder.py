@@ -18,8 +18,10 @@ LEFT = frozenset({0, 1, 7})
 
 
 def ladder_text(ladder: Ladder, policy: Policy) -> str:
-    """Everything a terminal shows of one benchmark's ladder."""
+    """Everything a terminal shows of one benchmark's ladder; nothing of one that only gives numerics."""
     shown = metrics_of(ladder, policy)
+    if not shown and len(ladder.good) > 1:
+        return ""
     if not shown:
         return f"{heading(ladder)}\n\n{fallen_text(ladder)}\nfewer than two steps can be compared\n"
     parts = [heading(ladder), *(_metric(ladder, series) for series in shown), fallen_text(ladder)]
@@ -28,7 +30,8 @@ def ladder_text(ladder: Ladder, policy: Policy) -> str:
 
 def ladders_markdown(ladders: Sequence[Ladder], policy: Policy) -> str:
     """The same in one code block for each benchmark: columns line up everywhere."""
-    return "\n".join(f"### ladder {code_span(one.name)}\n\n```\n{ladder_text(one, policy)}```\n" for one in ladders)
+    texts = [(one.name, text) for one in ladders if (text := ladder_text(one, policy))]
+    return "\n".join(f"### ladder {code_span(name)}\n\n```\n{text}```\n" for name, text in texts)
 
 
 def heading(ladder: Ladder) -> str:

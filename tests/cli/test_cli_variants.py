@@ -1,0 +1,243 @@
+"""``perfci compare`` of variants, ladders, recorded files and goals, from the outside."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from builders import a_commit, a_pair, a_result, a_run, a_series
+from git_project import GitProject
+
+from perfci.cli import run
+from perfci.formats import run_document
+from perfci.model import Role
+
+SUITE = """
+    import thing
+
+    class ParityFailed(Exception):
+        def __init__(self, what): super().__init__("rejected: parity failed: " + what)
+
+    class Gpt:
+        params = (["sdpa", "flash", "math", "broken"], [1])
+        param_names = ["attn", "batch"]
+
+        def track_step(self, attn, batch):
+            if attn == "broken":
+                raise ParityFailed("loss at step 2 is 2.4 against 2.2 of the reference (9 %, allowed 0.5 %)")
+            return {"sdpa": 800, "flash": 600, "math": 900}[attn] + thing.MORE
+        track_step.unit, track_step.metric, track_step.clock = "seconds", "step_time", "exact"
+
+        def track_peak(self, attn, batch):
+            return {"sdpa": 4096, "flash": 8192, "math": 4096, "broken": 1}[attn]
+        track_peak.unit, track_peak.metric, track_peak.clock = "bytes", "peak_allocated", "exact"
+
+        def track_loss(self, attn, batch):
+            return {"sdpa": 2.2, "flash": 2.200001, "math": 2.3, "broken": 9}[attn]
+        track_loss.unit, track_loss.metric, track_loss.clock = "loss", "loss_at_step_k", "exact"
+"""
+
+LADDER = """
+    [[ladder]]
+    name = "attention"
+    steps = [
+        { name = "baseline", set = { attn = "sdpa" } },
+        { name = "+math", set = { attn = "math" } },
+        { name = "+flash", set = { attn = "flash" } },
+    ]
+"""
+
+
+@pytest.fixture
+def project(here: Path) -> GitProject:
+    project = GitProject(here)
+    project.commit("First", thing="MORE = 0\n", benchmarks__suite=SUITE)
+    return project
+
+
+def rows(project: GitProject, query: str) -> list[tuple]:
+    with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
+        return database.execute(query).fetchall()
+
+
+def test_compares_variants_of_one_commit_with_the_first(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["compare", "--vary", "attn=sdpa,flash,math,broken", "--at", "HEAD"])
+
+    short = project.git("rev-parse", "HEAD")[:10]
+    assert code == 1
+    assert capsys.readouterr().out == (
+        f"commit {short} First\n"
+        "vary attn=sdpa,flash,math,broken\n"
+        "\n"
+        "1 regression, 1 improvement, 2 variants rejected.\n"
+        "\n"
+        "✕ suite.Gpt('broken', 1) is rejected, whatever its speed: "
+        "loss at step 2 is 2.4 against 2.2 of the reference (9 %, allowed 0.5 %)\n"
+        "✕ suite.Gpt('math', 1) is rejected, whatever its speed: "
+        "loss_at_step_k is 2.3 against 2.2 of the baseline (4.5 %, allowed 0.001 % for fp32)\n"
+        "\n"
+        "suite.Gpt.track_peak, batch=1\n"
+        "     metric          variant       base       head  change  95 % interval  pairs  verdict\n"
+        "  ▲  peak_allocated  flash    4.000 KiB  8.000 KiB  +100 %          exact      5  regression\n"
+        "\n"
+        "suite.Gpt.track_step, batch=1\n"
+        "     metric     variant     base     head   change  95 % interval  pairs  verdict\n"
+        "  ▼  step_time  flash    800.0 s  600.0 s  −25.0 %          exact      5  improvement\n"
+        "\n"
+        "suite.Gpt.track_loss, batch=1\n"
+        "  ≈  flash agrees with the baseline in loss_at_step_k\n"
+        "  ✕  math does not agree with the baseline in loss_at_step_k\n"
+        "  ✕  broken does not agree with the baseline in loss_at_step_k\n"
+        "\n"
+        "⇄ a trade at suite.Gpt('flash', 1): step_time got 25.0 % faster, but peak_allocated needs 100 % more memory\n"
+        "\n"
+    )
+
+
+def test_stores_what_variants_measured_and_leaves_histories_and_verdicts_alone(project: GitProject) -> None:
+    run(["compare", "--vary", "attn=sdpa,flash", "--bench", "step"])
+
+    assert rows(project, "select distinct kind, state from sessions") == [
+        ("variants", "finished"),
+        ("confirm", "finished"),
+    ]
+    assert rows(project, "select count(*) from verdicts") == [(0,)]
+    assert rows(project, "select role, count(*) from processes group by role") == [("base", 6), ("head", 6)]
+
+
+def test_a_rejected_variant_is_measured_once(project: GitProject) -> None:
+    run(["compare", "--vary", "attn=sdpa,broken,flash", "--bench", "step"])
+
+    of_broken = "from processes p join results r on p.result_id = r.id join series s on r.series_id = s.id " \
+                "where s.parameters like '%broken%'"  # fmt: skip
+    assert rows(project, f"select count(*) {of_broken}") == [(1,)]
+
+
+def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["compare", "--vary", "attn=sdpa,flash", "--bench", "step", "--json"])
+
+    (told,) = json.loads(capsys.readouterr().out)["verdicts"]
+    assert told["base_parameters"] == [["attn", "'sdpa'"], ["batch", "1"]]
+    assert told["verdict"]["series"]["parameters"] == [["attn", "'flash'"], ["batch", "1"]]
+    assert (told["verdict"]["kind"], told["verdict"]["ratio"]) == ("improvement", 0.75)
+
+
+def test_a_ladder_goes_on_from_the_last_good_step(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("perfci.toml", LADDER)
+
+    code = run(["compare", "--ladder", "attention", "--bench", "step|loss"])
+
+    out = capsys.readouterr().out
+    assert code == 1
+    assert out.partition("\n\n")[2] == (
+        "ladder attention: suite.Gpt.track_step, batch=1\n"
+        "\n"
+        "step_time\n"
+        "     step        level   change  95 % interval   gain  rounds\n"
+        "     baseline  800.0 s\n"
+        "  ✕  +math                                                     rejected\n"
+        "  ▼  +flash    600.0 s  −25.0 %          exact  1.33x       1  against baseline\n"
+        "\n"
+        "✕ +math rejected: fails parity, "
+        "loss_at_step_k is 2.3 against 2.2 of the baseline (4.5 %, allowed 0.001 % for fp32)\n"
+        "\n"
+    )
+
+
+def test_goals_are_judged_at_the_end_of_a_comparison(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    goal = '[[goal]]\nname = "fast"\nmatch = "flash"\nrequire = ["step_time <= 0.9x", "peak_allocated <= 1x"]\n'
+    project.commit("Faster", thing="MORE = -300\n", **{"perfci.toml": goal})
+
+    code = run(["compare", "HEAD~1", "HEAD", "--bench", "flash"])
+
+    assert code == 0
+    assert capsys.readouterr().out.endswith(
+        "✓ goal fast: met\n"
+        "     clause                benchmark                          found  95 % interval\n"
+        "  ✓  step_time <= 0.9x     suite.Gpt.track_step('flash', 1)  0.500x          exact\n"
+        "  ✓  peak_allocated <= 1x  suite.Gpt.track_peak('flash', 1)  1.000x          exact\n"
+        "\n"
+    )
+
+
+def test_a_broken_goal_fails_where_no_regression_does(project: GitProject) -> None:
+    goal = '[[goal]]\nrequire = ["step_time <= 0.7x"]\nmatch = "step"\n'
+    project.commit("A little faster", thing="MORE = -100\n", **{"perfci.toml": goal})
+
+    assert run(["compare", "HEAD~1", "HEAD", "--bench", "step.*flash"]) == 1
+
+
+def test_an_undecided_goal_fails_only_when_strict(project: GitProject) -> None:
+    project.write("perfci.toml", '[[goal]]\nrequire = ["step_time <= 1x", "peak_allocated <= 1x"]\n')
+
+    codes = [run(["compare", "HEAD", "HEAD", "--bench", "step.*flash", *more]) for more in ([], ["--strict"])]
+
+    assert codes == [0, 3]
+
+
+def test_a_goal_declares_how_far_numerics_may_be_apart(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("perfci.toml", '[[goal]]\nname = "close"\nrequire = ["loss within 5%"]\n')
+
+    code = run(["compare", "--vary", "attn=sdpa,math", "--bench", "loss"])
+
+    assert code == 0
+    assert "✓ goal close, attn=math: met" in capsys.readouterr().out
+
+
+def test_judges_two_files_without_measuring(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = [a_pair(k, 1.0 + k / 1000, 1.2 + k / 1000) for k in range(8)]
+    for name, role, number in (("a.json", Role.BASE, 1), ("b.json", Role.HEAD, 2)):
+        side = [process for pair in pairs for process in pair if process.role is role]
+        document = a_run(a_result(a_series(), *side), commit=a_commit(number))
+        (here / name).write_text(run_document.write(document))
+
+    code = run(["compare", "--files", "a.json", "b.json"])
+
+    out = capsys.readouterr().out
+    assert code == 1
+    assert out.startswith(
+        "base a.json: 00000001cc Change number 1\nhead b.json: 00000002cc Change number 2\n\n1 regression."
+    )
+    assert [path.name for path in here.iterdir() if path.name.startswith(".perfci")] == []
+
+
+WRONG = {
+    "compare": "nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B",
+    "compare HEAD --vary attn=sdpa,flash": "BASE and --vary are different comparisons: give one of them",
+    "compare HEAD --at HEAD": "--at says whose variants are compared: it belongs to --vary and --ladder",
+    "compare --vary atn=sdpa,flash": "--vary atn=sdpa,flash: no benchmark here has a parameter 'atn' "
+    "(did you mean 'attn'?); there are attn and batch",
+    "compare --ladder speed": "there is no ladder 'speed'; there are attention",
+    "compare --files gone.json gone.json": "There is no file or folder gone.json.",
+}
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), WRONG.items())
+def test_says_what_is_wrong_with(
+    project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
+) -> None:
+    project.write("perfci.toml", LADDER)
+
+    code = run(arguments.split())
+
+    assert (code, capsys.readouterr().err.strip()) == (2, f"perfci: {sentence}")
+    assert not (project.folder / ".perfci" / "perfci.db").exists()
+
+
+def test_a_goal_on_an_unknown_metric_stops_before_anything_is_measured(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.write("perfci.toml", '[[goal]]\nrequire = ["stp_time <= 0.7x"]\n')
+
+    code = run(["compare", "HEAD"])
+
+    assert (code, capsys.readouterr().err.strip()) == (
+        2,
+        "perfci: the goal 'stp_time <= 0.7x': no benchmark it matches has a metric 'stp_time'; "
+        "did you mean 'step_time'?",
+    )
+    assert not (project.folder / ".perfci" / "perfci.db").exists()

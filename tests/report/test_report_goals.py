@@ -1,0 +1,66 @@
+"""What a reader sees of goals, whole."""
+
+from __future__ import annotations
+
+from report_builders import EXPECTED, a_series, a_verdict
+
+from perfci.model import Interval, VerdictKind
+from perfci.report.goals import goals_markdown, goals_text
+from perfci.verdicts.goals import ClauseVerdict, GoalVerdict, Outcome, Trade, parse
+
+TIME = a_series("model.Gpt.measure_training", metric="cpu_step_time", attn="'flash'")
+PEAK = a_series("model.Gpt.measure_training", "bytes", "peak_allocated", attn="'flash'")
+TAIL = a_series("model.Gpt.measure_generation", metric="e2el_p90", attn="'flash'")
+LOSS = a_series("model.Gpt.measure_numerics", "loss", "loss_at_step_k", attn="'flash'")
+
+
+def broken() -> GoalVerdict:
+    clauses = (
+        ClauseVerdict(parse("step_time <= 0.67x"), Outcome.MET, TIME, 0.641, Interval(0.632, 0.65)),
+        ClauseVerdict(parse("peak_allocated <= 1.0x"), Outcome.BROKEN, PEAK, 1.125, Interval(1.125, 1.125)),
+        ClauseVerdict(parse("loss within 1%"), Outcome.MET, LOSS, 0.9985, Interval(0.997, 1.0)),
+        ClauseVerdict(
+            parse("e2el_p90 <= 2 s"), Outcome.UNDECIDED, TAIL, 1.96, Interval(1.88, 2.04),
+            "about 9 more pairs would decide",
+        ),
+        ClauseVerdict(parse("ttft <= 300 ms"), Outcome.UNDECIDED, reason="it was not measured"),
+    )  # fmt: skip
+    gain = a_verdict(VerdictKind.IMPROVEMENT, 0.641, (0.632, 0.65), series=TIME)
+    cost = a_verdict(VerdictKind.REGRESSION, 1.125, (1.125, 1.125), series=PEAK)
+    return GoalVerdict("fast enough", Outcome.BROKEN, clauses, (Trade(gain, cost),), about="attn=flash")
+
+
+def rejected() -> GoalVerdict:
+    reason = "loss_at_step_k is 2.31 against 2.2 of the baseline (5 %, allowed 0.5 % for bf16)"
+    return GoalVerdict("fast enough", Outcome.REJECTED, (), about="attn=wrong", reason=reason)
+
+
+def test_tells_every_clause_with_its_own_interval() -> None:
+    assert goals_text([broken()]) == (EXPECTED / "goals.txt").read_text()
+
+
+def test_a_goal_of_a_rejected_variant_needs_no_clauses() -> None:
+    assert goals_text([rejected()]) == (
+        "✕ goal fast enough, attn=wrong: rejected: "
+        "loss_at_step_k is 2.31 against 2.2 of the baseline (5 %, allowed 0.5 % for bf16)\n"
+    )
+    assert goals_text([]) == ""
+
+
+def test_writes_goals_as_a_list_for_a_comment() -> None:
+    assert goals_markdown([broken(), rejected()]) == (
+        "- ✕ goal `fast enough`, `attn=flash`: **broken**, a trade\n"
+        "  - ✓ `step_time <= 0.67x` `model.Gpt.measure_training('flash')`: "
+        "0.641x, [0.632, 0.650], `judged by cpu_step_time`\n"
+        "  - ✕ `peak_allocated <= 1.0x` `model.Gpt.measure_training('flash')`: 1.125x, exact\n"
+        "  - ✓ `loss within 1%` `model.Gpt.measure_numerics('flash')`: "
+        "−0.1 %, [−0.3 %, 0.0 %], `judged by loss_at_step_k`\n"
+        "  - ? `e2el_p90 <= 2 s` `model.Gpt.measure_generation('flash')`: "
+        "1.960 s, [1.880, 2.040 s], `about 9 more pairs would decide`\n"
+        "  - ? `ttft <= 300 ms`: `it was not measured`\n"
+        "  - ⇄ `a trade at model.Gpt('flash'): cpu_step_time got 35.9 % faster, "
+        "but peak_allocated needs 12.5 % more memory`\n"
+        "\n"
+        "- ✕ goal `fast enough`, `attn=wrong`: **rejected**\n"
+        "  - `loss_at_step_k is 2.31 against 2.2 of the baseline (5 %, allowed 0.5 % for bf16)`\n"
+    )

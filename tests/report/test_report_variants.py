@@ -1,0 +1,129 @@
+"""What a reader sees of variants and of ladders, whole."""
+
+from __future__ import annotations
+
+from report_builders import EXPECTED, a_series, a_verdict
+
+from perfci.model import Verdict, VerdictKind
+from perfci.report.ladder import ladder_text, ladders_markdown
+from perfci.report.variants import variants_markdown, variants_text
+from perfci.verdicts.goals import Trade
+from perfci.verdicts.ladder import Ladder, Rung
+from perfci.verdicts.parity import Numerics, Parity
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.variants import Contrast, Rejection, Variants
+
+NAME = "model.Gpt.measure_training"
+BASE = (("attn", "'sdpa'"), ("batch", "8"))
+
+
+def contrast(metric: str, unit: str, attn: str, ratio: float, lo: float, hi: float, kind: VerdictKind) -> Contrast:
+    series = a_series(NAME, unit, metric, attn=f"'{attn}'", batch=8)
+    before = 0.012 if unit == "seconds" else 2.0**30
+    pairs_to_decide = 14 if kind is VerdictKind.INCONCLUSIVE else None
+    verdict = a_verdict(
+        kind, ratio, (lo, hi), series=series, levels=(before, before * ratio), pairs_to_decide=pairs_to_decide
+    )
+    return Contrast(BASE, verdict)
+
+
+def numerics(attn: str, parity: Parity, told: str = "") -> Numerics:
+    return Numerics(a_series(NAME, "loss", "loss_at_step_k", attn=f"'{attn}'", batch=8), parity, told)
+
+
+def variants() -> Variants:
+    faster = contrast("cpu_step_time", "seconds", "flash", 0.7, 0.69, 0.71, VerdictKind.IMPROVEMENT)
+    larger = contrast("peak_allocated", "bytes", "flash", 1.125, 1.125, 1.125, VerdictKind.REGRESSION)
+    unsure = contrast("cpu_step_time", "seconds", "math", 1.04, 0.98, 1.1, VerdictKind.INCONCLUSIVE)
+    wrong = Rejection(NAME, (("attn", "'wrong'"), ("batch", "8")), "loss at step 2 is 2.4 against 2.2 of the reference")
+    held = (numerics("flash", Parity.AGREES), numerics("math", Parity.UNDECIDED, "loss_at_step_k is 2.21 against 2.2"))
+    return Variants(("attn",), (faster, larger, unsure), (wrong,), held)
+
+
+def trades(found: Variants) -> list[Trade]:
+    return [Trade(found.contrasts[0].verdict, found.contrasts[1].verdict)]
+
+
+def test_puts_every_variant_next_to_the_baseline_benchmark_by_benchmark() -> None:
+    found = variants()
+
+    assert variants_text(found, trades(found)) == (
+        "1 regression, 1 inconclusive, 1 improvement, 1 variant rejected.\n"
+        "\n"
+        "✕ model.Gpt('wrong', 8) is rejected, whatever its speed: loss at step 2 is 2.4 against 2.2 of the reference\n"
+        "\n"
+        "model.Gpt.measure_training, batch=8\n"
+        "     metric          variant       base       head   change   95 % interval  pairs  verdict\n"
+        "  ▼  cpu_step_time   flash     12.00 ms   8.400 ms  −30.0 %  [−31.0, −29.0]     10  improvement\n"
+        "  ?  cpu_step_time   math      12.00 ms   12.48 ms   +4.0 %   [−2.0, +10.0]     10"
+        "  inconclusive: about 14 more pairs would decide\n"
+        "  ▲  peak_allocated  flash    1.000 GiB  1.125 GiB  +12.5 %           exact     10  regression\n"
+        "  ≈  flash agrees with the baseline in loss_at_step_k\n"
+        "  ?  math, undecided: loss_at_step_k is 2.21 against 2.2\n"
+        "\n"
+        "⇄ a trade at model.Gpt('flash', 8): cpu_step_time got 30.0 % faster, "
+        "but peak_allocated needs 12.5 % more memory\n"
+    )
+
+
+def test_a_verdict_between_variants_names_both_sides() -> None:
+    told = variants().contrasts[0].told
+
+    assert told.series.label == "model.Gpt.measure_training('sdpa' → 'flash', 8) · cpu_step_time"
+
+
+def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
+    assert variants_markdown(variants(), "### Table\n") == (
+        "- ✕ rejected: `model.Gpt('wrong', 8)`: `loss at step 2 is 2.4 against 2.2 of the reference`\n\n### Table\n"
+    )
+
+
+def step(metric: str, unit: str, ratio: float, half: float, levels: tuple[float, float], rounds: int = 10) -> Verdict:
+    kind = VerdictKind.IMPROVEMENT if ratio < 0.97 else VerdictKind.REGRESSION
+    series = a_series(NAME, unit, metric)
+    return a_verdict(kind, ratio, (ratio - half, ratio + half), series=series, levels=levels, pairs=rounds)
+
+
+def a_ladder() -> Ladder:
+    gib = 2.0**30
+    bf16 = (
+        step("peak_allocated", "bytes", 0.5, 0.0, (2 * gib, gib)),
+        step("cpu_step_time", "seconds", 0.65, 0.01, (0.012, 0.0078)),
+    )
+    checkpointing = (
+        step("peak_allocated", "bytes", 0.75, 0.0, (gib, 0.75 * gib)),
+        step("cpu_step_time", "seconds", 1.2, 0.02, (0.0078, 0.00936)),
+    )
+    total = (
+        step("peak_allocated", "bytes", 0.375, 0.0, (2 * gib, 0.75 * gib)),
+        step("cpu_step_time", "seconds", 0.78, 0.015, (0.012, 0.00936)),
+    )
+    rungs = (
+        Rung("baseline", ()),
+        Rung("+bf16", (), bf16, "baseline"),
+        Rung("+flash", (), fallen="rejected: fails parity, loss_at_step_k is 2.4 against 2.2"),
+        Rung("+checkpointing", (), checkpointing, "+bf16"),
+    )
+    return Ladder("memory first", NAME, (("batch", "8"),), rungs, total)
+
+
+LADDER = (EXPECTED / "ladder.txt").read_text()
+
+
+def test_a_ladder_tells_each_steps_own_gain_and_the_total_for_time_and_memory() -> None:
+    assert ladder_text(a_ladder(), Policy()) == LADDER
+
+
+def test_a_ladder_keeps_its_columns_in_a_comment() -> None:
+    assert ladders_markdown([a_ladder()], Policy()) == f"### ladder `memory first`\n\n```\n{LADDER}```\n"
+
+
+def test_a_ladder_without_two_good_steps_says_so() -> None:
+    fallen = Ladder("short", NAME, (), (Rung("baseline", ()), Rung("+bf16", (), fallen="oom: CUDA out of memory")))
+
+    assert ladder_text(fallen, Policy()) == (
+        "ladder short: model.Gpt.measure_training\n"
+        "\n"
+        "✕ +bf16 oom: CUDA out of memory\n"
+        "fewer than two steps can be compared\n"
+    )

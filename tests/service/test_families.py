@@ -1,0 +1,109 @@
+"""Which cells are variants of each other, and what is wrong with an axis."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfci.config import LadderTable
+from perfci.model import PerfciError
+from perfci.runner.suite import Cell, DiscoveredBenchmark, cells_of
+from perfci.service.families import Axis, assignments_of, families, require_known
+from perfci.service.steps import steps_of
+
+
+def cells(**grid: tuple[str, ...]) -> list[Cell]:
+    benchmark = DiscoveredBenchmark(
+        "model.Gpt.measure_training", "1", "track", (), tuple(grid), tuple(grid.values()), None, None, None
+    )
+    return cells_of([benchmark], "", 60.0)
+
+
+GRID = {"attn": ("'sdpa'", "'flash'", "'math'"), "batch": ("1", "8")}
+
+
+def test_groups_what_differs_in_nothing_else() -> None:
+    found = families(cells(**GRID), assignments_of([Axis.of("attn=sdpa,flash")]))
+
+    assert [(family.rest, [cell.name for cell in family.cells.values()]) for family in found] == [
+        ((("batch", "1"),), ["model.Gpt.measure_training('sdpa', 1)", "model.Gpt.measure_training('flash', 1)"]),
+        ((("batch", "8"),), ["model.Gpt.measure_training('sdpa', 8)", "model.Gpt.measure_training('flash', 8)"]),
+    ]
+
+
+def test_several_axes_make_every_combination_and_the_first_is_the_baseline() -> None:
+    assignments = assignments_of([Axis.of("attn=sdpa,flash"), Axis.of("batch=1,8")])
+
+    (found,) = families(cells(**GRID), assignments)
+
+    assert [(one["attn"], one["batch"]) for one in assignments] == [
+        ("sdpa", "1"), ("sdpa", "8"), ("flash", "1"), ("flash", "8"),
+    ]  # fmt: skip
+    assert (list(found.cells), found.varied) == ([0, 1, 2, 3], ("attn", "batch"))
+
+
+MALFORMED = ["attn", "attn=", "attn=sdpa", "attn=sdpa,sdpa", "=a,b", "attn=a,"]
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_refuses_an_axis_that_compares_nothing(text: str) -> None:
+    with pytest.raises(PerfciError) as error:
+        Axis.of(text)
+
+    assert str(error.value) == (
+        f"--vary {text!r}: a parameter and two or more different values were expected, such as attn=sdpa,flash"
+    )
+
+
+UNKNOWN = {
+    "atn=sdpa,flash": "--vary: no benchmark here has a parameter 'atn' (did you mean 'attn'?); "
+    "there are attn and batch",
+    "attn=sdpa,flsh": "--vary: attn has no value 'flsh' (did you mean 'flash'?); it has sdpa, flash and math",
+    "batch=1,9": "--vary: batch has no value '9'; it has 1 and 8",
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), UNKNOWN.items())
+def test_lists_what_there_is(text: str, sentence: str) -> None:
+    with pytest.raises(PerfciError) as error:
+        require_known(cells(**GRID), assignments_of([Axis.of(text)]), "--vary")
+
+    assert str(error.value) == sentence
+
+
+def test_says_when_no_benchmark_has_both_sides() -> None:
+    apart = [*cells(attn=("'sdpa'",), batch=("1",)), *cells(attn=("'flash'",), batch=("8",))]
+
+    with pytest.raises(PerfciError) as error:
+        require_known(apart, assignments_of([Axis.of("attn=sdpa,flash")]), "--vary")
+
+    assert str(error.value) == (
+        "--vary: no benchmark has both attn=sdpa and another of the variants, all else being equal"
+    )
+
+
+def test_a_step_of_a_ladder_keeps_what_it_does_not_change() -> None:
+    steps = [
+        {"name": "baseline", "set": {"dtype": "fp32", "checkpoint": False}},
+        {"name": "+bf16", "set": {"dtype": "bf16"}},
+        {"name": "+checkpointing", "set": {"checkpoint": True}},
+    ]
+
+    found = steps_of(LadderTable.model_validate({"name": "speed", "steps": steps}))
+
+    assert found == [
+        {"dtype": "fp32", "checkpoint": "False"},
+        {"dtype": "bf16", "checkpoint": "False"},
+        {"dtype": "bf16", "checkpoint": "True"},
+    ]
+
+
+def test_a_ladder_says_first_what_it_will_change() -> None:
+    steps = [{"name": "baseline", "set": {"dtype": "fp32"}}, {"name": "+flash", "set": {"attn": "flash"}}]
+
+    with pytest.raises(PerfciError) as error:
+        steps_of(LadderTable.model_validate({"name": "speed", "steps": steps}))
+
+    assert str(error.value) == (
+        "the ladder 'speed': the step '+flash' sets attn, which the first step does not; "
+        "the first step says what every parameter is before it is changed"
+    )

@@ -1,0 +1,87 @@
+"""Two recorded runs: what may be compared, and as what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import a_commit, a_machine, a_process, a_result, a_run, a_series, a_sha, a_summary
+
+from perfci.model import Boundaries, Process, Result, Role, Run, Verdict, VerdictKind
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.recorded import judged, recorded
+
+DRIFT = (0.0, 0.05, -0.05, 0.1, -0.1, 0.02, -0.02, 0.07)
+"""What the machine does to both sides of a pair; far more than any change looked for."""
+
+
+def side(level: float, role: Role = Role.HISTORY, *, paired: bool = True) -> list[Process]:
+    noise = (0.001, -0.001, 0.002, -0.002)
+    return [
+        a_process(level * (1 + drift + noise[k % 4]), role=role, pair=k if paired else None, round=None, index=k)
+        for k, drift in enumerate(DRIFT)
+    ]
+
+
+def compare(base: Result, head: Result, *, one_session: bool = True) -> Verdict:
+    runs: list[Run] = [a_run(base), a_run(head, commit=a_commit(2))]
+    sides = [recorded([run]) for run in runs]
+    (verdict,) = judged(sides[0], sides[1], (a_sha(1), a_sha(2)), Policy(), one_session=one_session)
+    return verdict
+
+
+def result(level: float, **changes: Any) -> Result:
+    return a_result(a_series(), *side(level), **changes)
+
+
+def test_pairs_of_one_session_cancel_what_the_machine_does() -> None:
+    verdict = compare(result(1.0), result(1.08))
+
+    assert (verdict.kind, verdict.pairs) == (VerdictKind.REGRESSION, 8)
+
+
+def test_equal_numbers_of_two_sessions_are_no_pairs() -> None:
+    verdict = compare(result(1.0), result(1.08), one_session=False)
+
+    assert verdict.kind is VerdictKind.INCONCLUSIVE
+
+
+def test_without_numbers_sides_are_compared_as_they_are() -> None:
+    base, head = (a_result(a_series(), *side(level, paired=False)) for level in (1.0, 2.0))
+
+    assert compare(base, head).kind is VerdictKind.REGRESSION
+
+
+def test_numbers_that_occur_twice_do_not_say_who_belongs_together() -> None:
+    twice = a_result(a_series(), *side(1.0), *side(1.0))
+
+    assert compare(twice, result(1.08)).kind is VerdictKind.INCONCLUSIVE
+
+
+def test_what_was_poured_together_is_not_comparable() -> None:
+    pooled = result(1.0, boundaries=Boundaries.POOLED)
+
+    assert compare(pooled, result(1.08)).kind is VerdictKind.NOT_COMPARABLE
+
+
+def test_says_why_numbers_tell_nothing_about_each_other() -> None:
+    elsewhere = a_result(a_series(machine=a_machine("Intel Xeon")), *side(1.0))
+    rewritten = a_result(a_series(version="2"), *side(1.0))
+    summarised = a_result(a_series(), processes=(), summary=a_summary(1.0))
+
+    verdicts = [compare(result(1.0), head) for head in (elsewhere, rewritten, summarised)]
+
+    assert {verdict.kind for verdict in verdicts} == {VerdictKind.NOT_COMPARABLE}
+    assert [verdict.reason for verdict in verdicts] == [
+        "Measured on two machines: the base on AMD EPYC, 2 cores, 23 GB, the head on Intel Xeon, 2 cores, 23 GB.",
+        "The benchmark itself differs: its version is not the same on both sides.",
+        "Only a summary was recorded, so its processes cannot be compared.",
+    ]
+
+
+def test_what_one_side_lacks_is_missing() -> None:
+    alone = a_result(a_series("other.time_it"), *side(1.0))
+    sides = recorded([a_run(result(1.0), alone)]), recorded([a_run(result(1.0))])
+
+    verdicts = judged(*sides, (a_sha(1), a_sha(2)), Policy(), one_session=True)
+
+    assert [verdict.kind for verdict in verdicts] == [VerdictKind.UNCHANGED, VerdictKind.MISSING]
