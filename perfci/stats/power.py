@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import stdtrit
+from scipy.special import ndtr, ndtri, stdtrit
 
 from perfci.stats.interval import Shift
 
@@ -15,23 +15,52 @@ MAX_PAIRS_TO_DECIDE = 200
 """Beyond this nobody waits: the answer is that pairs would not settle it."""
 
 
-def smallest_visible(error: float, df: float, bar: float, null: float) -> float:
+def smallest_visible(error: float, df: float, bar: float, null: float, tail: float = 0.025) -> float:
     """Smallest log shift a comparison of this error convicts with 80 % power.
 
-    Convicting needs the estimate beyond ``bar`` and the whole 95 % interval beyond ``null``; both are met.
+    Convicting needs the estimate beyond ``bar`` and the whole interval beyond ``null``; both are met. The interval
+    leaves out ``tail`` on either side: 2.5 % where it is looked at once, less at a look of many.
     """
     if df <= 0 or not math.isfinite(error):
         return math.inf
     luck = float(stdtrit(df, POWER)) * error
-    return max(bar + luck, null + float(stdtrit(df, 0.975)) * error + luck)
+    return max(bar + luck, null - float(stdtrit(df, tail)) * error + luck)
 
 
 def pairs_to_decide(found: Shift, room: float) -> int | None:
-    """How many further pairs would probably narrow half the interval down to ``room``; None where none would."""
+    """How many further pairs would probably narrow half the interval down to ``room``; None where none would.
+
+    What the interval holds beyond its error, for other readings of the pairs, is taken to shrink like the error.
+    """
     if found.df <= 0 or not math.isfinite(found.error) or room <= 0:
         return None
-    sd, df_per_pair = found.error * math.sqrt(found.pairs), max(found.df / found.pairs, 0.5)
+    error = found.half_width() / float(stdtrit(found.df, 0.975))
+    sd, df_per_pair = error * math.sqrt(found.pairs), max(found.df / found.pairs, 0.5)
     for pairs in range(found.pairs + 1, MAX_PAIRS_TO_DECIDE + 1):
         if float(stdtrit(df_per_pair * pairs, 0.975)) * sd / math.sqrt(pairs) < room:
             return pairs - found.pairs
     return None
+
+
+def pairs_for_evidence(pairs: int, p_value: float, wanted: float) -> int | None:
+    """How many further pairs would probably bring a two-sided p-value down to ``wanted``; None where none would.
+
+    At the same estimate a normal deviate grows with the square root of the pairs.
+    """
+    deviate, needed = -float(ndtri(p_value / 2)), -float(ndtri(wanted / 2))
+    if pairs <= 0 or deviate <= 0 or needed <= 0:
+        return None
+    more = max(math.ceil(pairs * (needed / deviate) ** 2) - pairs, 1)
+    return more if pairs + more <= MAX_PAIRS_TO_DECIDE else None
+
+
+def probability_at(found: Shift, pairs: int, low: float, high: float) -> float:
+    """How likely the estimate of all ``pairs`` will lie between ``low`` and ``high``, from the pairs there are.
+
+    The predictive probability of Spiegelhalter, Freedman & Blackburn (1986): of a true shift nothing is known but what
+    these pairs say.
+    """
+    if high <= low:
+        return 0.0
+    left = found.error * math.sqrt(max(1 - found.pairs / pairs, 1e-12))
+    return float(ndtr((high - found.centre) / left) - ndtr((low - found.centre) / left))

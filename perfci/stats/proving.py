@@ -6,7 +6,6 @@ gone again at once, and no mere hop of a machine that keeps returning to the sam
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -57,12 +56,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the points on both sides of a boundary say of it."""
+    """What the points on both sides of a boundary say of it; of ``strength`` 1 is enough."""
 
     size: float
-    error: float
-    ranks: float
-    """Separation of both sides, as a share of the one that is needed."""
+    strength: float
+    """Size or rank separation, whichever is less of what is needed."""
+    sigmas: float
+    """The size in standard errors of the difference of two medians, if neighbouring points have nothing in common;
+    a lucky quiet side counts at least half of the line's noise."""
     before: float
     after: float
 
@@ -102,29 +103,39 @@ class Case:
 
     def evidence(self, start: int, at: int, end: int) -> Evidence:
         place = max(start, at - FARTHEST), at, min(end, at + FARTHEST)
-        found = self.used.evidence.get(place) or self.known.evidence.get(place) or self._heard(place)
-        self.used.evidence[place] = found
+        found = self.used.evidence.get(place)
+        if found is None:
+            found = self.used.evidence[place] = self.known.evidence.get(place) or self._heard(place)
         return found
 
     def is_hop(self, start: int, at: int, end: int) -> bool:
         place = max(start, at - FARTHEST), at, min(end, at + FARTHEST)
         key = place, min(len(self.logs), at + HOP_WINDOW)
-        found = self.used.hops.get(key, self.known.hops.get(key))
+        found = self.used.hops.get(key)
         if found is None:
-            heard = self.evidence(*place)
-            found = _is_hop(self.logs, at, heard.before, heard.after)
-        self.used.hops[key] = found
+            found = self.known.hops.get(key)
+            if found is None:
+                heard = self.evidence(*place)
+                found = _is_hop(self.logs, at, heard.before, heard.after)
+            self.used.hops[key] = found
         return found
 
     def _heard(self, place: Place) -> Evidence:
         first, at, last = place
         before, after, reach = self.logs[first:at], self.logs[at:last], _reach(self.sigma, self.bar)
+        size = _median(after[:reach]) - _median(before[-reach:])
+        levels, errors = [_median(before), _median(after)], []
+        for side, level in zip((before, after), levels, strict=True):
+            errors.append(max(MAD_TO_SIGMA * _median(np.abs(side - level)), self.sigma / 2) ** 2 / len(side))
         return Evidence(
-            size=_median(after[:reach]) - _median(before[-reach:]),
-            error=_error(before, after, self.sigma),
-            ranks=_separation(before, after) / _needed(len(before), len(after)),
-            before=_median(before),
-            after=_median(after),
+            size=size,
+            strength=min(
+                abs(size) / math.log1p(self.bar) if self.bar else math.inf,
+                _separation(before, after) / _needed(len(before), len(after)),
+            ),
+            sigmas=abs(size) / (MEDIAN_ERROR * math.sqrt(sum(errors))),
+            before=levels[0],
+            after=levels[1],
         )
 
 
@@ -159,18 +170,14 @@ def _proven(case: Case, boundaries: Sequence[int], inflation: float, at_most: in
 
 def _proof(case: Case, edges: Sequence[int], k: int, inflation: float) -> float:
     """How well a boundary is proven by the points on both its sides; 1 is enough."""
-    start, at, end = edges[k - 1 : k + 2]
+    start, at, end = edges[k - 1], edges[k], edges[k + 1]
     if start == 0 and at < SHORT:
         return NO_PROOF
     found = case.evidence(start, at, end)
-    if k + 2 < len(edges) and end - at <= BRIEF and found.size * case.evidence(at, end, edges[k + 2]).size < 0:
+    if end - at <= BRIEF and k + 2 < len(edges) and found.size * case.evidence(at, end, edges[k + 2]).size < 0:
         return NO_PROOF
-    needed = Z_SHORT if min(at - start, end - at) < SHORT else Z_LONG
-    proof = min(
-        abs(found.size) / math.log1p(case.bar) if case.bar else math.inf,
-        abs(found.size) / (found.error * math.sqrt(inflation)) / needed,
-        found.ranks,
-    )
+    needed = Z_SHORT if at - start < SHORT or end - at < SHORT else Z_LONG
+    proof = min(found.strength, found.sigmas / math.sqrt(inflation) / needed)
     return NO_PROOF if proof >= 1 and case.bar and case.is_hop(start, at, end) else proof
 
 
@@ -205,16 +212,10 @@ def _core(side: Floats) -> Floats:
     return np.asarray(side[distance <= np.quantile(distance, CORE)])
 
 
-def _error(before: Floats, after: Floats, sigma: float) -> float:
-    """Standard error of the difference of two medians; a lucky quiet side counts at least half the series' noise."""
-    spreads = [MAD_TO_SIGMA * _median(np.abs(side - _median(side))) for side in (before, after)]
-    shares = [max(spread, sigma / 2) ** 2 / len(side) for spread, side in zip(spreads, (before, after), strict=True)]
-    return MEDIAN_ERROR * math.sqrt(sum(shares))
-
-
 def _median(side: Floats) -> float:
     """As ``np.median``, which takes five times as long over so few points."""
-    ordered, half = np.sort(side), len(side) // 2
+    ordered, half = side.copy(), len(side) // 2
+    ordered.sort()
     return float(ordered[half] if len(side) % 2 else (ordered[half - 1] + ordered[half]) / 2)
 
 
@@ -235,9 +236,9 @@ def _is_hop(logs: Floats, at: int, old: float, new: float) -> bool:
     """
     first, last = max(0, at - HOP_WINDOW), min(len(logs), at + HOP_WINDOW)
     stays = _stays(logs[first:last], old, new)
-    if len(stays) < HOP_RUNS or sum(start < at - first for start, _, _ in stays) < 2:
+    if len(stays) < HOP_RUNS or stays[1][0] >= at - first:
         return False
-    this = next((k for k, (start, end, there) in enumerate(stays) if there and end > at - first), len(stays) - 1)
+    this = next((k for k, (_, end, there) in enumerate(stays) if there and end > at - first), len(stays) - 1)
     others = [end - start for k, (start, end, there) in enumerate(stays) if there and k != this]
     return stays[this][1] - stays[this][0] < max(3 * max(others, default=0), 20)
 
@@ -245,20 +246,18 @@ def _is_hop(logs: Floats, at: int, old: float, new: float) -> bool:
 def _stays(logs: Floats, old: float, new: float) -> list[tuple[int, int, bool]]:
     """Stays in turn at the old (False) and the new (True) level, as (start, end, which); one point is no stay."""
     near = abs(new - old) / 3
-    at_new = np.abs(logs - new) < near
-    places = np.flatnonzero(at_new | (np.abs(logs - old) < near))
+    at_new = abs(logs - new) < near
+    places = (at_new | (abs(logs - old) < near)).nonzero()[0]
     if not len(places):
         return []
     lengths = np.diff(_edges_of_runs(at_new[places]))
-    places = places[np.repeat(lengths > 1, lengths)]
+    places = places[(lengths > 1).repeat(lengths)]
     which = at_new[places]
-    edges = _edges_of_runs(which)[: len(places) + 1]
-    return [
-        (int(places[first]), int(places[last - 1]) + 1, bool(which[first]))
-        for first, last in itertools.pairwise(edges.tolist())
-    ]
+    edges = _edges_of_runs(which)[: len(places) + 1].tolist()
+    begins, ends = places.take(edges[:-1]).tolist(), (places.take([edge - 1 for edge in edges[1:]]) + 1).tolist()
+    return list(zip(begins, ends, which.take(edges[:-1]).tolist(), strict=True))
 
 
 def _edges_of_runs(which: NDArray[np.bool_]) -> NDArray[np.intp]:
     """Where each stretch of equal values begins, and where the last one ends."""
-    return np.concatenate([[0], np.flatnonzero(which[1:] != which[:-1]) + 1, [len(which)]])
+    return np.concatenate([[0], (which[1:] != which[:-1]).nonzero()[0] + 1, [len(which)]])

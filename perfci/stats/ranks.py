@@ -17,9 +17,8 @@ def auc(before: ArrayLike, after: ArrayLike) -> float:
     left, right = np.sort(np.asarray(before, dtype=float)), np.asarray(after, dtype=float)
     if not left.size or not right.size:
         return 0.5
-    below = np.searchsorted(left, right, side="left")
-    not_above = np.searchsorted(left, right, side="right")
-    return float((below + not_above).mean() / (2 * left.size))
+    below, not_above = left.searchsorted(right, side="left"), left.searchsorted(right, side="right")
+    return int(below.sum() + not_above.sum()) / (2 * left.size * right.size)
 
 
 def separation(before: ArrayLike, after: ArrayLike) -> float:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from perfci.stats.lines import BLOCK
 from perfci.stats.location import Floats
 
 MIN_SEGMENT = 3
@@ -27,10 +28,6 @@ boundary: what is past is then not judged by every point that arrives."""
 FEWEST = 150
 """A shorter history pays as if it were so long, so that its first levels need as much evidence as later ones: it is
 the reach within which a machine's states are looked for (``proving.HOP_WINDOW``)."""
-
-BLOCK = 64
-"""Lines solved together: enough to amortise the loop, few enough to stay in the cache."""
-
 
 @dataclass(frozen=True, slots=True)
 class Partition:

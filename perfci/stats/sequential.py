@@ -18,26 +18,33 @@ def pocock_spending(fraction: float, alpha: float = ALPHA) -> float:
     return alpha * math.log1p((math.e - 1) * min(max(fraction, 0.0), 1.0))
 
 
-@lru_cache(maxsize=4096)
 def look_levels(fractions: tuple[float, ...], alpha: float = ALPHA) -> tuple[float, ...]:
     """One-sided nominal level at every look, so that all looks together spend ``alpha``.
 
     ``fractions`` are the shares of the final information, increasing. The recursion over the density of the score
     that has not stopped yet is that of Armitage, McPherson & Rowe (1969).
     """
+    return tuple(_looked(fractions[: k + 1], alpha)[0] for k in range(len(fractions)))
+
+
+@lru_cache(maxsize=2048)
+def _looked(fractions: tuple[float, ...], alpha: float) -> tuple[float, np.ndarray]:
+    """The level of the last look and the density of the score after it; plans that begin alike share the work."""
     grid = np.linspace(-GRID_REACH, GRID_REACH, GRID_POINTS)
     width = grid[1] - grid[0]
-    spent = [pocock_spending(fraction, alpha) for fraction in fractions]
-    levels, density = [spent[0]], _normal(grid, math.sqrt(fractions[0]))
-    density[grid > -ndtri(spent[0]) * math.sqrt(fractions[0])] = 0.0
-    for before, now, budget in zip(fractions, fractions[1:], np.diff(spent), strict=False):
-        step = _normal(grid, math.sqrt(max(now - before, width**2)))
-        density = np.convolve(density, step, "same") * width
-        mass_above = np.cumsum(density[::-1])[::-1] * width
-        border = float(np.interp(-budget, -mass_above, grid - width / 2))
-        levels.append(float(ndtr(-border / math.sqrt(now))))
-        density[grid > border] = 0.0
-    return tuple(levels)
+    if len(fractions) == 1:
+        level = pocock_spending(fractions[0], alpha)
+        density = _normal(grid, math.sqrt(fractions[0]))
+        density[grid > -ndtri(level) * math.sqrt(fractions[0])] = 0.0
+        return level, density
+    before, now = fractions[-2:]
+    budget = pocock_spending(now, alpha) - pocock_spending(before, alpha)
+    step = _normal(grid, math.sqrt(max(now - before, width**2)))
+    density = np.convolve(_looked(fractions[:-1], alpha)[1], step, "same") * width
+    mass_above = np.cumsum(density[::-1])[::-1] * width
+    border = float(np.interp(-budget, -mass_above, grid - width / 2))
+    density[grid > border] = 0.0
+    return float(ndtr(-border / math.sqrt(now))), density
 
 
 GRID_REACH, GRID_POINTS = 6.0, 1201
@@ -48,18 +55,19 @@ def spending_plan(known: Sequence[float], looks: Sequence[int], cap: int) -> tup
     """The share of the error that may be spent by each look, from the share of the needed information it had.
 
     Information-based monitoring (Mehta & Tsiatis 2001): a quiet benchmark has all it needs at its first look and may
-    spend there; a noisy one spends by the clock of pairs. Something is always left while pairs are.
+    spend there; a noisy one spends by the clock of pairs. Something is always left while pairs are,
+    and every look has its part of that.
     """
     plan: list[float] = []
-    for share, look in zip(known, looks, strict=True):
+    for k, (share, look) in enumerate(zip(known, looks, strict=True)):
         allowed = 1.0 if look >= cap else min(max(share, look / cap), (1 + look / cap) / 2)
-        allowed = STEP * math.floor(allowed / STEP + 1e-9)
-        plan.append(min(max(allowed, plan[-1] + STEP if plan else STEP), 1.0))
+        by_the_clock = plan[-1] + (1 - plan[-1]) * (look - looks[k - 1]) / (cap - looks[k - 1]) if plan else STEP
+        plan.append(max(STEP * math.floor(allowed / STEP + 1e-9), by_the_clock))
     return tuple(plan)
 
 
 STEP = 0.05
-"""Plans are rounded to this, so that equal noise gets equal plans and their levels are computed once."""
+"""Information is rounded to this, so that like noise gets like plans and their levels are computed once."""
 
 
 def next_look(looks: Sequence[int], pairs: int) -> int:
