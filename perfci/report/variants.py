@@ -110,8 +110,10 @@ def _said(verdict: Verdict) -> str:
     """The word, and what a reader needs beside it where there is no plain answer."""
     if verdict.kind is VerdictKind.INCONCLUSIVE and verdict.pairs_to_decide is not None:
         return f"{verdict_word(verdict)}: about {counting(verdict.pairs_to_decide, 'more pair')} would decide"
-    plain = verdict.ratio is not None and verdict.kind is not VerdictKind.INCONCLUSIVE
-    return verdict_word(verdict) if plain else f"{verdict_word(verdict)}: {printable(verdict.reason, 200)}"
+    if verdict.ratio is not None and verdict.kind is not VerdictKind.INCONCLUSIVE:
+        return verdict_word(verdict)
+    why = verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""  # the numbers stand in the row
+    return f"{verdict_word(verdict)}: {printable(why or verdict.reason, 200)}"
 
 
 def _numerics(place: Place, found: Variants) -> Iterable[str]:

@@ -1,0 +1,79 @@
+"""Attention of a real torch model by two implementations and a wrong one, from the command line to the last word."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from git_project import GitProject
+
+from perfci.cli import run
+
+MODEL = """
+    import math
+    from torch.nn.functional import scaled_dot_product_attention
+
+    def sdpa(q, k, v):
+        return scaled_dot_product_attention(q, k, v)
+
+    def by_hand(q, k, v, scale=1 / 8):
+        return (q @ k.mT * scale).softmax(dim=-1) @ v
+
+    def unscaled(q, k, v):
+        return by_hand(q, k, v, scale=1.0)
+"""
+SUITE = """
+    import model
+    import torch
+    from perfci.bench import Bench, Measured, Metric, exact, metrics, peak_tensor_bytes, witness
+    from perfci.bench.parity import Numerics, check_parity, tolerance_of
+    from perfci.bench.timing import time_blocks
+
+    class Attention(Bench):
+        params = (["sdpa", "by_hand", "unscaled"], [96])
+        param_names = ("attn", "length")
+
+        @metrics(Metric("forward_time", "seconds"), Metric("peak_tensor_bytes", "bytes"), Metric("loss", "loss"))
+        def measure_forward(self, attn, length):
+            torch.manual_seed(0)
+            inputs = [torch.randn(1, 4, length, 64) for _ in range(3)]
+            def forward(): return getattr(model, attn)(*inputs)
+            right = Numerics((), outputs=model.sdpa(*inputs))
+            check_parity(Numerics((), outputs=forward()), right, tolerance_of("fp32"))
+            timing = time_blocks(forward, budget_s=0.05)
+            loss = exact(float(forward().square().mean()))
+            readings = {"forward_time": timing.reading(), "peak_tensor_bytes": exact(peak_tensor_bytes(forward))}
+            return Measured({**readings, "loss": loss}, flags=timing.flags)
+"""
+CONFIG = """
+    [judge]
+    max_pairs = 5
+
+    [[goal]]
+    name = "lean"
+    require = ["peak_tensor_bytes <= 1x", "loss within 0.1%"]
+"""
+
+
+@pytest.mark.slow
+def test_two_implementations_are_judged_and_a_wrong_one_is_rejected(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GitProject(here).commit("Attention", model=MODEL, benchmarks__suite=SUITE, **{"perfci.toml": CONFIG})
+
+    code = run(["compare", "--vary", "attn=sdpa,by_hand,unscaled", "--at", "HEAD", "--json", "told.json"])
+
+    told = json.loads((here / "told.json").read_text())
+    kinds = {one["verdict"]["series"]["metric"]["name"]: one["verdict"]["kind"] for one in told["verdicts"]}
+    out = capsys.readouterr().out
+    assert code == 1
+    assert kinds.keys() == {"cpu_forward_time", "peak_tensor_bytes"}
+    assert kinds["peak_tensor_bytes"] == "regression"
+    assert [one["parameters"][0][1] for one in told["rejected"]] == ["'unscaled'"]
+    assert "✕ suite.Attention('unscaled', 96) is rejected, whatever its speed: outputs are up to " in out
+    assert "≈  by_hand agrees with the baseline in loss" in out
+    assert [(goal["about"], goal["outcome"]) for goal in told["goals"]] == [
+        ("attn=by_hand", "broken"),
+        ("attn=unscaled", "rejected"),
+    ]
