@@ -46,12 +46,18 @@ def stepping(*steps: tuple[int, float], start: float = 1.0) -> Callable[[int], f
     return lambda number: start * math.prod(factor for at, factor in steps if number >= at)
 
 
-def known_of(seen: Mapping[Series, Sequence[Seen]], *, apart: bool = True, **changes: object) -> Known:
+def known_of(
+    seen: Mapping[Series, Sequence[Seen]],
+    *,
+    apart: bool = True,
+    session: Callable[[int], str] = "session-{}".format,
+    **changes: object,
+) -> Known:
     """A project in which each commit was measured on its own, or all of them in rounds of one session."""
     machines = {series.machine for series in seen} or {Machine()}
     line = a_line(max((int(one.sha[:8], 16) for points in seen.values() for one in points), default=LENGTH))
     visits = {
-        (commit.sha, machine): [_visit(number, apart)]
+        (commit.sha, machine): [_visit(number, session(number) if apart else "rounds", apart)]
         for number, commit in enumerate(line, start=1)
         for machine in machines
     }
@@ -67,6 +73,5 @@ def found_in(seen: Mapping[Series, Sequence[Seen]]) -> list[ChangePoint]:
     ]
 
 
-def _visit(number: int, apart: bool) -> Visit:
-    name = f"session-{number}" if apart else "rounds"
+def _visit(number: int, name: str, apart: bool) -> Visit:
     return Visit(name, NOON + timedelta(hours=number), interleaved=not apart)

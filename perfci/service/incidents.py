@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
-from perfci.model import Commit, Retest
+from perfci.model import Commit, Incident, Retest
 from perfci.service.surroundings import Surroundings
+from perfci.store.records import SeriesRecord
 from perfci.verdicts.budget import Told, budgeted
 from perfci.verdicts.creep import Creep, creeps
 from perfci.verdicts.incidents import incidents, incidents_of_days
@@ -45,14 +46,24 @@ def situation(
 ) -> Situation:
     """Derive it all anew from what is stored; ``tags`` by sha, where git is at hand, else those stored."""
     around = Surroundings.of(tx, project, policy)
-    newest = around.newest()
-    known = around.known(newest, history.canaries)
-    found = incidents(around.changes, known)
+    newest, known = around.newest(), around.known(history.canaries)
     seen = jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
     days, single = incidents_of_days(seen, known)
-    told = budgeted(
-        [*days, *found], around.timetable.numbers, series=len(around.series), pages_per_week=history.pages_per_week
-    )
+    told = _told([*days, *incidents(around.changes, known)], around, history)
     releases = around.timetable.releases(history.releases, tags)[-MOST_RELEASES:]
     crept = creeps(around.lines(releases, newest), around.timetable.place, rules=policy.rule_for)
     return Situation(project, told, retests(single), crept, around.timetable.by_sha, history.pages_per_week)
+
+
+def open_incidents(
+    tx: Transaction, project: str, policy: Policy, history: HistoryTable, records: Sequence[SeriesRecord] | None = None
+) -> Situation:
+    """The incidents alone, without a look at the newest points and the releases of every series."""
+    around = Surroundings.of(tx, project, policy, records)
+    told = _told(incidents(around.changes, around.known(history.canaries)), around, history)
+    return Situation(project, told, (), (), around.timetable.by_sha, history.pages_per_week)
+
+
+def _told(found: Sequence[Incident], around: Surroundings, history: HistoryTable) -> list[Told]:
+    numbers = around.timetable.numbers
+    return budgeted(found, numbers, series=len(around.series), pages_per_week=history.pages_per_week)

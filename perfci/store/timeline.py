@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Machine, Point
+from perfci.model import Boundaries, Environment, Machine, Point
 from perfci.store.coordinates import CHUNK
 from perfci.store.endings import in_chunks
-from perfci.store.loading import HISTORY_KINDS, load_machines, load_points, project_of
-from perfci.store.order import along_the_line
+from perfci.store.loading import (
+    HISTORY_KINDS,
+    Condition,
+    in_history,
+    load_environments,
+    load_machines,
+    load_points,
+    project_of,
+)
 from perfci.store.tables import CommitRow, ResultRow, RunRow, SessionRow
 
 
@@ -51,19 +58,53 @@ def visits(tx: Session, project: str) -> list[VisitRecord]:
     ]
 
 
-def points_at(tx: Session, project: str, wanted: Mapping[int, Collection[str]]) -> dict[int, list[Point]]:
-    """The points of some series at the commits wanted of each, oldest first."""
-    ids = dict(
-        tx.execute(sa.select(CommitRow.sha, CommitRow.id).where(project_of(CommitRow.project_id, project))).all()
-    )
-    found: dict[int, list[Point]] = {series_id: [] for series_id in wanted}
-    for some in in_chunks(wanted):
-        commits = sorted({ids[sha] for series_id in some for sha in wanted[series_id] if sha in ids})
-        for start in range(0, len(commits), CHUNK):
-            chosen = sa.and_(ResultRow.series_id.in_(some), RunRow.commit_id.in_(commits[start : start + CHUNK]))
-            for series_id, point in load_points(tx, chosen):
-                if point.commit.sha in wanted[series_id]:
-                    found[series_id].append(point)
-    line = along_the_line({point.commit for points in found.values() for point in points})
-    place = {commit: at for at, commit in enumerate(line)}
-    return {row_id: sorted(points, key=lambda point: place[point.commit]) for row_id, points in found.items()}
+@dataclass(frozen=True, slots=True)
+class ValueRecord:
+    """What a foreign tool left of one series at one commit: a number, without processes of its own."""
+
+    series_id: int
+    sha: str
+    environment: Environment
+    value: float
+
+
+def values_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[ValueRecord]:
+    """The summaries of some series at some commits, the newest of each last; no sample is read."""
+    summary = sa.and_(ResultRow.value.is_not(None), ResultRow.boundaries != Boundaries.PROCESS)
+    columns = (ResultRow.series_id, RunRow.commit_id, RunRow.environment_id, ResultRow.value)
+    query = in_history(sa.select(*columns)).where(summary).order_by(RunRow.started_at)
+    environments, names = load_environments(tx), _names(tx, project, shas)
+    for chosen, wanted in _choices(names, series):
+        for series_id, commit_id, environment_id, value in tx.execute(query.where(chosen)):
+            if series_id in wanted:
+                yield ValueRecord(series_id, names[commit_id], environments[environment_id], value)
+
+
+def points_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[tuple[int, Point]]:
+    """The points of some series at some commits that know their processes, or failed."""
+    known = sa.or_(ResultRow.value.is_(None), ResultRow.boundaries == Boundaries.PROCESS)
+    for chosen, wanted in _choices(_names(tx, project, shas), series):
+        for series_id, point in load_points(tx, sa.and_(known, chosen)):
+            if series_id in wanted:
+                yield series_id, point
+
+
+FEW = 2 * CHUNK
+"""Of so many series the results are found by series, of more by commit: most of a commit's results are wanted then."""
+
+
+def _choices(commits: Mapping[int, str], series: Collection[int]) -> Iterator[tuple[Condition, Collection[int]]]:
+    for few_commits in in_chunks(commits):
+        of_commits = RunRow.commit_id.in_(few_commits)
+        if len(series) > FEW:
+            yield of_commits, series
+            continue
+        for some in in_chunks(series):
+            yield sa.and_(of_commits, ResultRow.series_id.in_(some)), some
+
+
+def _names(tx: Session, project: str, shas: Collection[str]) -> dict[int, str]:
+    """The commits by id, those of changed working trees left out."""
+    clean = (project_of(CommitRow.project_id, project), CommitRow.dirty.is_(False))
+    rows = tx.execute(sa.select(CommitRow.id, CommitRow.sha).where(*clean))
+    return {row_id: sha for row_id, sha in rows if sha in shas}

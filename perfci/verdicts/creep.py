@@ -7,6 +7,7 @@ the level now, by the statistics of any comparison, and what the steps in betwee
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -89,13 +90,11 @@ def _of_line(line: Line, place: Mapping[str, int], rules: Rules) -> list[tuple[C
         return []
     found = []
     for release, around in line.around.items():
-        known = _compared(line, release, now[-1].sha, place)
-        shift = _measured(line, release, around, now, place)
-        if known is None and shift is None:
-            continue
         steps = [step for step in line.steps if place[release.sha] < place.get(step.commit, -1)]
         explained = sum(cost_of(step) for step in steps)
-        if math.isfinite(explained) and (told := known or shift):
+        known = _compared(line, release, now[-1].sha, place)
+        told = known or _measured(line, release, around, now, place, worse_by=explained + limits.bar / 2)
+        if told and math.isfinite(explained):
             found.append(_creep(line, release, now[-1].sha, told, explained, limits, paired=known is not None))
     return found
 
@@ -115,16 +114,27 @@ def _creep(
 
 
 def _measured(
-    line: Line, release: Release, around: Sequence[Seen], now: Sequence[Seen], place: Mapping[str, int]
+    line: Line,
+    release: Release,
+    around: Sequence[Seen],
+    now: Sequence[Seen],
+    place: Mapping[str, int],
+    *,
+    worse_by: float,
 ) -> Shift | None:
-    """The shift of the points now against those around the release, as costs; None with too few of either."""
+    """The shift of the points now against those around the release, as costs; None with too few of either.
+
+    What plainly did not get worse has no error either, so that ten thousand series take no longer than they must.
+    """
     near = _at_one_level(around, release, line.steps, place)
     apart = not {one.sha for one in near} & {one.sha for one in now}
     if len(near) < SETTLED_POINTS or not apart or any(one.level <= 0 for one in (*near, *now)):
         return None
     sign = 1.0 if line.series.metric.direction == "lower" else -1.0
-    then, today = (sign * np.log([one.level for one in side]) for side in (near, now))
-    return side_by_side(then, today)
+    then, today = ([one.level for one in side] for side in (near, now))
+    if sign * math.log(statistics.median(today) / statistics.median(then)) < worse_by:
+        return Shift(0.0, math.inf, 0.0, len(now))
+    return side_by_side(sign * np.log(then), sign * np.log(today))
 
 
 def _compared(line: Line, release: Release, head: str, place: Mapping[str, int]) -> Shift | None:

@@ -54,6 +54,15 @@ class Known:
         ]
         return not sides[0] & sides[1]
 
+    def only_in(self, move: Move, visit: Visit) -> bool:
+        """Whether nobody but one session has seen the new level."""
+        if move.step is None:
+            return False
+        series = move.change.series
+        level = self.seen[series][move.step.at : move.step.at + move.step.points]
+        visits = (self.visits.get((one.sha, series.machine), ()) for one in level)
+        return all({one.session for one in of} == {visit.session} for of in visits)
+
     def visit(self, change: ChangePoint) -> Visit | None:
         """The session that saw the new level first."""
         visits = self.visits.get((change.commit, change.series.machine), ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -81,6 +82,8 @@ def _jump(series: Series, seen: Sequence[Seen], bar: float) -> Jump | None:
     seen = seen[-REACH - NEWEST :]
     if len(seen) < MIN_BEFORE + 1 or any(one.level <= 0 for one in seen):
         return None
+    if not _may_have_jumped([one.level for one in seen], math.exp(bar / 2)):
+        return None
     logs = np.log([one.level for one in seen])
     enough = len(seen) >= MIN_BEFORE + NEWEST
     for at in range(len(seen) - NEWEST if enough else len(seen) - 1, len(seen)):
@@ -96,3 +99,9 @@ def _jump(series: Series, seen: Sequence[Seen], bar: float) -> Jump | None:
             levels = math.exp(middle), math.exp(middle + size)
             return Jump(series, seen[at - 1].sha, seen[at].sha, size, cost, abs(size) / sigma, *levels, stays)
     return None
+
+
+def _may_have_jumped(levels: Sequence[float], factor: float) -> bool:
+    """A look that costs nothing: whether one of the newest is half the bar away from the middle of all."""
+    middle = statistics.median(levels)
+    return any(not middle / factor < level < middle * factor for level in levels[-NEWEST:])

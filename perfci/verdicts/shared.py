@@ -23,8 +23,15 @@ Parts = list[tuple[Cause, list[Move]]]
 
 
 def of_bad_days(moves: Sequence[Move], known: Known) -> list[Move]:
-    """Give what stood out in a session that had something the matter with its machine that cause."""
-    visits = [known.visit(move.change) if _may_be_the_machine(move, known) else None for move in moves]
+    """Give what stood out in a session that had something the matter with its machine that cause.
+
+    A level that later sessions saw as well is no matter of a day.
+    """
+    visits = [
+        visit if _may_be_the_machine(move, known) and (visit := known.visit(move.change)) and known.only_in(move, visit)
+        else None
+        for move in moves
+    ]  # fmt: skip
     alerts = [
         Alert(move.change.series, visit.session, move.cost > 0)
         for move, visit in zip(moves, visits, strict=True)
