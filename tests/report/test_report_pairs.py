@@ -1,0 +1,69 @@
+"""A comparison drawn: every pair, the interval between the bars, and words for those who do not see it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from report_builders import a_verdict
+
+from perfci.model import VerdictKind
+from perfci.report.pairs import Column, change_words, intervals_svg, pairs_svg
+
+BASE, HEAD = [1.00, 1.01, 0.99, 1.40], [1.18, 1.19, 1.17, 1.66]
+
+
+def count(svg: str, shade: str) -> int:
+    return sum(shade in element.get("class", "").split() for element in ElementTree.fromstring(svg).iter())
+
+
+def place(svg: str, shade: str) -> list[tuple[float, float]]:
+    """Where the circles of a shade are."""
+    circles = [one for one in ElementTree.fromstring(svg).iter() if one.tag.endswith("circle")]
+    return [(float(one.attrib["cx"]), float(one.attrib["cy"])) for one in circles if one.get("class") == shade]
+
+
+def test_every_process_of_every_pair_is_drawn() -> None:
+    svg = pairs_svg(BASE, HEAD, a_verdict())
+
+    assert count(svg, "pc-dot") == len(BASE) + 1  # one in the legend
+    assert all(head[0] > base[0] for base, head in zip(place(svg, "pc-dot")[1:], place(svg, "pc-worse")[1:5]))  # noqa: B905
+
+
+def test_what_is_higher_is_drawn_higher() -> None:
+    svg = pairs_svg(BASE, HEAD, a_verdict())
+
+    bases, heads = place(svg, "pc-dot")[1:], place(svg, "pc-worse")[1:]
+    assert all(head[1] < base[1] for base, head in zip(bases, heads, strict=False))
+    assert bases[3][1] < bases[0][1]
+
+
+def test_the_picture_is_told_in_words_too() -> None:
+    svg = pairs_svg(BASE, HEAD, a_verdict(kind=VerdictKind.REGRESSION, ratio=1.183, interval=(1.159, 1.208)))
+
+    assert "4 pairs: regression, +18.3 % (+15.9 % to +20.8 %)" in svg
+
+
+def test_the_bar_and_half_of_it_are_on_both_sides() -> None:
+    svg = intervals_svg([Column("one", a_verdict()), Column("two", a_verdict())], bar=0.1, title="Two")
+
+    assert (count(svg, "pc-bar"), count(svg, "pc-half")) == (2, 2)
+    assert "+10.0 %" in svg
+
+
+@pytest.mark.parametrize("kind", [VerdictKind.REGRESSION, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE])
+def test_the_word_stands_below_its_interval(kind: VerdictKind) -> None:
+    svg = intervals_svg([Column("8 pairs", a_verdict(kind=kind))], title="One")
+
+    assert kind.value in svg
+    assert 'role="img"' in svg
+
+
+def test_a_single_pair_has_a_dot_and_no_interval() -> None:
+    lonely = replace(a_verdict(), interval=None)
+
+    svg = pairs_svg([1.0], [1.2], lonely)
+
+    assert count(svg, "pc-line") == 0
+    assert change_words(lonely) == "+18.3 %"
