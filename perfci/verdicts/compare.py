@@ -16,7 +16,7 @@ from perfci.model import Boundaries, Clock, Interval, Process, Series, Stage, St
 from perfci.stats import fdr, noise
 from perfci.stats.interval import Prior, Shift, shift, side_by_side
 from perfci.stats.location import Floats, median
-from perfci.stats.power import pairs_to_decide, smallest_visible
+from perfci.stats.power import pairs_for_evidence, pairs_to_decide, probability_at, smallest_visible
 from perfci.stats.sequential import ALPHA, look_levels, next_look, spending_plan
 from perfci.verdicts.levels import disqualifying_flags, settled_levels, usable
 from perfci.verdicts.modes import states_of
@@ -38,7 +38,7 @@ class Rule:
     bar: float = 0.05
     strict: bool = False
     max_pairs: int = 20
-    looks: tuple[int, ...] = (5, 6, 7, 8, 10, 12, 16, 20)
+    looks: tuple[int, ...] = tuple(range(5, 21))
     exact_bar: float | None = None
     floor: float = 0.0
     about: str = ""
@@ -46,6 +46,14 @@ class Rule:
     @property
     def counted_bar(self) -> float:
         return self.bar if self.exact_bar is None else self.exact_bar
+
+    @property
+    def planned_looks(self) -> list[int]:
+        """The looks up to the cap: where it lies beyond them, each further one has a tenth more pairs."""
+        looks = sorted({min(look, self.max_pairs) for look in self.looks})
+        while looks[-1] < self.max_pairs:
+            looks.append(min(looks[-1] + max(looks[-1] // 10, 1), self.max_pairs))
+        return looks
 
     @property
     def named(self) -> str:
@@ -102,7 +110,7 @@ def convict(
     """
     case = Case(series, base_sha, head_sha, Stage.CONVICTION, _rule_at(rule, base), aa, _known_sd(prior_sd))
     found = case.refused(base, head, boundaries) or case.judged(base, head, case.limits)
-    return _held_back(found, fdr.FDR / comparisons) if comparisons > 1 else found
+    return _held_back(found, fdr.FDR / comparisons, fdr.FDR / comparisons) if comparisons > 1 else found
 
 
 def decide(
@@ -179,14 +187,20 @@ def _rule_at(rule: Rule | None, base: Sequence[Process]) -> Rule:
 
 
 def control(verdicts: Sequence[Verdict], rate: float = fdr.FDR) -> list[Verdict]:
-    """Hold back the moves of a group that Benjamini & Hochberg do not accept together; all else passes unchanged."""
-    moved = [k for k, verdict in enumerate(verdicts) if verdict.kind in MOVES and verdict.p_value is not None]
-    tested = [verdict.p_value for verdict in verdicts if verdict.p_value is not None]
-    threshold = max((p for p, ok in zip(tested, fdr.accepted(tested, rate), strict=True) if ok), default=0.0)
-    held = list(verdicts)
-    for k in moved:
-        held[k] = _held_back(verdicts[k], threshold)
-    return held
+    """Hold back the moves of a group that Benjamini & Hochberg do not accept together; all else passes unchanged.
+
+    What was counted exactly is certain and no part of the group: many certain changes would make room for chance
+    among the others.
+    """
+    tested = [verdict.p_value for verdict in verdicts if verdict.p_value is not None and not is_exact(verdict)]
+    accepted = [p for p, ok in zip(tested, fdr.accepted(tested, rate), strict=True) if ok]
+    threshold, wanted = max(accepted, default=0.0), rate * (len(accepted) + 1) / max(len(tested), 1)
+    return [one if is_exact(one) else _held_back(one, threshold, wanted) for one in verdicts]
+
+
+def is_exact(verdict: Verdict) -> bool:
+    """Whether it was counted rather than estimated, so that chance has no part in it."""
+    return verdict.noise_floor == 0 and verdict.p_value in (0.0, 1.0)
 
 
 MOVES = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
@@ -238,9 +252,29 @@ class Limits:
         distance = abs(found.centre)
         return pairs_to_decide(found, distance - self.null if distance >= self.bar else self.same - distance)
 
+    def hopeless(self, found: Shift, tail: float, cap: int) -> bool:
+        """Whether all pairs together will hardly decide, so that the ones left are better spent elsewhere.
+
+        Judged from half of the pairs on, where the spread is known well enough (Snapinn et al. 2006 on futility). The
+        levels of looks are nearly equal, so this one's ``tail`` is that of the last. Where the pairs can be read in two
+        ways more of them may tell.
+        """
+        if 2 * found.pairs < cap or found.df <= 0 or found.below or found.above:
+            return False
+        last = replace(found, error=found.error * math.sqrt(found.pairs / cap), df=found.df * cap / found.pairs)
+        half = last.half_width(tail)
+        inside, beyond = self.same - half, max(self.bar, self.null + half)
+        unchanged = probability_at(found, cap, -inside, inside)
+        moved = 1 - probability_at(found, cap, -beyond, beyond)
+        return unchanged + moved < HOPELESS
+
     def p_value(self, found: Shift) -> float:
         """Two-sided p-value of the shift being no larger than ``null`` either way."""
         return min(1.0, 2 * min(found.p_above(self.null), found.p_below(-self.null)))
+
+
+HOPELESS = 0.05
+"""What happens in fewer than one of twenty cases is not waited for: the usual level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,18 +313,19 @@ def plan(sides: Sides, rule: Rule, limits: Limits, prior: Prior | None = None) -
 
     The looks before this one are replayed from the pairs they saw, so nothing has to be remembered.
     """
-    looks = sorted({min(look, rule.max_pairs) for look in (*rule.looks, rule.max_pairs)})
+    looks = rule.planned_looks
     seen = [look for look in looks if look <= sides.pairs] or looks[:1]
     known = [_known(sides.first(look).shift(), limits) for look in seen]
     tail = look_levels(spending_plan(known, seen, looks[-1]))[-1]
-    looked = sides.pairs >= looks[0] and _settles(sides.shift(prior), limits, tail)
+    looked = sides.pairs >= looks[0] and _settles(sides.shift(prior), limits, tail, looks[-1])
     settled = looked or sides.pairs >= looks[-1]
     return (0 if settled else next_look(looks, sides.pairs) - sides.pairs), tail
 
 
-def _settles(found: Shift, limits: Limits, tail: float) -> bool:
-    """Whether more pairs are not worth buying: a verdict is reached, or the change plainly sits at the bar itself."""
-    return limits.at_the_bar(found, tail) or limits.kind(found, tail) is not VerdictKind.INCONCLUSIVE
+def _settles(found: Shift, limits: Limits, tail: float, cap: int) -> bool:
+    """Whether more pairs are not worth buying: a verdict is reached, or plainly none will be."""
+    decided = limits.kind(found, tail) is not VerdictKind.INCONCLUSIVE
+    return decided or limits.at_the_bar(found, tail) or limits.hopeless(found, tail, cap)
 
 
 def _known(found: Shift, limits: Limits) -> float:
@@ -362,6 +397,7 @@ class Case:
             "noise_floor": 0.0,
             "mde": self.rule.counted_bar,
             "pairs": min(len(base), len(head)),
+            "pairs_to_decide": 0,
         }
         if before == after:
             return self.answer(
@@ -405,9 +441,9 @@ class Case:
             return None
         known = {"base_level": median(before), "head_level": median(after), "pairs": min(len(before), len(after))}
         if set(before) == set(after) == {0.0}:
-            return self.answer(
-                VerdictKind.UNCHANGED, "Zero on both sides.", ratio=1.0, interval=Interval(1.0, 1.0), **known
-            )
+            settled = {"noise_floor": 0.0, "mde": self.rule.counted_bar, "pairs_to_decide": 0, "p_value": 1.0}
+            same = {"ratio": 1.0, "interval": Interval(1.0, 1.0)}
+            return self.answer(VerdictKind.UNCHANGED, "Zero on both sides.", **known, **settled, **same)
         return self.answer(
             VerdictKind.NOT_COMPARABLE,
             "Some levels are zero or less, so no ratio between head and base exists.",
@@ -427,14 +463,18 @@ class Case:
             base_level=math.exp(sides.sign * median(sides.base)),
             head_level=math.exp(sides.sign * median(sides.head)),
             noise_floor=noise.floor(self.aa) if self.aa else _ratio(found.half_width()),
-            mde=_ratio(smallest_visible(found.error, found.df, limits.bar, self.limits.null)),
+            mde=_ratio(smallest_visible(found.error, found.df, limits.bar, self.limits.null, tail)),
             pairs=sides.pairs,
-            pairs_to_decide=self.limits.more_pairs(found) if kind is VerdictKind.INCONCLUSIVE else None,
+            pairs_to_decide=self._more_pairs(found) if kind is VerdictKind.INCONCLUSIVE else 0,
             p_value=self.limits.p_value(found),
         )
         states = states_of(self.series, sides.base, sides.head)
         told = [sentence(verdict, self.rule, math.expm1(limits.bar)), *([states.told] if states else [])]
         return _with_left_out(replace(verdict, reason=" ".join(told)), base, head)
+
+    def _more_pairs(self, found: Shift) -> int | None:
+        """A pair alone has no error to tell from, so it takes a first look."""
+        return self.limits.more_pairs(found) if found.df > 0 else max(self.rule.looks[0] - found.pairs, 1)
 
 
 def _interval(found: Shift, sign: float, tail: float) -> Interval | None:
@@ -460,7 +500,8 @@ def sentence(verdict: Verdict, rule: Rule, bar: float) -> str:
     """Say in one plain sentence what was seen and why the verdict follows."""
     told = f"{_percent(verdict.ratio or 1.0)} over {verdict.pairs} pair{'s' if verdict.pairs != 1 else ''}"
     if verdict.interval is None:
-        return f"{told}: a single pair has no interval, so nothing can be said yet."
+        more = _how_many_more(verdict.pairs_to_decide)
+        return f"{told}: a single pair has no interval, so nothing can be said yet; {more}."
     told += f", interval {_percent(verdict.interval.lo)} to {_percent(verdict.interval.hi)}"
     return f"{told}: {_why(verdict, rule, bar)}."
 
@@ -470,23 +511,27 @@ def _why(verdict: Verdict, rule: Rule, bar: float) -> str:
         return f"inside the bar of {rule.bar:.1%}{rule.named} either way"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         inside = "it" if math.isclose(bar, rule.bar) else f"{rule.bar:.1%}"
-        return f"neither beyond the bar of {bar:.1%}{rule.named} nor inside {inside}, {_how_many_more(verdict)}"
+        more = _how_many_more(verdict.pairs_to_decide)
+        return f"neither beyond the bar of {bar:.1%}{rule.named} nor inside {inside}, {more}"
     if verdict.stage is Stage.SCREENING:
         return f"beyond the bar of {bar:.1%}{rule.named}, to be confirmed on fresh pairs"
     return f"beyond the bar of {bar:.1%}{rule.named}, and {'all of it' if rule.strict else 'half of it'} is excluded"
 
 
-def _how_many_more(verdict: Verdict) -> str:
-    if verdict.pairs_to_decide is None:
+def _how_many_more(pairs: int | None) -> str:
+    if pairs is None:
         return "too close to the bar for more pairs to settle"
-    return f"about {verdict.pairs_to_decide} more pairs would decide"
+    return f"about {pairs} more pair{'s' if pairs != 1 else ''} would decide"
 
 
-def _held_back(verdict: Verdict, threshold: float) -> Verdict:
+def _held_back(verdict: Verdict, threshold: float, wanted: float) -> Verdict:
+    """``wanted`` is the p-value with which it would have been accepted."""
     if verdict.kind not in MOVES or verdict.p_value is None or verdict.p_value <= threshold:
         return verdict
-    reason = f"{verdict.reason} Held back: among so many comparisons this much is to be expected by chance."
-    return replace(verdict, kind=VerdictKind.INCONCLUSIVE, reason=reason)
+    more = pairs_for_evidence(verdict.pairs, verdict.p_value, wanted)
+    told = f"{verdict.reason} Held back: among so many comparisons this much is to be expected by chance"
+    reason = f"{told}; {_how_many_more(more)}." if more else f"{told}."
+    return replace(verdict, kind=VerdictKind.INCONCLUSIVE, pairs_to_decide=more, reason=reason)
 
 
 def _mostly_failed(side: Sequence[Process]) -> bool:

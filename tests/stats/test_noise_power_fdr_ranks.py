@@ -8,7 +8,7 @@ from scipy.stats import mannwhitneyu
 
 from perfci.stats import fdr, noise
 from perfci.stats.interval import Shift
-from perfci.stats.power import pairs_to_decide, smallest_visible
+from perfci.stats.power import pairs_to_decide, probability_at, smallest_visible
 from perfci.stats.ranks import auc, least_separation, separation
 
 
@@ -67,6 +67,18 @@ def test_no_number_of_pairs_helps_without_room_or_noise_known() -> None:
     assert pairs_to_decide(Shift(0.1, 0.05, 8, 5), 0.0) is None
     assert pairs_to_decide(Shift(0.1, 0.05, 8, 5), 1e-4) is None
     assert pairs_to_decide(Shift(0.1, math.inf, 0, 1), 0.05) is None
+
+
+def test_where_the_estimate_of_all_pairs_will_lie() -> None:
+    rng = np.random.default_rng(11)
+    sd, first, all_pairs, at = 0.05, 10, 20, 0.03
+    more = rng.normal(0, 1, (4000, 1)) * sd / math.sqrt(first) + rng.normal(at, sd, (4000, all_pairs - first))
+    ends = (first * at + more.sum(axis=1)) / all_pairs
+
+    expected = probability_at(Shift(at, sd / math.sqrt(first), 9, first), all_pairs, -0.02, 0.02)
+
+    assert np.mean((ends > -0.02) & (ends < 0.02)) == pytest.approx(expected, abs=0.03)
+    assert probability_at(Shift(at, sd, 9, first), all_pairs, 0.02, -0.02) == 0.0
 
 
 def test_benjamini_and_hochberg_s_own_example() -> None:

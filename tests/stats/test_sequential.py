@@ -46,6 +46,19 @@ def test_plans_only_grow_and_end_with_everything() -> None:
     assert plan[-1] == 1.0
 
 
+def test_every_look_has_something_to_spend_however_many_there_are() -> None:
+    looks = list(range(5, 21))
+
+    levels = look_levels(spending_plan([40.0] * len(looks), looks, 20))
+
+    assert min(levels) > 0.0005
+    assert spending_plan([40.0] * len(looks), looks, 20)[-1] == 1.0
+
+
+def test_plans_that_begin_alike_have_the_same_levels_so_far() -> None:
+    assert look_levels((0.2, 0.5, 1.0))[:2] == look_levels((0.2, 0.5))
+
+
 def test_the_next_look_is_the_next_planned_one() -> None:
     assert next_look((5, 8, 12, 20), 6) == 8
     assert next_look((5, 8, 12, 20), 20) == 20

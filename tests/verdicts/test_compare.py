@@ -126,7 +126,10 @@ def test_many_comparisons_ask_for_stronger_evidence() -> None:
 
     assert alone.kind is VerdictKind.REGRESSION
     assert among.kind is VerdictKind.INCONCLUSIVE
-    assert among.reason.endswith("Held back: among so many comparisons this much is to be expected by chance.")
+    assert among.reason.endswith(
+        "Held back: among so many comparisons this much is to be expected by chance; about 6 more pairs would decide."
+    )
+    assert among.pairs_to_decide == 6
 
 
 def test_a_group_is_held_to_its_false_discovery_rate() -> None:
@@ -311,6 +314,22 @@ def test_a_change_that_sits_at_the_bar_is_told_early_instead_of_pursued() -> Non
         "+4.8% over 5 pairs, interval +4.4% to +5.2%: "
         "neither beyond the bar of 5.0% nor inside it, too close to the bar for more pairs to settle."
     )
+
+
+def test_pairs_that_would_hardly_decide_are_not_bought() -> None:
+    base = [a_process(1.0, pair=k) for k in range(16)]
+    head = [a_process(1.036 + 0.06 * (-1) ** k, pair=k) for k in range(16)]
+
+    verdict, more = decide(TIME, "base", "head", base, head)
+    _, with_room = decide(TIME, "base", "head", base, head, rule=Rule(max_pairs=60))
+
+    assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
+    assert with_room > 0
+
+
+def test_looks_are_planned_up_to_whatever_cap() -> None:
+    assert Rule(max_pairs=7).planned_looks == [5, 6, 7]
+    assert Rule(max_pairs=30).planned_looks[-6:] == [20, 22, 24, 26, 28, 30]
 
 
 def test_asking_again_answers_the_same() -> None:
