@@ -14,6 +14,7 @@ from perfci.report.units import counting
 from perfci.service.ingest import ingest_path
 from perfci.service.judging import policy_of
 from perfci.service.recording import record_imported_changes
+from perfci.store.reads import newest_result
 
 
 @click.command("ingest")
@@ -28,6 +29,8 @@ def command(paths: tuple[Path, ...], format_name: str, json_file: str | None) ->
     config = config_here()
     reports = []
     with closing(store_to_write(config)) as store:
+        with store.begin() as tx:
+            before = newest_result(tx)
         for path in paths:
             report = ingest_path(store, path, format_name, config.project)
             reports.append(report)
@@ -39,7 +42,7 @@ def command(paths: tuple[Path, ...], format_name: str, json_file: str | None) ->
                 err=json_file == "-",
             )
         if any(report.runs_new for report in reports):
-            found = record_imported_changes(store, config.project, policy_of(config))
+            found = record_imported_changes(store, config.project, policy_of(config), since=before)
             click.echo(f"{counting(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
     if json_file:
         write_json(json_file, reports)

@@ -12,12 +12,15 @@ from perfci.model import ChangePoint, Series, Verdict
 from perfci.service.measuring import Session
 from perfci.store import Store
 from perfci.store.decisions import add_decisions
-from perfci.store.reads import history, series_of_project, summarised_levels
+from perfci.store.reads import change_points, histories, series_of_project, summarised_levels
 from perfci.store.records import SeriesRecord
 from perfci.store.writes import add_verdicts, replace_change_points
 from perfci.verdicts.gating import gated_by_commit
-from perfci.verdicts.history import change_points, moves_of_histories
+from perfci.verdicts.history import Memory, changes_of_histories, moves_of_histories
 from perfci.verdicts.policy import Policy
+
+MEMORY = Memory()
+"""What this process has looked at before; nothing depends on it but the time another look takes."""
 
 
 def record(session: Session, verdicts: Sequence[Verdict], *, rate: float | None = None) -> None:
@@ -37,17 +40,21 @@ def record_change_points(session: Session, policy: Policy) -> None:
     """Look again at the whole history of every judged series this session added to; a witness has no change points."""
     touched = gated_by_commit(session.measured)
     with session.store.begin() as tx:
-        for row in series_of_project(tx, session.project):
-            if row.series in touched:
-                points = judged_history(tx, row, policy)
-                replace_change_points(tx, session.project, row.series, points)
+        rows = [row for row in series_of_project(tx, session.project) if row.series in touched]
+        for series, points in judged_histories(tx, rows, policy).items():
+            replace_change_points(tx, session.project, series, points)
+
+
+def judged_histories(tx: Transaction, rows: Sequence[SeriesRecord], policy: Policy) -> dict[Series, list[ChangePoint]]:
+    """The change points of each series as the policy sees them; one that is not judged has none."""
+    judged = [row for row in rows if policy.judges(row.series)]
+    points = histories(tx, [row.id for row in judged])
+    lines = {row.series: points[row.id] for row in judged}
+    return {row.series: [] for row in rows} | changes_of_histories(lines, rules=policy.rule_for, memory=MEMORY)
 
 
 def judged_history(tx: Transaction, row: SeriesRecord, policy: Policy) -> list[ChangePoint]:
-    """The change points of a series as the policy sees them; one that is not judged has none."""
-    if not policy.judges(row.series):
-        return []
-    return change_points(row.series, history(tx, row.id), rule=policy.rule_for(row.series))
+    return judged_histories(tx, [row], policy)[row.series]
 
 
 def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -57,17 +64,22 @@ def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict
     ]
 
 
-def record_imported_changes(store: Store, project: str, policy: Policy) -> int:
-    """Look for change points in every history that came from elsewhere; return how many there are."""
+def record_imported_changes(store: Store, project: str, policy: Policy, *, since: int = 0) -> int:
+    """Look for change points in every history that came from elsewhere and has a result newer than ``since``.
+
+    Return how many the project has now.
+    """
     with store.begin() as tx:
-        found = imported_changes(tx, project, policy)
+        found = imported_changes(tx, project, policy, since=since)
         for series, points in found.items():
             replace_change_points(tx, project, series, points)
-    return sum(map(len, found.values()))
+        return len(change_points(tx, project))
 
 
-def imported_changes(tx: Transaction, project: str, policy: Policy) -> dict[Series, list[ChangePoint]]:
-    """The change points of every history that came from elsewhere; a series that is not judged has none."""
-    levels = summarised_levels(tx, project)
+def imported_changes(
+    tx: Transaction, project: str, policy: Policy, *, since: int = 0
+) -> dict[Series, list[ChangePoint]]:
+    """The change points of such histories; a series that is not judged has none."""
+    levels = summarised_levels(tx, project, since=since)
     judged = {series: measured for series, measured in levels.items() if policy.judges(series)}
-    return {series: [] for series in levels} | moves_of_histories(judged, rules=policy.rule_for)
+    return {series: [] for series in levels} | moves_of_histories(judged, rules=policy.rule_for, memory=MEMORY)

@@ -147,12 +147,20 @@ def histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
     return {series_id: [points[commit] for commit in along_the_line(points)] for series_id, points in found.items()}
 
 
-def summarised_levels(tx: Session, project: str) -> dict[Series, list[tuple[str, float]]]:
+def newest_result(tx: Session) -> int:
+    """The id of the result that was stored last; 0 where there is none."""
+    return tx.scalar(sa.select(sa.func.max(ResultRow.id))) or 0
+
+
+def summarised_levels(tx: Session, project: str, *, since: int = 0) -> dict[Series, list[tuple[str, float]]]:
     """Sha and value of every series that came from elsewhere, oldest commit first.
 
     Their processes are not known apart, so the summary is all there is to judge, and no sample has to be read.
+    ``since`` leaves out the series whose results were all stored up to that one.
     """
     chosen = sa.and_(ResultRow.value.is_not(None), ResultRow.boundaries != Boundaries.PROCESS)
+    if since:
+        chosen &= ResultRow.series_id.in_(sa.select(ResultRow.series_id).where(ResultRow.id > since))
     query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, ResultRow.value))
     rows = tx.execute(query.where(chosen, project_of(CommitRow.project_id, project)).order_by(RunRow.started_at)).all()
     commits = load_commits(tx, project_of(CommitRow.project_id, project))

@@ -8,16 +8,43 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from perfci.model import ChangePoint, Clock, Point, Series
+from perfci.stats.growing import Growing, detect, detect_many, grow
 from perfci.stats.location import median
-from perfci.stats.growing import detect, detect_many
 from perfci.verdicts.compare import Rule
 from perfci.verdicts.levels import judged_level, usable
 from perfci.verdicts.neighbours import Rules, plainly
 
-__all__ = ["change_points", "detect"]
+__all__ = ["Memory", "change_points", "changes_of_histories", "detect"]
 
 Levels = Sequence[tuple[str, float]]
 """Sha and level of every measured commit, the oldest first."""
+
+MOST_POINTS = 5_000_000
+"""Points whose lines are remembered: 10,000 histories of 500, in some 200 MB."""
+
+
+class Memory:
+    """Histories as they were last looked at, so that another look costs only what is new; it may be lost at any time.
+
+    A line is trusted no further than its values are still the same. The one unseen for longest is forgotten first.
+    """
+
+    def __init__(self, most_points: int = MOST_POINTS) -> None:
+        self._lines: dict[tuple[Series, float], Growing] = {}
+        self._most_points = most_points
+
+    def moves(self, histories: Mapping[Series, Levels], bar: float) -> dict[Series, list[tuple[int, float]]]:
+        """The moves of each history by at least ``bar``; one that has not changed is not looked at."""
+        known = [self._lines.pop((series, bar), None) or Growing.of((), bar) for series in histories]
+        lines = grow(known, [[level for _, level in levels] for levels in histories.values()])
+        self._lines |= {(series, bar): line for series, line in zip(histories, lines, strict=True)}
+        self._forget()
+        return {series: line.moves for series, line in zip(histories, lines, strict=True)}
+
+    def _forget(self) -> None:
+        points = sum(len(line.values) for line in self._lines.values())
+        while points > self._most_points:
+            points -= len(self._lines.pop(next(iter(self._lines))).values)
 
 
 def change_points(series: Series, points: Sequence[Point], *, rule: Rule | None = None) -> list[ChangePoint]:
@@ -26,11 +53,24 @@ def change_points(series: Series, points: Sequence[Point], *, rule: Rule | None 
     Commits without a level to judge are stepped over: the move then happened after ``last_good`` and not later than
     ``commit``. Where any change of a value that repeats exactly counts, every one is told, on however few points.
     """
-    rule = rule or Rule()
-    measured = [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
-    if rule.exact_bar is not None and all(map(_is_exact, points)):
-        return _changes_of_counts(series, measured, rule)
-    return moves_of_levels(series, measured, rule=rule)
+    return changes_of_histories({series: points}, rules=lambda _: rule or Rule())[series]
+
+
+def changes_of_histories(
+    histories: Mapping[Series, Sequence[Point]], *, rules: Rules = plainly, memory: Memory | None = None
+) -> dict[Series, list[ChangePoint]]:
+    """The same for many series."""
+    levels = {
+        series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
+        for series, points in histories.items()
+    }
+    counted = {
+        series: _changes_of_counts(series, levels[series], rules(series))
+        for series, points in histories.items()
+        if rules(series).exact_bar is not None and all(map(_is_exact, points))
+    }
+    measured = {series: line for series, line in levels.items() if series not in counted}
+    return counted | moves_of_histories(measured, rules=rules, memory=memory)
 
 
 def moves_of_levels(series: Series, measured: Levels, *, rule: Rule | None = None) -> list[ChangePoint]:
@@ -39,23 +79,25 @@ def moves_of_levels(series: Series, measured: Levels, *, rule: Rule | None = Non
 
 
 def moves_of_histories(
-    histories: Mapping[Series, Levels], *, rules: Rules = plainly
+    histories: Mapping[Series, Levels], *, rules: Rules = plainly, memory: Memory | None = None
 ) -> dict[Series, list[ChangePoint]]:
     """The same for many series; those with one bar are looked at together, which is faster."""
-    by_bar: dict[float, list[Series]] = defaultdict(list)
-    for series in histories:
-        by_bar[rules(series).bar].append(series)
+    by_bar: dict[float, dict[Series, Levels]] = defaultdict(dict)
+    for series, levels in histories.items():
+        by_bar[rules(series).bar][series] = levels
     found: dict[Series, list[ChangePoint]] = {}
     for bar, together in by_bar.items():
-        moves = detect_many([[level for _, level in histories[series]] for series in together], bar)
-        found |= {
-            series: _change_points(series, histories[series], steps)
-            for series, steps in zip(together, moves, strict=True)
-        }
+        moves = memory.moves(together, bar) if memory else _moves(together, bar)
+        found |= {series: _change_points(series, histories[series], moves[series]) for series in together}
     return {
         series: [move for move in found[series] if abs(move.after - move.before) > rules(series).floor]
         for series in histories
     }
+
+
+def _moves(histories: Mapping[Series, Levels], bar: float) -> dict[Series, list[tuple[int, float]]]:
+    values = [[level for _, level in levels] for levels in histories.values()]
+    return dict(zip(histories, detect_many(values, bar), strict=True))
 
 
 def _is_exact(point: Point) -> bool:
