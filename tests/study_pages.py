@@ -11,9 +11,10 @@ BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
 def circumstances(load: float) -> str:
-    """One line for a table: the day, torch, the cores and how busy they were when it began."""
+    """One line for a table: the day, torch, the cores and how busy they were when it began and in the end."""
     today, torch = f"{datetime.now(UTC):%Y-%m-%d}", metadata.version("torch")
-    return f"{today}, torch {torch}, {os.cpu_count()} cores, load {load:.1f} at the start"
+    loads = f"load {load:.1f} at the start, {os.getloadavg()[2]:.1f} at the end"
+    return f"{today}, torch {torch}, {os.cpu_count()} cores, {loads}"
 
 
 def fill(page: Path, figures: str) -> None:
