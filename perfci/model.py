@@ -314,7 +314,8 @@ class Verdict:
 
     ``ratio`` is head/base of the raw value (1.08 = 8 % more), whatever the direction; ``kind`` already knows which way
     is good. ``noise_floor`` and ``mde`` are ratios above 1 minus 1 (0.03 = 3 %). ``pairs_to_decide`` is how many more
-    pairs would probably settle an inconclusive verdict, absent where none would within reason.
+    pairs would probably settle an inconclusive verdict: 0 for one that is settled, absent where none would within
+    reason.
     """
 
     kind: VerdictKind

@@ -12,7 +12,7 @@ from perfci.service.measuring import Session
 from perfci.service.questions import Question, visits
 from perfci.stats.interval import Prior, Shift
 from perfci.store.decisions import Equal, LookRecord, equals_until, newest_verdict
-from perfci.verdicts.compare import MOVES, Look, look
+from perfci.verdicts.compare import MOVES, Look, is_exact, look
 from perfci.verdicts.lending import Spread, lent
 from perfci.verdicts.policy import Policy
 
@@ -130,8 +130,7 @@ class Pairing:
 
     def _short_of_a_conviction(self, verdict: Verdict) -> int:
         """How many pairs a move still needs before it may convict; one that was counted exactly needs none."""
-        exact = verdict.noise_floor == 0
-        if self.stage is not Stage.CONVICTION or verdict.kind not in MOVES or exact:
+        if self.stage is not Stage.CONVICTION or verdict.kind not in MOVES or is_exact(verdict):
             return 0
         return max(0, min(CONVICTION_PAIRS, self.policy.default.max_pairs) - verdict.pairs)
 

@@ -94,7 +94,7 @@ def members_of(found: Iterable[tuple[Series, Shift]]) -> list[Member]:
 
 def members_alone(found: Iterable[Shift]) -> list[Member]:
     """Shifts of which each is a benchmark of its own."""
-    return [Member(shift.centre, shift.error) for shift in found if _is_known(shift)]
+    return [_of_one_process([shift]) for shift in found if _is_known(shift)]
 
 
 def pooled(members: Sequence[Member], rule_bar: float) -> PooledVerdict:
@@ -125,8 +125,10 @@ def _is_known(shift: Shift) -> bool:
 
 
 def _of_one_process(shifts: Sequence[Shift]) -> Member:
+    """What other readings of the pairs leave open is error too."""
     count = len(shifts)
-    return Member(sum(shift.centre for shift in shifts) / count, sum(shift.error for shift in shifts) / count)
+    errors = [math.hypot(shift.error, (shift.below + shift.above) / 2) for shift in shifts]
+    return Member(sum(shift.centre for shift in shifts) / count, sum(errors) / count)
 
 
 def _member(cells: Sequence[Member]) -> Member:

@@ -1,0 +1,129 @@
+"""Every verdict carries its interval, noise floor, MDE, pairs used, and how many more would decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
+from perfci.stats.interval import Shift
+from perfci.stats.power import pairs_for_evidence, pairs_to_decide, smallest_visible
+from perfci.verdicts.compare import control, convict, decide, look, screen
+from tests.builders import a_process, a_series, a_verdict
+
+TIME, COUNT = a_series(), a_series(metric="operators", unit="count")
+JITTER = (0.0, 0.004, -0.004, 0.003, -0.003, 0.001, -0.001, 0.002)
+
+
+def side(level: float, count: int = 8, *, noise: float = 1.0) -> list[Process]:
+    return [a_process(level * (1 + noise * share), pair=k) for k, share in enumerate(JITTER[:count])]
+
+
+def exact(*values: float) -> list[Process]:
+    return [a_process(value, pair=k, clock=Clock.EXACT) for k, value in enumerate(values)]
+
+
+def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
+    return convict(TIME, "base", "head", base, head)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason"),
+    [
+        (
+            told(side(1.0), side(1.2)),
+            "+20.0% over 8 pairs, interval +19.9% to +20.1%: beyond the bar of 5.0%, and half of it is excluded.",
+        ),
+        (
+            screen(TIME, "base", "head", side(1.0), side(0.8)),
+            "-20.0% over 8 pairs, interval -20.0% to -20.0%: beyond the bar of 5.0%, to be confirmed on fresh pairs.",
+        ),
+        (
+            told(side(1.0), side(1.0)),
+            "+0.0% over 8 pairs, interval -0.1% to +0.1%: inside the bar of 5.0% either way.",
+        ),
+        (
+            told(side(1.0, noise=15), side(1.0, noise=-15)),
+            "-0.7% over 8 pairs, interval -5.1% to +3.9%: neither beyond the bar of 5.0% nor inside it, "
+            "about 2 more pairs would decide.",
+        ),
+        (
+            told(side(1.0, 1), side(1.5, 1)),
+            "+50.0% over 1 pair: a single pair has no interval, so nothing can be said yet; "
+            "about 4 more pairs would decide.",
+        ),
+    ],
+)
+def test_the_reason_says_so_in_words(verdict: Verdict, reason: str) -> None:
+    assert verdict.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind", "more"),
+    [
+        (told(side(1.0), side(1.2)), VerdictKind.REGRESSION, 0),
+        (told(side(1.0), side(0.8)), VerdictKind.IMPROVEMENT, 0),
+        (told(side(1.0), side(1.0)), VerdictKind.UNCHANGED, 0),
+        (told(side(1.0, noise=15), side(1.0, noise=-15)), VerdictKind.INCONCLUSIVE, 2),
+        (convict(COUNT, "base", "head", exact(7, 7), exact(8, 8)), VerdictKind.REGRESSION, 0),
+        (convict(COUNT, "base", "head", exact(7, 7), exact(7, 7)), VerdictKind.UNCHANGED, 0),
+        (told(side(0.0), side(0.0)), VerdictKind.UNCHANGED, 0),
+    ],
+)
+def test_a_verdict_by_numbers_carries_them_all(verdict: Verdict, kind: VerdictKind, more: int) -> None:
+    known = (verdict.ratio, verdict.interval, verdict.noise_floor, verdict.mde, verdict.p_value)
+
+    assert (verdict.kind, verdict.pairs_to_decide) == (kind, more)
+    assert verdict.pairs > 1
+    assert None not in known
+
+
+def test_without_an_interval_it_says_how_many_pairs_make_one() -> None:
+    verdict = told(side(1.0, 1), side(1.5, 1))
+
+    assert (verdict.interval, verdict.pairs, verdict.pairs_to_decide) == (None, 1, 4)
+
+
+def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
+    base, head = side(1.0, 5), side(1.01, 5)
+
+    once, early = convict(TIME, "base", "head", base, head), decide(TIME, "base", "head", base, head)[0]
+
+    assert (once.mde or 0) <= (early.mde or 0)
+    assert smallest_visible(0.03, 8, 0.05, 0.025, 0.005) > smallest_visible(0.03, 8, 0.05, 0.025)
+
+
+def test_what_pairs_leave_open_takes_more_of_them() -> None:
+    plain, open_ = Shift(0.0, 0.02, 8, 5), Shift(0.0, 0.02, 8, 5, below=0.05, above=0.05)
+
+    assert (pairs_to_decide(plain, 0.03) or 0) < (pairs_to_decide(open_, 0.03) or 0)
+
+
+def test_evidence_for_a_rarer_chance_takes_pairs_in_proportion_to_its_square() -> None:
+    assert pairs_for_evidence(10, 0.05, 0.000088) == 31  # deviates 1.96 and 3.92: four times the pairs
+    assert pairs_for_evidence(10, 1.0, 0.01) is None
+    assert pairs_for_evidence(10, 0.9, 0.01) is None
+
+
+def test_a_look_names_what_it_rests_on() -> None:
+    seen = look(TIME, "base", "head", side(1.0), side(1.0))
+
+    assert seen.bare == seen.shift
+    assert seen.tail is not None
+    assert look(COUNT, "base", "head", exact(7), exact(7)).tail is None
+
+
+def convicted(p_value: float, noise_floor: float = 0.01) -> Verdict:
+    return a_verdict(stage=Stage.CONVICTION, p_value=p_value, noise_floor=noise_floor, interval=Interval(1.1, 1.3))
+
+
+def test_certain_changes_make_no_room_for_chance() -> None:
+    counts, doubtful = [convicted(0.0, noise_floor=0.0)] * 50, convicted(0.009)
+    others = [a_verdict(kind=VerdictKind.UNCHANGED, p_value=0.5)] * 3
+
+    alone, among = control([doubtful, *others], 0.01), control([doubtful, *others, *counts], 0.01)
+
+    assert alone[0].kind is VerdictKind.INCONCLUSIVE
+    assert among[0] == alone[0]
+    assert [one.kind for one in among[4:]] == [VerdictKind.REGRESSION] * 50
