@@ -13,7 +13,7 @@ from perfci.report.goals import goals_markdown, goals_text
 from perfci.report.markdown import comparison_markdown
 from perfci.report.text import comparison_text
 from perfci.service.files import FileComparison, compare_files
-from perfci.service.goals import compared_of, goals_of, judged
+from perfci.service.goals import compared_of, goals_of, judged, require_metrics_of
 from perfci.service.judging import policy_of
 from perfci.verdicts.goals import GoalVerdict
 
@@ -23,6 +23,7 @@ def files(base: Path, head: Path, asked: Asked) -> int:
     config = config_here()
     goals, policy = goals_of(config), policy_of(config, strict=asked.strict)
     found = compare_files(base, head, policy, lambda line: click.echo(line, err=True))
+    require_metrics_of(goals, found.sides)
     held = judged(goals, compared_of(found.sides, found.verdicts), policy)
     report(found, held, (base, head), asked)
     return exit_code(found, held, strict=asked.strict)

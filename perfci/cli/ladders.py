@@ -11,12 +11,12 @@ from perfci.cli.context import config_for, repository_here, store_to_write, writ
 from perfci.cli.progress import Progress
 from perfci.cli.variants import Asked, commit_at, with_goals
 from perfci.model import Status, VerdictKind
-from perfci.report.goals import goals_markdown, goals_text
+from perfci.report.goals import goals_markdown, goals_text, trade_sentence
 from perfci.report.ladder import ladder_text, ladders_markdown
 from perfci.runner.lock import machine_lock
 from perfci.service.climbing import Climb, run_ladder
 from perfci.service.families import families, require_known
-from perfci.service.goals import goals_of, goals_of_ladder
+from perfci.service.goals import goals_of, goals_of_ladder, trades_of_ladder
 from perfci.service.goals import require_known as require_goals
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.steps import cells_on, ladder_named, steps_of
@@ -60,7 +60,9 @@ def report(found: Climb, goals: Sequence[GoalVerdict], asked: Asked) -> None:
         asked.markdown.write_text("\n".join(part for part in (text, goals_markdown(goals)) if part))
     if asked.json_file != "-":
         click.echo(f"commit {found.commit.short} {found.commit.subject}\n")
-        parts = [*(ladder_text(one, policy) for one in found.ladders), goals_text(goals)]
+        told_already = any(goal.trades for goal in goals)
+        paid = [] if told_already else [f"⇄ {trade_sentence(trade)}\n" for trade in trades_of_ladder(found)]
+        parts = [*(ladder_text(one, policy) for one in found.ladders), *paid, goals_text(goals)]
         click.echo("\n".join(part for part in parts if part))
 
 

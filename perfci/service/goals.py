@@ -43,6 +43,14 @@ def require_known(goals: Sequence[Goal], discovery: Discovery, say: Say) -> None
             say(f"the goal {goal.name!r} is not judged: {goal.match!r} fits no benchmark of this suite")
 
 
+def require_metrics_of(goals: Sequence[Goal], known: Iterable[Series]) -> None:
+    """The same for what was recorded."""
+    for goal in goals:
+        units = {series.metric.name: series.metric.unit for series in known if goal.concerns(series.cell)}
+        if units:
+            require_metrics(goal, units)
+
+
 def compared_of(sides: Mapping[Series, Sides], verdicts: Iterable[Verdict]) -> list[Compared]:
     """Put what was decided beside what was measured."""
     decided = {verdict.series: verdict for verdict in verdicts}
@@ -104,8 +112,12 @@ def judged_variant(
 
 def trades_of(found: VariantComparison) -> list[Trade]:
     """Every speed of a variant that was paid with memory or a slower start, goal or not."""
-    verdicts = [contrast.verdict for contrast in found.variants.contrasts]
-    return trades([Compared(verdict.series, (), (), verdict) for verdict in verdicts], found.lineup.policy.class_of)
+    return trades([contrast.verdict for contrast in found.variants.contrasts], found.lineup.policy.class_of)
+
+
+def trades_of_ladder(found: Climb) -> list[Trade]:
+    """What the last good step of each ladder cost beside what it gained."""
+    return trades([verdict for ladder in found.ladders for verdict in ladder.total], found.lineup.policy.class_of)
 
 
 def label(assignment: Assignment) -> str:

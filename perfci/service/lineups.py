@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from perfci.model import MetricClass, Process, Role, Series
 from perfci.runner import plan
@@ -29,7 +29,7 @@ class ForVariants(Policy):
 
     @classmethod
     def of(cls, policy: Policy) -> ForVariants:
-        return cls(policy.default, policy.overrides)
+        return cls(*(getattr(policy, field.name) for field in fields(policy)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,15 @@ class Lineup:
 
 
 def declared(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:
-    """How far numerics may be apart by what the user says: a goal's *within*, else the bar of a ``[[policy]]``."""
+    """How far numerics may be apart by what the user says: a goal's *within*, else the bar of a ``[[policy]]``.
+
+    An error is a difference in the metric's own unit, so for it the floor says the same.
+    """
     found = next((allowed for goal in goals if (allowed := goal.tolerance(series)) is not None), None)
+    if found is not None:
+        return found
     rule = policy.rule_for(series)
-    return (rule.counted_bar or rule.floor or None) if found is None else found
+    return rule.counted_bar or (rule.floor if "error" in series.metric.name else 0.0) or None
 
 
 def of_cells(session_cells: Sequence[Cell], families: Sequence[Family]) -> tuple[Cell, ...]:

@@ -185,10 +185,12 @@ def resolve(metric: str, known: Iterable[str]) -> str | None:
 
 def scale(clause: Clause, unit: str) -> float:
     """What one of the clause's unit is in the metric's; refuses what cannot be converted."""
-    known = SCALES.get(unit, {unit: 1.0} if unit else {})
+    measure, slash, per = unit.partition("/")
+    factors = SCALES.get(measure, {measure: 1.0} if measure else {})
+    known = {f"{symbol}{slash}{per}": factor for symbol, factor in factors.items()}
     if clause.unit in known:
         return known[clause.unit]
-    if not clause.unit and unit not in ("seconds", "bytes"):
+    if not clause.unit and measure not in ("seconds", "bytes"):
         return 1.0
     expected = ", ".join([*known, "x"])
     found = f"found {clause.unit!r}" if clause.unit else "found none"
@@ -224,12 +226,12 @@ def judge_goal(
         return None
     clauses = tuple(found for clause in goal.clauses for found in _judged(clause, mine, class_of))
     outcome = min((one.outcome for one in clauses), key=WORST_FIRST.index)
-    return GoalVerdict(goal.name, outcome, clauses, tuple(trades(mine, class_of)), about)
+    verdicts = [one.verdict for one in mine if one.verdict is not None]
+    return GoalVerdict(goal.name, outcome, clauses, tuple(trades(verdicts, class_of)), about)
 
 
-def trades(compared: Iterable[Compared], class_of: Callable[[Series], MetricClass]) -> list[Trade]:
+def trades(verdicts: Sequence[Verdict], class_of: Callable[[Series], MetricClass]) -> list[Trade]:
     """Each cost in memory or start time beyond its bar, next to the largest gain in speed of the same class."""
-    verdicts = [one.verdict for one in compared if one.verdict is not None]
     gains = [v for v in verdicts if v.kind is VerdictKind.IMPROVEMENT and class_of(v.series) in SPEED]
     costs = [v for v in verdicts if v.kind is VerdictKind.REGRESSION and class_of(v.series) in PRICE]
     found = []
@@ -325,7 +327,10 @@ def _ratio(one: Compared) -> tuple[float | None, Interval | None, str]:
     verdict = one.verdict or screen(one.series, "", "", one.base, one.head)
     if verdict.ratio is None and verdict.base_level == 0 and (verdict.head_level or 0) > 0:
         return math.inf, None, verdict.reason
-    return verdict.ratio, verdict.interval, "" if verdict.interval else verdict.reason
+    if verdict.interval is not None:
+        return verdict.ratio, verdict.interval, ""
+    why = verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""  # without the numbers, told beside it
+    return verdict.ratio, None, why or verdict.reason
 
 
 def _level(clause: Clause, one: Compared) -> tuple[float | None, Interval | None, str]:

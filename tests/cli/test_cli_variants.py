@@ -205,6 +205,17 @@ def test_judges_two_files_without_measuring(here: Path, capsys: pytest.CaptureFi
     assert [path.name for path in here.iterdir() if path.name.startswith(".perfci")] == []
 
 
+def test_a_ladder_says_what_speed_was_paid_with(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    project.write("perfci.toml", LADDER)
+
+    run(["compare", "--ladder", "attention", "--bench", "step|peak"])
+
+    assert capsys.readouterr().out.endswith(
+        "⇄ a trade at suite.Gpt('flash', 1): step_time got 25.0 % faster, "
+        "but peak_allocated needs 100 % more memory\n\n"
+    )
+
+
 WRONG = {
     "compare": "nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B",
     "compare HEAD --vary attn=sdpa,flash": "BASE and --vary are different comparisons: give one of them",

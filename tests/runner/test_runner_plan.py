@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,3 +45,18 @@ def test_pairs_alternate_at_random_with_equal_cells_on_both_sides() -> None:
     assert 10 < firsts.count(Role.BASE) < 30
     assert all(first.cells == second.cells and first.pair == second.pair for first, second in pairs)
     assert all({first.role, second.role} == {Role.BASE, Role.HEAD} for first, second in pairs)
+
+
+def test_a_round_of_variants_keeps_each_benchmarks_together_in_random_order() -> None:
+    groups = [tuple(replace(cell, parameters=(("attn", value),)) for value in "abc") for cell in CELLS]
+
+    visits = [plan.lineup("a" * 40, groups, number, number, seed=7) for number in range(40)]
+
+    assert visits[3] == plan.lineup("a" * 40, groups, 3, 3, seed=7)
+    assert all(
+        {cell.benchmark for cell in visit.cells[start : start + 3]} == {visit.cells[start].benchmark}
+        for visit in visits
+        for start in (0, 3, 6)
+    )
+    assert len({visit.cells[:3] for visit in visits}) > 12
+    assert [visits[0].role_of(cell) for cell in groups[0]] == [Role.BASE, Role.HEAD, Role.HEAD]

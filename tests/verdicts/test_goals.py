@@ -8,7 +8,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Interval, PerfciError, Role, Series, Status, VerdictKind
-from perfci.verdicts.goals import Compared, Goal, GoalVerdict, Outcome, judge_goal, parse, require_metrics, resolve
+from perfci.verdicts.goals import (
+    Compared,
+    Goal,
+    GoalVerdict,
+    Outcome,
+    judge_goal,
+    parse,
+    require_metrics,
+    resolve,
+    scale,
+)
 from perfci.verdicts.policy import Policy
 
 STEP = a_series("model.Gpt.measure_training", "step_time")
@@ -120,6 +130,15 @@ def test_a_level_is_judged_by_the_spread_of_its_processes_in_the_unit_of_the_cla
     assert found.outcome is Outcome.MET
     assert found.estimate == pytest.approx(1.804, abs=1e-3)
     assert found.interval == Interval(pytest.approx(1.790, abs=2e-3), pytest.approx(1.818, abs=2e-3))
+
+
+def test_a_limit_may_be_in_any_unit_of_the_same_measure() -> None:
+    units = {"seconds": "ms", "seconds/token": "ms/token", "bytes": "MiB", "ratio": "%", "tokens/s": "tokens/s"}
+
+    factors = [scale(parse(f"metric <= 1 {written}"), unit) for unit, written in units.items()]
+
+    assert factors == [1e-3, 1e-3, 2**20, 0.01, 1.0]
+    assert scale(parse("mfu >= 0.4"), "ratio") == scale(parse("operators <= 900"), "count") == 1.0
 
 
 def test_a_single_process_decides_no_level_but_an_exact_one_does() -> None:

@@ -58,6 +58,8 @@ def counted(series: Series, *values: float) -> list[Point]:
         ("sla_attainment", "ratio", MetricClass.SLA, 0.05),
         ("goodput", "requests/s", MetricClass.SLA, 0.05),
         ("loss_at_step_k", "loss", MetricClass.NUMERICS, 0.05),
+        ("loss_time", "seconds", MetricClass.TIME, 0.05),
+        ("loss_bytes", "bytes", MetricClass.MEMORY, 0.05),
         ("max_relative_error", "ratio", MetricClass.NUMERICS, 0.05),
         ("data_stall", "ratio", MetricClass.OTHER, 0.05),
     ],
