@@ -13,7 +13,7 @@ from perfci.model import MetricClass, PerfciError, VerdictKind
 from perfci.stats import fdr
 from perfci.stats.growing import detect_many
 from perfci.stats.interval import Prior, Shift, moderate
-from perfci.stats.location import warmup_length
+from perfci.stats.location import Floats, warmup_length
 from perfci.verdicts.compare import Limits, Rule, Sides, plan
 from perfci.verdicts.lending import Spread, lent
 from perfci.verdicts.pooled import PooledVerdict, members_alone, pooled
@@ -93,8 +93,16 @@ def _sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> 
         if not all(math.isfinite(sample) and sample > 0 for process in side for sample in process):
             raise ValueError(f'expected positive finite numbers in "{name}"')
     cut = warmup_length([*base, *head])
-    levels = [np.array([math.log(float(np.median(process[cut:]))) for process in side]) for side in (base, head)]
-    return Sides(levels[0], levels[1], 1.0, in_pairs=len(base) == len(head))
+    return Sides(_log_levels(base, cut), _log_levels(head, cut), 1.0, in_pairs=len(base) == len(head))
+
+
+def _log_levels(side: Sequence[Sequence[float]], cut: int) -> Floats:
+    """The median of every process as a logarithm, all at once where they have as many samples."""
+    if len({len(process) for process in side}) == 1:
+        levels = np.median(np.asarray(side, dtype=float)[:, cut:], axis=1)
+    else:
+        levels = np.array([np.median(process[cut:]) for process in side])
+    return np.asarray(np.log(levels))
 
 
 def _answer(one: Reading, found: Shift, rule: Rule) -> Document:
