@@ -451,7 +451,11 @@ class Case:
         )
 
     def judged(self, base: Sequence[Process], head: Sequence[Process], limits: Limits, tail: float = ALPHA) -> Verdict:
-        """The verdict the statistics give."""
+        """The verdict the statistics give.
+
+        Its p-value is that of all looks together: the smallest error with which this look would have told, to which its
+        level is proportional (Liu & Anderson 2008).
+        """
         sides = Sides.of(self.series, base, head)
         found = sides.shift(self.prior)
         kind = limits.kind(found, tail)
@@ -466,7 +470,7 @@ class Case:
             mde=_ratio(smallest_visible(found.error, found.df, limits.bar, self.limits.null, tail)),
             pairs=sides.pairs,
             pairs_to_decide=self._more_pairs(found) if kind is VerdictKind.INCONCLUSIVE else 0,
-            p_value=self.limits.p_value(found),
+            p_value=min(1.0, self.limits.p_value(found) * ALPHA / tail),
         )
         states = states_of(self.series, sides.base, sides.head)
         told = [sentence(verdict, self.rule, math.expm1(limits.bar)), *([states.told] if states else [])]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
 from perfci.stats.interval import Shift
 from perfci.stats.power import pairs_for_evidence, pairs_to_decide, smallest_visible
-from perfci.verdicts.compare import control, convict, decide, look, screen
+from perfci.verdicts.compare import Rule, control, convict, decide, look, screen
 from tests.builders import a_process, a_series, a_verdict
 
 TIME, COUNT = a_series(), a_series(metric="operators", unit="count")
@@ -92,6 +93,23 @@ def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
 
     assert (once.mde or 0) <= (early.mde or 0)
     assert smallest_visible(0.03, 8, 0.05, 0.025, 0.005) > smallest_visible(0.03, 8, 0.05, 0.025)
+
+
+def test_luck_has_no_better_p_value_for_looking_often() -> None:
+    rng, told_at_five_percent = np.random.default_rng(11), 0
+    rule = Rule(max_pairs=12)
+    for _ in range(400):
+        levels = np.exp(rng.normal(0, 0.03, (2, 12))) * [[1.0], [1.025]]  # at the null: half the bar
+        pairs, more = 0, 5
+        while more:
+            pairs += more
+            base, head = (
+                [a_process(level, pair=k) for k, level in enumerate(side[:pairs])] for side in levels.tolist()
+            )
+            verdict, more = decide(TIME, "base", "head", base, head, rule=rule)
+        told_at_five_percent += (verdict.p_value or 1) < 0.05
+
+    assert told_at_five_percent <= 28  # 20, and two standard deviations
 
 
 def test_what_pairs_leave_open_takes_more_of_them() -> None:
