@@ -8,13 +8,14 @@ from perfci.model import Series, Verdict, VerdictKind
 from perfci.report.names import code_span, printable
 from perfci.report.sentences import interval_text, level_texts
 from perfci.report.text import aligned
-from perfci.report.units import counting, number, signed_percent
+from perfci.report.units import counting, measured, signed_percent
 from perfci.report.words import GLYPHS, arrow
 from perfci.verdicts.ladder import Ladder, Line, lines_of, metrics_of, total_of
 from perfci.verdicts.policy import Policy
 
 HEADINGS = ("", "step", "level", "change", "95 % interval", "gain", "rounds", "")
 LEFT = frozenset({0, 1, 7})
+GAIN_DIGITS = 3
 
 
 def ladder_text(ladder: Ladder, policy: Policy) -> str:
@@ -93,7 +94,7 @@ def gain(verdict: Verdict) -> str:
     assert verdict.ratio is not None
     lower = verdict.series.metric.direction == "lower"
     times = 1 / verdict.ratio if lower and verdict.ratio else verdict.ratio
-    return f"{number(float(f'{times:.3g}'))}x"
+    return f"{measured(times, GAIN_DIGITS)}x"
 
 
 def _interval(verdict: Verdict) -> str:

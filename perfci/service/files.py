@@ -29,7 +29,11 @@ class FileComparison:
 def compare_files(base_path: Path, head_path: Path, policy: Policy, say: Say) -> FileComparison:
     """Judge the second file against the first."""
     runs = [_runs(path, say) for path in (base_path, head_path)]
-    base, head = (recorded(side) for side in runs)
+    chosen = [list(dict.fromkeys(run.variant for run in side)) for side in runs]
+    of_variants = all(len(side) == 1 for side in chosen) and chosen[0] != chosen[1]
+    if of_variants:
+        say(f"the environments differ: {chosen[0][0].label or 'unknown'} → {chosen[1][0].label or 'unknown'}")
+    base, head = (recorded(side, by_variant=not of_variants) for side in runs)
     if not base.keys() & head.keys():
         raise PerfciError(
             f"{base_path} and {head_path} have no result in common: one holds {_named(base)}, the other {_named(head)}"

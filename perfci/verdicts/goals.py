@@ -31,6 +31,7 @@ from perfci.stats.interval import paired
 from perfci.stats.power import MAX_PAIRS_TO_DECIDE
 from perfci.verdicts.compare import screen
 from perfci.verdicts.levels import settled_levels, usable
+from perfci.verdicts.parity import refusal
 from perfci.verdicts.variants import owner
 
 Comparison = Literal["<=", ">=", "<", ">", "within"]
@@ -217,11 +218,11 @@ def judge_goal(
 ) -> GoalVerdict | None:
     """Every clause at every series it is about, and all of them as one; None where the goal is about nothing here.
 
-    ``rejected`` says why a variant computes something else: then no number of it counts.
+    ``rejected`` says why a variant computes something else, as a head may say itself: then no number of it counts.
     """
     mine = [one for one in compared if goal.concerns(one.series.cell)]
-    if rejected:
-        return GoalVerdict(goal.name, Outcome.REJECTED, (), about=about, reason=rejected)
+    if why := rejected or next(filter(None, (refusal(one.head) for one in mine)), ""):
+        return GoalVerdict(goal.name, Outcome.REJECTED, (), about=about, reason=why)
     if not mine:
         return None
     clauses = tuple(found for clause in goal.clauses for found in _judged(clause, mine, class_of))

@@ -29,12 +29,15 @@ class Recorded:
     summarised: bool
 
 
-def recorded(runs: Iterable[Run]) -> dict[Key, Recorded]:
-    """What the runs of one commit hold, series by series; the same series in two runs is one."""
+def recorded(runs: Iterable[Run], *, by_variant: bool = True) -> dict[Key, Recorded]:
+    """What the runs of one commit hold, series by series; the same series in two runs is one.
+
+    Where each side has one environment somebody chose, that may be what is compared: then it sets nothing apart.
+    """
     found: dict[Key, list[Result]] = {}
     for run in runs:
         for result in run.results:
-            found.setdefault(_key(result.series), []).append(result)
+            found.setdefault(_key(result.series, by_variant=by_variant), []).append(result)
     return {key: _joined(results) for key, results in found.items()}
 
 
@@ -54,9 +57,10 @@ def judged(
     ]
 
 
-def _key(series: Series) -> Key:
+def _key(series: Series, *, by_variant: bool) -> Key:
     """All of a series but what makes two of them incomparable, which is told and not passed over."""
-    return series.benchmark.name, series.parameters, series.metric.name, series.variant
+    variant = series.variant if by_variant else None
+    return series.benchmark.name, series.parameters, series.metric.name, variant
 
 
 def _joined(results: Sequence[Result]) -> Recorded:

@@ -204,6 +204,14 @@ def test_numerics_beyond_their_bound_reject_whatever_the_speed() -> None:
     assert judge("step_time <= 1x", decided(STEP, 0.5, 0.5, 0.5), rejected="loss is off").reason == "loss is off"
 
 
+def test_a_head_that_refuses_to_be_timed_is_rejected() -> None:
+    refused = Compared(STEP, (), [a_failed_process(reason="ParityFailed: rejected: parity failed: loss is off")])
+
+    found = judge("step_time <= 1x", refused)
+
+    assert (found.outcome, found.reason) == (Outcome.REJECTED, "loss is off")
+
+
 def test_speed_that_costs_memory_is_a_trade() -> None:
     larger = decided(PEAK, 1.2, 1.2, 1.2, VerdictKind.REGRESSION)
     other = decided(a_series("audio.Vae.measure", "peak", unit="bytes"), 1.2, 1.2, 1.2, VerdictKind.REGRESSION)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import a_commit, a_machine, a_process, a_result, a_run, a_series, a_sha, a_summary
+from builders import a_commit, a_machine, a_process, a_result, a_run, a_series, a_sha, a_summary, a_variant
 
 from perfci.model import Boundaries, Process, Result, Role, Run, Verdict, VerdictKind
 from perfci.verdicts.policy import Policy
@@ -76,6 +76,16 @@ def test_says_why_numbers_tell_nothing_about_each_other() -> None:
         "The benchmark itself differs: its version is not the same on both sides.",
         "Only a summary was recorded, so its processes cannot be compared.",
     ]
+
+
+def test_two_environments_are_compared_where_that_is_what_differs() -> None:
+    runs = [a_run(a_result(a_series(variant=a_variant(torch=t)), *side(1.0))) for t in ("2.9", "2.10")]
+
+    apart, together = ([recorded([run], by_variant=by) for run in runs] for by in (True, False))
+
+    assert apart[0].keys().isdisjoint(apart[1])
+    (verdict,) = judged(*together, (a_sha(1), a_sha(1)), Policy(), one_session=True)
+    assert verdict.kind is VerdictKind.UNCHANGED
 
 
 def test_what_one_side_lacks_is_missing() -> None:
