@@ -42,6 +42,10 @@ MEDIAN_ERROR = 1.2533
 BRIEF = 3
 """A move that is told after three points and taken back by the fourth went away (study, 6.2): it was a spike."""
 
+PRIOR_DF = 8.0
+"""What the noise of the line is worth beside that of one side: eight more points, as in comparisons of pairs. Three
+points that happen to lie close together, which neighbours often do, are no proof that a level is quiet."""
+
 HOP_WINDOW, HOP_RUNS = 150, 5
 """Five stays in turn at the old and the new level within 150 points either side are a machine's states, no change."""
 
@@ -62,8 +66,7 @@ class Evidence:
     strength: float
     """Size or rank separation, whichever is less of what is needed."""
     sigmas: float
-    """The size in standard errors of the difference of two medians, if neighbouring points have nothing in common;
-    a lucky quiet side counts at least half of the line's noise."""
+    """The size in standard errors of the difference of two medians, if neighbouring points have nothing in common."""
     before: float
     after: float
 
@@ -124,9 +127,8 @@ class Case:
         first, at, last = place
         before, after, reach = self.logs[first:at], self.logs[at:last], _reach(self.sigma, self.bar)
         size = _median(after[:reach]) - _median(before[-reach:])
-        levels, errors = [_median(before), _median(after)], []
-        for side, level in zip((before, after), levels, strict=True):
-            errors.append(max(MAD_TO_SIGMA * _median(np.abs(side - level)), self.sigma / 2) ** 2 / len(side))
+        levels = [_median(before), _median(after)]
+        errors = [self._variance(side, level) / len(side) for side, level in zip((before, after), levels, strict=True)]
         return Evidence(
             size=size,
             strength=min(
@@ -137,6 +139,11 @@ class Case:
             before=levels[0],
             after=levels[1],
         )
+
+    def _variance(self, side: Floats, level: float) -> float:
+        """Of one side; what a quiet one shows is moderated by the noise of the whole line (Smyth 2004)."""
+        own, degrees = (MAD_TO_SIGMA * _median(np.abs(side - level))) ** 2, len(side) - 1
+        return max(own, (degrees * own + PRIOR_DF * self.sigma**2) / (degrees + PRIOR_DF))
 
 
 def prove(case: Case, proposed: Sequence[int]) -> tuple[Step, ...]:

@@ -29,6 +29,7 @@ FEWEST = 150
 """A shorter history pays as if it were so long, so that its first levels need as much evidence as later ones: it is
 the reach within which a machine's states are looked for (``proving.HOP_WINDOW``)."""
 
+
 @dataclass(frozen=True, slots=True)
 class Partition:
     """The best partition of the first k points of a line, for every k."""
