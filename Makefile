@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
-STUDY ?= demo slowdowns noise
+STUDY ?= demo slowdowns noise history
 
 .PHONY: help demo test lint bench torture study serve
 
@@ -27,12 +27,13 @@ bench: ## measure perfci itself against asv and physical limits; the last figure
 	@.ci/setup dev
 	$(BIN)/python tests/bench_perfci.py $(ARGS)
 	$(BIN)/python tests/bench_timing.py
+	$(BIN)/python tests/bench_judge.py
 
 torture: ## kill -9 runs at random moments and check that nothing is lost or double; the last figures are in docs/torture.md
 	@.ci/setup dev
 	$(BIN)/python tests/torture.py $(ARGS)
 
-study: ## ten demos in a row, planted slowdowns, equals against each other (STUDY="demo slowdowns noise"); tables are in docs/
+study: ## ten demos in a row, planted slowdowns, equals against each other, histories without a change (STUDY="history noise"); tables are in docs/
 	@.ci/setup dev
 	@set -e; for study in $(STUDY); do $(BIN)/python tests/study_$$study.py $(ARGS); done
 
