@@ -33,6 +33,9 @@ class Memory:
         self._lines: dict[tuple[Series, float], Growing] = {}
         self._most_points = most_points
 
+    def __contains__(self, series: Series) -> bool:
+        return any(known == series for known, _ in self._lines)
+
     def moves(self, histories: Mapping[Series, Levels], bar: float) -> dict[Series, list[tuple[int, float]]]:
         """The moves of each history by at least ``bar``; one that has not changed is not looked at."""
         known = [self._lines.pop((series, bar), None) or Growing.of((), bar) for series in histories]

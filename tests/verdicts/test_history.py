@@ -4,7 +4,7 @@ import numpy as np
 
 from perfci.model import Point, Status
 from perfci.verdicts.compare import Rule
-from perfci.verdicts.history import change_points
+from perfci.verdicts.history import Memory, change_points, moves_of_histories
 from tests.builders import a_commit, a_failed_process, a_process, a_series, a_sha, a_summary
 
 SERIES = a_series()
@@ -58,3 +58,39 @@ def test_the_bar_is_the_rule_s() -> None:
 def test_fewer_than_eight_points_get_no_verdict() -> None:
     assert change_points(SERIES, line(1.0, 2.0, each=3)) == []
     assert change_points(SERIES, []) == []
+
+
+def levels(*values: float) -> list[tuple[str, float]]:
+    return [(a_sha(k), value) for k, value in enumerate(values)]
+
+
+def test_a_remembered_history_is_told_as_one_seen_for_the_first_time() -> None:
+    memory, grown = Memory(), levels(*[1.0, 1.01, 0.99] * 10, *[1.2, 1.21, 1.19])
+
+    for end in range(len(grown) + 1):
+        known = moves_of_histories({SERIES: grown[:end]}, memory=memory)
+
+        assert known == moves_of_histories({SERIES: grown[:end]})
+
+    assert [move.commit for move in known[SERIES]] == [a_sha(30)]
+
+
+def test_what_is_remembered_is_trusted_only_as_far_as_it_is_still_so() -> None:
+    memory, before = Memory(), levels(*[1.0, 1.01, 0.99] * 10)
+    moves_of_histories({SERIES: before}, memory=memory)
+
+    corrected = levels(*[1.0, 1.01, 0.99] * 5, *[1.2, 1.21, 1.19] * 5)
+
+    assert moves_of_histories({SERIES: corrected}, memory=memory) == moves_of_histories({SERIES: corrected})
+
+
+def test_what_was_not_seen_for_longest_is_forgotten_first() -> None:
+    memory, line = Memory(most_points=40), levels(*[1.0, 1.01] * 10)
+    several = [a_series(benchmark=name) for name in "abc"]
+
+    for series in several:
+        moves_of_histories({series: line}, memory=memory)
+
+    assert several[0] not in memory
+    assert several[1] in memory
+    assert several[2] in memory
