@@ -147,8 +147,8 @@ def _interval(column: Column, x: float, y: Callable[[float], float], *, shown: b
 
 def _reach(columns: Sequence[Column], bar: float) -> float:
     """The largest ratio that is shown: every interval in whole, and a little more than the bar."""
-    ends = [end for one in columns for end in _ends(one.verdict)]
-    return max(LEAST_REACH, 1 + 1.3 * bar, *(max(end, 1 / end) ** 1.1 for end in ends))
+    furthest = max(abs(math.log(end)) for one in columns for end in _ends(one.verdict))
+    return max(LEAST_REACH, 1 + 1.3 * bar, math.exp(1.1 * furthest))
 
 
 def _ends(verdict: Verdict) -> tuple[float, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def equal(series: Series, kind: VerdictKind, ratio: float) -> Verdict:
 
 
 @pytest.fixture
-def nights(tmp_path: Path) -> Store:
+def nights(tmp_path: Path) -> Iterator[Store]:
     """Forty nights of equals, one alarm that nobody confirmed, and a series that wanders 8 % by itself."""
     store, noise = a_store(tmp_path), random.Random(7)
     with store.begin() as tx:
@@ -45,7 +46,8 @@ def nights(tmp_path: Path) -> Store:
             alarm = VerdictKind.REGRESSION if night == 3 else VerdictKind.UNCHANGED
             wandering = equal(TOKENS, VerdictKind.INCONCLUSIVE, noise.gauss(1, 0.04))
             add_verdicts(tx, PROJECT, uid, [equal(STEP_TIME, alarm, noise.gauss(1, 0.005)), wandering], at)
-    return store
+    yield store
+    store.close()
 
 
 def client_of(store: Store, policy: Policy | None = None) -> FlaskClient:

@@ -1,0 +1,91 @@
+"""docs/verdicts.md keeps its word: its pictures are what the judge says today, its papers those the code rests on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from draw_verdicts import CASES, PLOTS, Comparison, pictures, trend
+
+from perfci.model import VerdictKind
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "verdicts.md").read_text()
+
+CITATION = re.compile(
+    r"\b([A-Z][\w-]*[a-zö])((?:, [A-Z]\w+)*(?:,? (?:&|and) [A-Z]\w+)?| et al\.?)(?:'s)?,? \(?((?:19|20)\d\d)\b"
+)
+"""``Lan & DeMets (1983)``, ``Smyth 2004``, ``Bulej et al. 2020``."""
+
+
+def cited(text: str) -> set[tuple[str, str]]:
+    return {(name, year) for name, _, year in CITATION.findall(" ".join(text.split()))}
+
+
+CASES_OF_TODAY = json.loads(CASES.read_text())
+
+
+@pytest.mark.parametrize(
+    ("case", "kind"),
+    [
+        ("regression", VerdictKind.REGRESSION),
+        ("unchanged", VerdictKind.UNCHANGED),
+        ("inconclusive", VerdictKind.INCONCLUSIVE),
+        ("two-states", VerdictKind.UNCHANGED),
+    ],
+)
+def test_each_case_still_ends_in_the_word_the_page_gives_it(case: str, kind: VerdictKind) -> None:
+    found = Comparison.of(case, CASES_OF_TODAY["comparisons"][case])
+
+    assert found.verdict.kind is kind
+    assert f"pairs: {kind.value}, " in (PLOTS / f"{case}.svg").read_text()
+
+
+def test_the_mix_of_the_two_states_is_quoted_as_it_is_told() -> None:
+    found = Comparison.of("two-states", CASES_OF_TODAY["comparisons"]["two-states"])
+
+    quoted = re.search(r"\*(\d+ of \d+ base .*?within states)\*", " ".join(PAGE.split()))
+
+    assert quoted is not None
+    assert quoted[1] in found.verdict.reason
+
+
+@pytest.mark.parametrize(("history", "state"), [("change-point", "convicted"), ("environment", "refuted")])
+def test_each_history_still_has_its_one_step(history: str, state: str) -> None:
+    (mark,) = trend(CASES_OF_TODAY["histories"][history]).marks
+
+    assert mark.state == state
+
+
+def test_every_picture_can_be_drawn_again() -> None:
+    assert {path.stem for path in PLOTS.glob("*.svg")} == set(pictures(CASES_OF_TODAY))
+
+
+def test_every_picture_is_shown() -> None:
+    shown = re.findall(r"!\[[^\]]+\]\(plots/([\w-]+)\.svg\)", PAGE)
+
+    assert sorted(shown) == sorted(path.stem for path in PLOTS.glob("*.svg"))
+
+
+def test_every_paper_the_statistics_rest_on_is_in_the_table() -> None:
+    sources = [path for room in ("stats", "verdicts") for path in sorted((ROOT / "perfci" / room).glob("*.py"))]
+    table = PAGE.partition("## Methods and papers")[2]
+
+    missing = sorted(
+        {
+            (path.name, name, year)
+            for path in sources
+            for name, year in cited(path.read_text())
+            if not re.search(rf"\|[^|\n]*\b{name}\b[^|\n]*{year}", table)
+        }
+    )
+
+    assert missing == []
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", PAGE) if "://" not in link]
+
+    assert [link for link in links if not (ROOT / "docs" / link).exists()] == []
