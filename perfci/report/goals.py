@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from perfci.model import Interval, cell_name
@@ -78,8 +77,6 @@ def note(found: ClauseVerdict) -> str:
 
 def value_text(found: ClauseVerdict, value: float) -> str:
     """A ratio as ``0.671x``, a deviation as ``+0.3 %``, a level in the unit that suits it."""
-    if value == math.inf:
-        return "from nothing"
     if found.clause.comparison == "within":
         return _deviation(value)
     if found.clause.of_ratio or found.series is None:

@@ -26,7 +26,7 @@ def variants_text(found: Variants, trades: Sequence[Trade] = ()) -> str:
     """What a terminal shows: counts, rejections, a block for each benchmark, and what speed was paid with."""
     verdicts = [contrast.verdict for contrast in found.contrasts]
     parts = [
-        f"{counts_sentence(verdicts) or 'Nothing was compared'}{_rejected_count(found)}.",
+        f"{counts_sentence(verdicts) or _nothing(found)}{_rejected_count(found)}.",
         "\n".join(f"✕ {rejection_sentence(one)}" for one in found.rejections),
         *(_block(place, found) for place in _places(found)),
         "\n".join(f"⇄ {trade_sentence(trade)}" for trade in trades),
@@ -47,6 +47,10 @@ def rejection_sentence(one: Rejection) -> str:
 
 def rejected_name(one: Rejection) -> str:
     return printable(cell_name(owner(one.benchmark) or one.benchmark, one.parameters))
+
+
+def _nothing(found: Variants) -> str:
+    return "Only numerics were compared" if found.numerics else "Nothing was compared"
 
 
 def _rejected_count(found: Variants) -> str:

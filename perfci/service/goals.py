@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.config import Config
-from perfci.model import Role, Series, Verdict
+from perfci.model import CPU_TWIN, Role, Series, Verdict
 from perfci.runner.driver import Discovery
 from perfci.runner.suite import Cell, cells_of
 from perfci.service.climbing import Climb
@@ -26,7 +26,7 @@ def goals_of(config: Config) -> list[Goal]:
     """Read every ``[[goal]]``; a clause that cannot be read is told with the goal it is in."""
     found = []
     for number, table in enumerate(config.settings.goal, start=1):
-        name = table.name or f"goal {number}"
+        name = table.name or str(number)
         found.append(Goal(name, tuple(parse(text) for text in table.require), table.match))
     return found
 
@@ -38,7 +38,9 @@ def require_known(goals: Sequence[Goal], discovery: Discovery, say: Say) -> None
         benchmarks = {cell.benchmark for cell in cells if goal.concerns(cell.name)}
         metrics = [declared.metric for name in benchmarks for declared in discovery.benchmarks[name].metrics]
         if metrics:
-            require_metrics(goal, {metric.name: metric.unit for metric in metrics})
+            units = {metric.name: metric.unit for metric in metrics}
+            twins = {f"{CPU_TWIN}{name}": unit for name, unit in units.items() if unit.startswith("seconds")}
+            require_metrics(goal, twins | units)  # what a second clock may add is known only when it was read
         else:
             say(f"the goal {goal.name!r} is not judged: {goal.match!r} fits no benchmark of this suite")
 

@@ -265,19 +265,22 @@ def _judged(
 
 
 def _about(clause: Clause, compared: Sequence[Compared]) -> list[Compared]:
-    """The series a clause speaks of; of one that was read with two clocks, the one that is judged."""
+    """The series a clause speaks of; a ratio of one that was read with two clocks is taken by the one that is judged.
+
+    A level is meant as it is named: two seconds of waiting are no two seconds of computing.
+    """
     name = resolve(clause.metric, (one.series.metric.name for one in compared))
     named = [one for one in compared if one.series.metric.name == name]
-    twins = {one.series.cell: one for one in compared if one.series.metric.name == f"{CPU_TWIN}{name}"}
-    return [
-        twin if one.verdict is None and (twin := twins.get(one.series.cell)) and twin.verdict else one for one in named
-    ]
+    if not clause.of_ratio:
+        return named
+    twins = {one.series.cell: one for one in compared if one.series.metric.name == f"{CPU_TWIN}{name}" and one.verdict}
+    return [one if one.verdict else twins.get(one.series.cell, one) for one in named]
 
 
 def _at(clause: Clause, one: Compared, numerics: bool) -> ClauseVerdict:
     failed = one.verdict is not None and one.verdict.kind is VerdictKind.FAILED
     estimate, interval, reason = _ratio(one) if clause.of_ratio else _level(clause, one)
-    if failed or (estimate == math.inf and clause.bounds.hi < math.inf):
+    if failed or (_from_nothing(clause, one) and clause.bounds.hi < math.inf):
         outcome = Outcome.BROKEN
     elif interval is None:
         outcome = Outcome.UNDECIDED
@@ -326,12 +329,16 @@ ROUNDING = 1e-9
 def _ratio(one: Compared) -> tuple[float | None, Interval | None, str]:
     """As decided; what is not judged is looked at once, as it was measured."""
     verdict = one.verdict or screen(one.series, "", "", one.base, one.head)
-    if verdict.ratio is None and verdict.base_level == 0 and (verdict.head_level or 0) > 0:
-        return math.inf, None, verdict.reason
     if verdict.interval is not None:
         return verdict.ratio, verdict.interval, ""
     why = verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""  # without the numbers, told beside it
     return verdict.ratio, None, why or verdict.reason
+
+
+def _from_nothing(clause: Clause, one: Compared) -> bool:
+    """Whether something is there that the base has nothing of: more than any factor of it."""
+    known = one.verdict
+    return clause.of_ratio and known is not None and known.base_level == 0 and (known.head_level or 0) > 0
 
 
 def _level(clause: Clause, one: Compared) -> tuple[float | None, Interval | None, str]:

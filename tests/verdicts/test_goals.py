@@ -124,6 +124,14 @@ def test_an_exact_value_at_the_limit_meets_it_unless_less_was_asked() -> None:
     assert judge("peak_allocated < 1.0x", same).outcome is Outcome.BROKEN
 
 
+def test_what_comes_from_nothing_is_more_than_any_factor() -> None:
+    verdict = a_verdict(PEAK, ratio=None, interval=None, base_level=0.0, head_level=8.0, reason="0 became 8")
+
+    found = judge("peak_allocated <= 5x", Compared(PEAK, (), (), verdict)).clauses[0]
+
+    assert (found.outcome, found.estimate, found.reason) == (Outcome.BROKEN, None, "0 became 8")
+
+
 def test_a_level_is_judged_by_the_spread_of_its_processes_in_the_unit_of_the_clause() -> None:
     found = judge("step_time <= 2 ms", levels(STEP, 0.00180, 0.00181, 0.00179, 0.00182, 0.00180)).clauses[0]
 
@@ -173,6 +181,8 @@ def test_a_metric_with_two_clocks_is_judged_by_the_one_that_has_a_verdict() -> N
 
     assert [one.series for one in found.clauses] == [cpu]
     assert found.outcome is Outcome.MET
+    level = judge("step_time <= 0.67 s", levels(STEP, 1.0, 1.0), decided(cpu, 0.6, 0.59, 0.61))
+    assert [one.series for one in level.clauses] == [STEP]
 
 
 def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() -> None:
