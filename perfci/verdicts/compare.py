@@ -453,8 +453,8 @@ class Case:
     def judged(self, base: Sequence[Process], head: Sequence[Process], limits: Limits, tail: float = ALPHA) -> Verdict:
         """The verdict the statistics give.
 
-        Its p-value is that of all looks together: the smallest error with which this look would have told, to which its
-        level is proportional (Liu & Anderson 2008).
+        Its p-value is that of all looks together: the smallest error with which this look would have told (Liu &
+        Anderson 2008), to which its level is very nearly proportional.
         """
         sides = Sides.of(self.series, base, head)
         found = sides.shift(self.prior)
