@@ -67,12 +67,11 @@ class Lineup:
 
     def rejections(self) -> list[Rejection]:
         """One for each variant of a class: what it refused to be timed for, or a number beyond its tolerance."""
-        found: dict[object, Rejection] = {}
+        found: list[Rejection] = []
         for cell, reason in (*self._refusals(), *self._beyond()):
-            one = Rejection(cell.benchmark, cell.parameters, reason)
-            if not any(known.concerns(cell.benchmark, cell.parameters) for known in found.values()):
-                found[one] = one
-        return list(found.values())
+            if not self.rejected(cell, found):
+                found.append(Rejection(cell.benchmark, cell.parameters, reason))
+        return found
 
     def numerics(self) -> list[Numerics]:
         """Every number that a tolerance is known for, of each variant next to its baseline."""
@@ -125,7 +124,7 @@ def declared(goals: Sequence[Goal], series: Series, policy: Policy) -> float | N
     return rule.counted_bar or (rule.floor if "error" in series.metric.name else 0.0) or None
 
 
-def of_cells(session_cells: Sequence[Cell], families: Sequence[Family]) -> tuple[Cell, ...]:
+def of_cells(cells: Sequence[Cell], families: Sequence[Family]) -> tuple[Cell, ...]:
     """The cells that families are made of, in the order of the suite."""
     wanted = {cell for family in families for cell in family.cells.values()}
-    return tuple(cell for cell in session_cells if cell in wanted)
+    return tuple(cell for cell in cells if cell in wanted)

@@ -117,6 +117,22 @@ def test_a_rejected_variant_is_measured_once(project: GitProject) -> None:
     assert rows(project, f"select count(*) {of_broken}") == [(1,)]
 
 
+def test_an_interrupted_comparison_goes_on_where_it_stopped(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["compare", "--vary", "attn=sdpa,math", "--bench", "peak", "--at", "HEAD"]
+    run(asked)
+    with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
+        database.execute("delete from processes where id > 1")
+        database.execute("update sessions set state = 'running', finished_at = null")
+
+    assert run(asked) == 0
+
+    assert "resuming an interrupted session: 1 readings are there already" in capsys.readouterr().err
+    per_pair = rows(project, "select count(*) from processes group by pair order by pair")
+    assert per_pair[:2] == [(1,), (2,)]
+
+
 def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     run(["compare", "--vary", "attn=sdpa,flash", "--bench", "step", "--json"])
 
