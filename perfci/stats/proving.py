@@ -227,12 +227,15 @@ def _median(side: Floats) -> float:
 
 
 def _inflation(scaled: Floats, boundaries: Sequence[int]) -> float:
-    """Neighbouring points that resemble each other count less: (1 + r) / (1 - r) of a first-order process."""
-    if len(scaled) <= 20:
-        return 1.0
+    """Neighbouring points that resemble each other count less: (1 + r) / (1 - r) of a first-order process.
+
+    Every level that is estimated hides some of r, of short ones much (Kendall 1954); above 0.6 it is the level itself
+    that moves.
+    """
     rest = np.concatenate([part - _median(part) for part in np.split(scaled, list(boundaries))])
     r = float((rest[1:] * rest[:-1]).mean() / max(float((rest**2).mean()), 1e-12))
-    r = min(max(r, 0.0), 0.6)
+    hidden = (len(boundaries) + 1) * (1 + 3 * max(r, 0.0)) / len(scaled)
+    r = min(max(r + hidden, 0.0), 0.6)
     return (1 + r) / (1 - r)
 
 
