@@ -38,7 +38,7 @@ class Memory:
 
     def moves(self, histories: Mapping[Series, Levels], bar: float) -> dict[Series, list[tuple[int, float]]]:
         """The moves of each history by at least ``bar``; one that has not changed is not looked at."""
-        known = [self._lines.pop((series, bar), None) or Growing.of((), bar) for series in histories]
+        known = [self._lines.pop((series, bar), Growing.of((), bar)) for series in histories]
         lines = grow(known, [[level for _, level in levels] for levels in histories.values()])
         self._lines |= {(series, bar): line for series, line in zip(histories, lines, strict=True)}
         self._forget()

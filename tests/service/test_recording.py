@@ -1,0 +1,72 @@
+"""Change points are written down for the histories that have something new, and for no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_series, a_sha, a_summary
+
+from perfci.model import Boundaries, ChangePoint, Series
+from perfci.service.recording import record_imported_changes
+from perfci.store import Store, open_store, reads, writes
+from perfci.verdicts.policy import Policy
+
+QUIET, BUSY = a_series("suite.time_quiet"), a_series("suite.time_busy")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path / 'perfci.db'}", create=True)
+    yield store
+    store.close()
+
+
+def imported(store: Store, series: Series, *values: float, first: int = 0) -> None:
+    """One run per value, a commit each."""
+    with store.begin() as tx:
+        for number, value in enumerate(values, first):
+            result = a_result(series, processes=(), summary=a_summary(value), boundaries=Boundaries.UNKNOWN)
+            run = a_run(result, commit=a_commit(number), session=f"{series.benchmark.name} {number}")
+            writes.ingest_run(tx, run, run.session, "body")
+
+
+def told(store: Store) -> list[ChangePoint]:
+    with store.read() as tx:
+        return reads.change_points(tx, PROJECT)
+
+
+def test_finds_the_step_in_an_imported_history(store: Store) -> None:
+    imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
+
+    assert record_imported_changes(store, PROJECT, Policy()) == 1
+    assert [(change.series, change.commit) for change in told(store)] == [(BUSY, a_sha(20))]
+
+
+def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
+    imported(store, QUIET, *[1.0, 1.01] * 10)
+    as_it_was = a_change_point(QUIET)
+    with store.begin() as tx:
+        writes.replace_change_points(tx, PROJECT, QUIET, [as_it_was])
+        since = reads.newest_result(tx)
+    imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
+
+    assert record_imported_changes(store, PROJECT, Policy(), since=since) == 2
+    assert [(change.series, change.commit) for change in told(store)] == [
+        (QUIET, as_it_was.commit),
+        (BUSY, a_sha(20)),
+    ]
+
+
+def test_point_by_point_comes_to_what_all_at_once_comes_to(store: Store) -> None:
+    values = [*[1.0, 1.01] * 10, *[1.3, 1.31] * 3, *[1.0, 1.01] * 5]
+    for number, value in enumerate(values):
+        imported(store, BUSY, value, first=number)
+        record_imported_changes(store, PROJECT, Policy())
+    imported(store, QUIET, *values)
+
+    record_imported_changes(store, PROJECT, Policy())
+
+    one, other = ([change.commit for change in told(store) if change.series == series] for series in (BUSY, QUIET))
+    assert one == other == [a_sha(20), a_sha(26)]
