@@ -54,11 +54,17 @@ def _window(tx: Transaction, project: str, policy: Policy, days: int | None, now
         days,
         comparisons_of_equals(tx, project, since)[0],
         meter(_given(tallies)),
-        _by(tallies, lambda one: one.suite),
+        _by(tallies, suite_of),
         _by(tallies, lambda one: policy.class_of(one.series)),
         nominations(questions),
         convictions(questions),
     )
+
+
+def suite_of(tally: VerdictTally) -> str:
+    """A suite is a file of benchmarks: ``benchmarks/training`` for ``training.Step.time_step``."""
+    file, dot, _ = tally.series.benchmark.name.partition(".")
+    return "/".join(part for part in (tally.suite, file if dot else "") if part)
 
 
 def _by(tallies: Sequence[VerdictTally], name_of: Callable[[VerdictTally], Name]) -> dict[Name, Meter]:

@@ -63,15 +63,15 @@ def test_tells_the_meter_as_a_table(stored: Path, capsys: pytest.CaptureFixture[
         """\
 60 comparisons of a commit with itself: 1 false alarm in 120 verdicts (95 % interval 0.02 % to 4.6 %).
 
-                    verdicts  first look  share     95 % interval  convicted  share    95 % interval
-all time                 120           2  1.7 %    0.2 % to 5.9 %          1  0.8 %  0.02 % to 4.6 %
-  suite benchmarks       120           2  1.7 %    0.2 % to 5.9 %          1  0.8 %  0.02 % to 4.6 %
-  count                   60           0  0.0 %       up to 6.0 %          0  0.0 %      up to 6.0 %
-  time                    60           2  3.3 %   0.4 % to 11.5 %          1  1.7 %  0.04 % to 8.9 %
-last 30 days              58           1  1.7 %   0.04 % to 9.2 %          0  0.0 %      up to 6.2 %
-  suite benchmarks        58           1  1.7 %   0.04 % to 9.2 %          0  0.0 %      up to 6.2 %
-  count                   29           0  0.0 %      up to 11.9 %          0  0.0 %     up to 11.9 %
-  time                    29           1  3.4 %  0.09 % to 17.8 %          0  0.0 %     up to 11.9 %
+                             verdicts  first look  share     95 % interval  convicted  share    95 % interval
+all time                          120           2  1.7 %    0.2 % to 5.9 %          1  0.8 %  0.02 % to 4.6 %
+  suite benchmarks/training       120           2  1.7 %    0.2 % to 5.9 %          1  0.8 %  0.02 % to 4.6 %
+  count                            60           0  0.0 %       up to 6.0 %          0  0.0 %      up to 6.0 %
+  time                             60           2  3.3 %   0.4 % to 11.5 %          1  1.7 %  0.04 % to 8.9 %
+last 30 days                       58           1  1.7 %   0.04 % to 9.2 %          0  0.0 %      up to 6.2 %
+  suite benchmarks/training        58           1  1.7 %   0.04 % to 9.2 %          0  0.0 %      up to 6.2 %
+  count                            29           0  0.0 %      up to 11.9 %          0  0.0 %     up to 11.9 %
+  time                             29           1  3.4 %  0.09 % to 17.8 %          0  0.0 %     up to 11.9 %
 
 Between different commits, first looks suspected 2 changes: 1 confirmed on fresh pairs, 1 refuted by them.
 A suspicion that is refuted is no false alarm: nobody was paged.
