@@ -31,13 +31,19 @@ MADE_BY = f"perfci {perfci.__version__}, numpy {numpy.__version__}, scipy {scipy
 
 
 def pairs_of(readings: Readings, base: str, head: str, compared: Compared) -> list[int]:
-    """The pairs that compared these two commits, in the order they were measured."""
+    """The pairs that compared these two commits, in the order they were measured; half of one is none.
+
+    Where a session was interrupted between base and head, the base alone would pass for a head that was never there.
+    """
     sides = {Role.BASE: base, Role.HEAD: head}
-    numbers = {process.pair for rows in readings.values() for _, process in rows}
+    roles: dict[int | None, set[Role]] = {}
+    for rows in readings.values():
+        for _, process in rows:
+            roles.setdefault(process.pair, set()).add(process.role)
     return sorted(
         number
-        for number in numbers
-        if number is not None and all(sides.get(role) == sha for role, sha in compared.get(number, {}).items())
+        for number, seen in roles.items()
+        if number is not None and seen == set(sides) and compared.get(number) == sides
     )
 
 

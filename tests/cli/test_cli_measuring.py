@@ -158,3 +158,16 @@ def test_a_series_that_wanders_by_itself_has_its_bar_raised(here: Path, capsys: 
     wandered = [abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]]
     assert len(floors) == 3
     assert verdict["noise_floor"] == pytest.approx(math.expm1(1.96 * (sum(w * w for w in wandered) / 3) ** 0.5))
+
+
+def test_half_a_pair_of_an_interrupted_comparison_does_not_pass_for_a_missing_head(project: GitProject) -> None:
+    asked = ["compare", "HEAD~2", "HEAD~3", "--bench", "track_bytes"]
+    run(asked)
+    with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
+        database.execute("delete from processes where id > 1")
+        database.execute("update sessions set state = 'running', finished_at = null")
+
+    assert run([*asked, "--json", "told.json"]) == 0
+
+    (verdict,) = json.loads((project.folder / "told.json").read_text())["verdicts"]
+    assert (verdict["kind"], verdict["ratio"]) == ("unchanged", 1.0)
