@@ -57,7 +57,7 @@ def upgrade(url: str) -> None:
 def check(url: str) -> list[str]:
     """Verify what must hold in every database; each sentence is something that does not."""
     with contextlib.closing(open_store(url, create=False)) as store, store.read() as tx:
-        checks = (_damage, _odd_samples, _empty_results, _foreign_runs, _collapsed_series, _rival_verdicts)
+        checks = (_damage, _odd_samples, _empty_results, _foreign_runs, _collapsed_series, _rival_verdicts, _unguarded)
         return [problem for one in checks for problem in one(tx)]
 
 
@@ -152,3 +152,16 @@ def _rival_verdicts(tx: Session) -> Iterator[str]:
     wrong = sa.select(VerdictRow.id).join(later, VerdictRow.superseded_by == later.id)
     for row_id in tx.scalars(wrong.where(later.id <= VerdictRow.id)):
         yield f"Verdict {row_id} is superseded by an older one."
+
+
+GUARDS = frozenset(
+    {"verdicts_are_kept", "verdicts_are_not_edited", "verdicts_are_superseded_once", "sessions_keep_their_kind"}
+)
+"""The triggers that refuse to unsay a verdict, which the false-alarm meter rests on."""
+
+
+def _unguarded(tx: Session) -> Iterator[str]:
+    on_sqlite = tx.get_bind().dialect.name == "sqlite"
+    names = "SELECT name FROM sqlite_master WHERE type = 'trigger'" if on_sqlite else "SELECT tgname FROM pg_trigger"
+    for gone in sorted(GUARDS - set(tx.scalars(sa.text(names)))):
+        yield f"The trigger {gone} is gone, so verdicts that were given could be deleted or edited unseen."

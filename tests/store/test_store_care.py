@@ -45,6 +45,7 @@ UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once;"
         ("UPDATE benchmarks SET version = '9' WHERE id = 1", "Series 1 (suite.a · time) does not match its identity."),
         (f"{UNGUARDED} UPDATE verdicts SET superseded_by = NULL", "Series 4 has several current verdicts between 0000"),
         (f"{UNGUARDED} UPDATE verdicts SET superseded_by = 1", "Verdict 1 is superseded by an older one."),
+        ("DROP TRIGGER verdicts_are_kept", "The trigger verdicts_are_kept is gone, so verdicts that were given could"),
         ("DELETE FROM commits", "Row 1 of runs points to a row of commits that does not exist."),
         (
             "INSERT INTO projects VALUES (9, 'acme/other'); UPDATE sessions SET project_id = 9",
