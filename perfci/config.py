@@ -242,9 +242,10 @@ def _settings(values: dict[str, Any], path: Path) -> Settings:
         settings = Settings.model_validate(values)
     except ValidationError as error:
         raise PerfciError(f"{path}: {_explain(error)}") from None
-    names = [model.name for model in settings.model]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise PerfciError(f"{path}: two [[model]] tables are called {twice[0]!r}; every model needs its own name")
+    for kind, tables in (("model", settings.model), ("ladder", settings.ladder)):
+        names = [table.name for table in tables]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise PerfciError(f"{path}: two [[{kind}]] tables are called {twice[0]!r}; every {kind} needs its own name")
     return settings
 
 

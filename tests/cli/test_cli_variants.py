@@ -268,3 +268,22 @@ def test_a_goal_on_an_unknown_metric_stops_before_anything_is_measured(
         "did you mean 'step_time'?",
     )
     assert not (project.folder / ".perfci" / "perfci.db").exists()
+
+
+MISWRITTEN = {
+    '[[goal]]\nrequires = ["step_time <= 1x"]\n': "unknown key 'goal.0.requires'; did you mean 'require'?",
+    '[[goal]]\nmatch = "("\nrequire = ["step_time <= 1x"]\n': "goal.0.match: a regular expression was expected, "
+    "but missing ), unterminated subpattern at position 0, found '('",
+    LADDER + LADDER: "two [[ladder]] tables are called 'attention'; every ladder needs its own name",
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), MISWRITTEN.items(), ids=["key", "match", "name"])
+def test_says_what_is_wrong_in_the_configuration(
+    project: GitProject, capsys: pytest.CaptureFixture[str], text: str, sentence: str
+) -> None:
+    project.write("perfci.toml", text)
+
+    code = run(["compare", "HEAD"])
+
+    assert (code, capsys.readouterr().err.strip()) == (2, f"perfci: {project.folder}/perfci.toml: {sentence}")
