@@ -14,15 +14,7 @@ from perfci.report import incidents as words
 from perfci.report.incident_fields import incident_fields, situation_fields
 from perfci.service.incidents import Situation, situation
 from perfci.service.judging import policy_of
-from perfci.verdicts.budget import Say, Told
-
-SECTIONS = (
-    ("Open", lambda told: told.open),
-    ("Held back", lambda told: told.say in (Say.HELD_BACK, Say.WEAK)),
-    ("Waiting", lambda told: told.say is Say.WAITING),
-    ("Settled or noted", lambda told: True),
-)
-"""The first that fits an incident has it, so that nothing is lost."""
+from perfci.verdicts.budget import Told
 
 
 @click.group("alerts")
@@ -86,14 +78,10 @@ def chosen(found: Situation, name: str) -> Told:
 def listed(found: Situation) -> Iterator[str]:
     """Sentence first, then section by section; retests and creep with the commands that settle them."""
     yield f"{found.project}: {words.summary(found.told, len(found.retests), len(found.creeps))}"
-    left = list(found.told)
-    for title, fits in SECTIONS:
-        mine = [told for told in left if fits(told)]
-        left = [told for told in left if not fits(told)]
-        if mine:
-            yield from ("", title)
-            for told in mine:
-                yield from brief(told, found)
+    for title, mine in words.sections(found.told):
+        yield from ("", title)
+        for told in mine:
+            yield from brief(told, found)
     if found.retests:
         yield from ("", "To measure again")
         for retest in found.retests:

@@ -26,6 +26,6 @@ def serve_dashboard(config: Config, host: str, port: int) -> None:
     """Serve until interrupted and say where."""
     with closing(store_to_read(config)) as store:
         serve(
-            store, host, port, policy=policy_of(config),
+            store, host, port, policy=policy_of(config), history=config.settings.history,
             on_ready=lambda url: click.echo(f"serving {url} (Ctrl-C ends it)"),
         )  # fmt: skip

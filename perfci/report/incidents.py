@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind, ObservedChange, Retest
 from perfci.report.names import printable, series_name
@@ -13,7 +13,7 @@ from perfci.report.units import counting, signed_percent
 from perfci.report.words import Tone
 from perfci.verdicts.budget import Say, Told
 from perfci.verdicts.creep import Creep
-from perfci.verdicts.moves import cost_of
+from perfci.verdicts.moves import cost_of, follows
 
 MOST_OBSERVED = 4
 """Values of an environment that are named; who upgrades a machine changes many at once."""
@@ -53,7 +53,8 @@ def explanation(incident: Incident, commits: Commits) -> str:
     if incident.kind is IncidentKind.MACHINE:
         return MACHINE_CAUSES[incident.cause].format(sessions=_sessions(incident))
     if incident.convicted:
-        of = f" in {incident.convicted} of {len(incident.members)} series" if len(incident.members) > 1 else ""
+        some = incident.convicted < len(incident.members)
+        of = f" in {incident.convicted} of {len(incident.members)} series" if some else ""
         return f"Confirmed on fresh pairs{of}."
     return "Seen in the history alone; fresh pairs would confirm it." if incident.settled else ""
 
@@ -93,11 +94,15 @@ def standing(told: Told, pages_per_week: int) -> str:
         gone = "" if told.incident.standing else "; made good since"
         return f"page {told.page} of {pages_per_week} {week}{gone}"
     return {
-        Say.HELD_BACK: f"held back: the {counting(pages_per_week, 'page')} {week} are spent",
+        Say.HELD_BACK: f"held back: {_spent(pages_per_week)} {week}",
         Say.WEAK: f"held back: with so many series this much is to be expected by chance {week}",
         Say.WAITING: "waiting for a third point or fresh pairs",
         Say.NOTE: "a note, asks for nobody",
     }[told.say]
+
+
+def _spent(pages: int) -> str:
+    return f"spent are all {pages} pages" if pages > 1 else "spent is the one page" if pages else "no page is wanted"
 
 
 def suspect_lines(incident: Incident) -> list[str]:
@@ -157,6 +162,30 @@ def compare_command(base: str, head: str, cells: Iterable[str]) -> str:
     return f"perfci compare {base[:10]} {head[:10]} --bench {shlex.quote(pattern)}"
 
 
+SECTIONS: tuple[tuple[str, Callable[[Told], bool]], ...] = (
+    ("Open", lambda told: told.open),
+    ("Held back", lambda told: told.say in (Say.HELD_BACK, Say.WEAK)),
+    ("Waiting", lambda told: told.say is Say.WAITING),
+    ("Settled or noted", lambda told: True),
+)
+
+
+def sections(told: Sequence[Told]) -> list[tuple[str, list[Told]]]:
+    """Every incident in the first section that fits, so that nothing is lost; open ones by their evidence."""
+    found, left = [], sorted(told, key=_urgency)
+    for title, fits in SECTIONS:
+        mine = [one for one in left if fits(one)]
+        left = [one for one in left if not fits(one)]
+        found += [(title, mine)] if mine else []
+    return found
+
+
+def _urgency(told: Told) -> tuple[object, ...]:
+    """Confirmed ones first, then the clearest; what is not open keeps its order, newest first."""
+    incident = told.incident
+    return (not incident.convicted, incident.p_value, -len(incident.members)) if told.open else (True, 2.0, 0)
+
+
 def summary(told: Sequence[Told], retests: int, creeps: int) -> str:
     """``2 open incidents, 1 held back, 3 notes; 1 retest is due``."""
     opened = sum(one.open for one in told)
@@ -190,8 +219,8 @@ def _what(incident: Incident) -> str:
 
 
 def _where(incident: Incident, commits: Commits) -> str:
-    last = commits.get(incident.commit)
-    if last and last.parents and last.parents[0] == incident.last_good:
+    good, last = commits.get(incident.last_good), commits.get(incident.commit)
+    if last and (incident.last_good in last.parents or (good and follows(good, last))):
         return f"at {_named(incident.commit, commits)}"
     return f"after {incident.last_good[:10]} and not later than {_named(incident.commit, commits)}"
 

@@ -32,10 +32,6 @@ class Situation:
     commits: Mapping[str, Commit]
     pages_per_week: int
 
-    @property
-    def open(self) -> list[Told]:
-        return [told for told in self.told if told.open]
-
 
 def situation(
     tx: Transaction,
@@ -43,9 +39,10 @@ def situation(
     policy: Policy,
     history: HistoryTable,
     tags: Mapping[str, Collection[str]] | None = None,
+    records: Sequence[SeriesRecord] | None = None,
 ) -> Situation:
     """Derive it all anew from what is stored; ``tags`` by sha, where git is at hand, else those stored."""
-    around = Surroundings.of(tx, project, policy)
+    around = Surroundings.of(tx, project, policy, records)
     newest, known = around.newest(), around.known(history.canaries)
     seen = jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
     days, single = incidents_of_days(seen, known)

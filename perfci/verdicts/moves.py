@@ -197,7 +197,7 @@ def _of_series(series: Series, steps: Sequence[ChangePoint], known: Known, place
             standing=_standing(costs[k:], bar),
             back=gone.get(step.commit),
         )
-        yield _explained(move, seen, step.commit in hops, _neighbours(step, known.line, last))
+        yield _explained(move, seen, step.commit in hops, _neighbours(step, known.line, place))
 
 
 def _range(step: ChangePoint, place: Mapping[str, int]) -> tuple[int, int]:
@@ -216,10 +216,19 @@ def _verdict(verdicts: Sequence[Verdict], first: int, last: int, place: Mapping[
     return next(iter([*moved, *whole]), None)
 
 
-def _neighbours(step: ChangePoint, line: Sequence[Commit], last: int) -> bool:
+def _neighbours(step: ChangePoint, line: Sequence[Commit], place: Mapping[str, int]) -> bool:
     """Whether no commit lies between the two points, as far as anybody knows."""
-    parents = line[last].parents if last < len(line) else ()
-    return not parents or parents[0] == step.last_good
+    if step.commit not in place or step.last_good not in place:
+        return True
+    before, commit = line[place[step.last_good]], line[place[step.commit]]
+    return follows(before, commit) or not (commit.parents or commit.position)
+
+
+def follows(before: Commit, commit: Commit) -> bool:
+    """Whether one commit is known to come right after another on the line."""
+    if before.sha in commit.parents:
+        return True
+    return before.position is not None and commit.position == before.position + 1
 
 
 def _explained(move: Move, seen: Sequence[Seen], hops: bool, neighbours: bool) -> Move:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,16 +67,28 @@ def jumps(
     Both jumped: ``stays``. Only the one before the newest did: it went back. Only the newest did: not known yet. What
     is a change point already, or was settled on fresh pairs, is no news.
     """
-    old = {(change.series, change.commit) for change in changes}
-    old |= {(one.series, one.head) for one in verdicts if one.stage is Stage.CONVICTION}
-    found = [jump for series, seen in newest.items() if (jump := _jump(series, seen, math.log1p(rules(series).bar)))]
-    news = [jump for jump in found if (jump.series, jump.head) not in old]
+    steps: dict[Series, set[str]] = defaultdict(set)
+    for change in changes:
+        steps[change.series].add(change.commit)
+    settled = {(one.series, one.head) for one in verdicts if one.stage is Stage.CONVICTION}
+    found = [
+        jump
+        for series, seen in newest.items()
+        if (jump := _jump(series, _since_the_last(steps.get(series, ()), seen), math.log1p(rules(series).bar)))
+    ]
+    news = [jump for jump in found if (jump.series, jump.head) not in settled]
     return sorted(news, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
 
 
 def retests(jumps: Iterable[Jump]) -> list[Retest]:
     """What to measure again; a jump that went back by itself needs no second look."""
     return [jump.retest for jump in jumps if jump.stays is not False]
+
+
+def _since_the_last(steps: Collection[str], seen: Sequence[Seen]) -> Sequence[Seen]:
+    """The points of the present level."""
+    starts = [at for at, one in enumerate(seen) if one.sha in steps]
+    return seen[starts[-1] :] if starts else seen
 
 
 def _jump(series: Series, seen: Sequence[Seen], bar: float) -> Jump | None:

@@ -23,6 +23,7 @@ LOOKS = {
 
 PAGES = {
     "overview": "/acme:tiny-lm/",
+    "incidents": "/acme:tiny-lm/incidents",
     "benchmarks": "/acme:tiny-lm/benchmarks",
     "unavailable": "/acme:tiny-lm/benchmarks?show=unavailable",
     "search": "/acme:tiny-lm/benchmarks?q=nothing+like+it",

@@ -23,6 +23,7 @@ UNAVAILABLE = f"{MANY}/mfu{MANY_BF16}"
 CHARTLESS = (UNMEASURED, UNAVAILABLE)
 EVERY_PAGE = [
     f"{P}/",
+    f"{P}/incidents",
     f"{P}/benchmarks",
     f"{P}/benchmarks?show=unavailable",
     f"{MANY}/data_stall{MANY_BF16}",

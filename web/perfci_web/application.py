@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException, NotFound
 
+from perfci.config import HistoryTable
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
@@ -25,11 +26,13 @@ def create_app(
     loopback_only: bool = False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     policy: Policy | None = None,
+    history: HistoryTable | None = None,
 ) -> Flask:
     """Build the dashboard of one store.
 
     ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is;
-    ``policy`` says by which bars series are judged, where it is not the plain one.
+    ``policy`` says by which bars series are judged, where it is not the plain one; ``history`` how their
+    change points become pages.
     """
     app = Flask("perfci_web", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
@@ -38,7 +41,7 @@ def create_app(
     rendering.install(app, clock)
     guard(app, read_only=read_only, loopback_only=loopback_only)
     serve_assets(app)
-    add_routes(app, store, clock, policy or Policy())
+    add_routes(app, store, clock, policy or Policy(), history or HistoryTable())
     _explain_errors(app, store)
     return app
 

@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from perfci import __version__
 from perfci.model import Commit
-from perfci.report import calibration, sentences, svg, units, words
+from perfci.report import calibration, incidents, sentences, svg, units, words
 from perfci.report.names import LONGEST, printable
+from perfci.verdicts.moves import cost_of
 from perfci_web import assets
 from perfci_web.guards import style_nonce
 
@@ -41,6 +42,15 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
         "tone": words.tone,
         "verdict": words.verdict_word,
         "word": words.word,
+    }
+    app.jinja_env.filters |= {
+        "cost": cost_of,
+        "creep": incidents.creep_sentence,
+        "creep_command": incidents.creep_command,
+        "incident_glyph": lambda kind: incidents.GLYPHS[kind],
+        "incident_tone": lambda kind: incidents.TONES[kind],
+        "retest": incidents.retest_sentence,
+        "retest_command": incidents.retest_command,
     }
     app.jinja_env.globals |= {
         "arrow": words.arrow,

@@ -16,21 +16,23 @@ from sqlalchemy.orm import Session
 from werkzeug.routing import BaseConverter, ValidationError
 from werkzeug.wrappers import Response as Answer
 
-from perfci.config import RESERVED_PROJECTS
+from perfci.config import RESERVED_PROJECTS, HistoryTable
 from perfci.model import ChangePoint, Commit, PerfciError, Point, Run, Verdict
 from perfci.report.calibration import calibration_fields
 from perfci.report.fields import trend_fields
+from perfci.report.incident_fields import situation_fields
 from perfci.report.markdown import comparison_markdown
 from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned, trend_of
 from perfci.service.calibrating import calibrated
+from perfci.service.incidents import open_incidents, situation
 from perfci.store import Store, reads
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
 from perfci.verdicts.calibration import Calibration
 from perfci.verdicts.policy import Policy
 from perfci_web.missing import Missing, Offer, nearest
-from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
+from perfci_web.pages import benchmarks, commit, compare, incidents, measured, overview, series
 from perfci_web.pages.cells import Cell
 from perfci_web.slugs import TWINS, name_of, segment
 from perfci_web.urls import Links, project_segment
@@ -59,7 +61,7 @@ class ProjectConverter(NameConverter):
     refused = RESERVED_PROJECTS
 
 
-def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy) -> None:
+def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy, history: HistoryTable) -> None:
     """Bind every page to the store."""
     app.url_map.converters |= {"name": NameConverter, "project": ProjectConverter}
 
@@ -69,7 +71,6 @@ def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: 
 
     page("/", projects_page)
     page("/healthz", health)
-    page("/<project:project>/", overview_page)
     page("/<project:project>/benchmarks", benchmarks_page)
     page("/<project:project>/benchmarks.json", benchmarks_json)
     page("/<project:project>/benchmarks.csv", benchmarks_csv)
@@ -82,6 +83,8 @@ def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: 
     page("/<project:project>/compare/<name:base>...<name:head>.json", compare_json)
     page("/<project:project>/compare/<name:base>...<name:head>.md", compare_markdown)
     page("/<project:project>/commit/<name:sha>", commit_page)
+    for rule, told in (("", overview_page), ("incidents", incidents_page), ("incidents.json", incidents_json)):
+        app.add_url_rule(f"/<project:project>/{rule}", rule or "overview", partial(told, store, policy, history))
     for rule, view in (("calibration", calibration_page), ("calibration.json", calibration_json)):
         app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, policy))
 
@@ -101,7 +104,7 @@ def health(store: Store) -> Response:
     return jsonify(status="ok")
 
 
-def overview_page(store: Store, project: str) -> str:
+def overview_page(store: Store, policy: Policy, history: HistoryTable, project: str) -> str:
     with store.read() as tx:
         record = _project(tx, project)
         records = reads.series_of_project(tx, project)
@@ -111,7 +114,24 @@ def overview_page(store: Store, project: str) -> str:
         decided = _Decided([record.verdict for record in verdicts], changes)
         trends = _trends(tx, project, [one for one in records if one.id in drawn], decided=decided)
         page = overview.overview(record, records, verdicts, changes, reads.commits(tx, project), list(trends.values()))
-    return render_template("overview.html", page=page, links=_links(project, records))
+        found = incidents.open_entries(open_incidents(tx, project, policy, history, records))
+    return render_template("overview.html", page=page, incidents=found, links=_links(project, records))
+
+
+def incidents_page(store: Store, policy: Policy, history: HistoryTable, project: str) -> str:
+    with store.read() as tx:
+        _known(tx, project)
+        records = reads.series_of_project(tx, project)
+        page = incidents.incidents_page(situation(tx, project, policy, history, records=records))
+    return render_template("incidents.html", page=page, links=_links(project, records))
+
+
+def incidents_json(store: Store, policy: Policy, history: HistoryTable, project: str) -> Response:
+    with store.read() as tx:
+        _known(tx, project)
+        found = situation(tx, project, policy, history)
+    fields = situation_fields(project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week)
+    return jsonify(fields)
 
 
 def benchmarks_page(store: Store, project: str) -> str:

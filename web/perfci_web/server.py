@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from waitress.server import create_server
 from waitress.wasyncore import close_all
 
+from perfci.config import HistoryTable
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
@@ -31,6 +32,7 @@ def serve(
     *,
     read_only: bool = True,
     policy: Policy | None = None,
+    history: HistoryTable | None = None,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then return; ``port`` 0 picks a free one, ``on_ready`` learns the address.
@@ -38,7 +40,7 @@ def serve(
     A server on a loopback address answers only requests that name it so, whatever name a foreign page points here.
     """
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits for a moment is no warning
-    app = create_app(store, read_only=read_only, loopback_only=is_loopback(host), policy=policy)
+    app = create_app(store, read_only=read_only, loopback_only=is_loopback(host), policy=policy, history=history)
     with _listening(host, port) as listener:
         connections: dict[int, Any] = {}
         server = create_server(app, map=connections, sockets=[listener], threads=THREADS, ident="perfci")

@@ -36,6 +36,9 @@ class Links:
     def overview(self) -> str:
         return f"{self.project}/"
 
+    def incidents(self, twin: str = "") -> str:
+        return f"{self.project}/incidents{_suffix(twin)}"
+
     def benchmarks(self, twin: str = "", **knobs: object) -> str:
         return f"{self.project}/benchmarks{_suffix(twin)}{_query(knobs)}"
 

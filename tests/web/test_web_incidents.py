@@ -1,0 +1,65 @@
+"""The page of incidents, its twin, and the block on the overview."""
+
+from __future__ import annotations
+
+from flask.testing import FlaskClient
+from web_builders import NOW, STEP, SUSPECT, a_commit
+
+from perfci.config import HistoryTable
+from perfci.store import Store
+from perfci.store.writes import upsert_commits
+from perfci_web import create_app
+
+P = "/acme:tiny-lm"
+
+
+def test_says_first_what_asks_a_person(client: FlaskClient) -> None:
+    text = client.get(f"{P}/incidents").get_data(as_text=True)
+
+    assert "<h1>2 open incidents, 2 settled or noted.</h1>" in text
+    assert "At most 5 pages a week; what the budget holds back is listed." in text
+    assert text.index("mixed") < text.index("regression") < text.index("environment")
+
+
+def test_blames_no_commit_for_a_new_torch_and_names_it(client: FlaskClient) -> None:
+    text = client.get(f"{P}/incidents").get_data(as_text=True)
+
+    assert "torch 2.12.1 → 2.13.0. No commit is blamed." in text.replace("<wbr>", "")
+    assert f"perfci compare {a_commit(STEP - 1).sha[:10]} {a_commit(STEP).sha[:10]} --bench" in text
+
+
+def test_the_twin_holds_everything(client: FlaskClient) -> None:
+    found = client.get(f"{P}/incidents.json").get_json()
+
+    by_commit = {(one["commit"], one["kind"]): one for one in found["incidents"]}
+    assert set(by_commit) >= {(a_commit(STEP).sha, "mixed"), (a_commit(SUSPECT).sha, "regression")}
+    assert all(one["say"] == "page" for one in found["incidents"] if one["open"])
+    assert (found["retests"], found["creeps"]) == ([], [])
+
+
+def test_the_overview_links_to_each_open_incident(client: FlaskClient) -> None:
+    (first, *_) = [one for one in client.get(f"{P}/incidents.json").get_json()["incidents"] if one["open"]]
+
+    text = client.get(f"{P}/").get_data(as_text=True)
+
+    assert f'href="{P}/incidents#{first["id"]}"' in text
+
+
+def test_a_spent_budget_is_told_and_loses_nothing(store: Store) -> None:
+    client = create_app(store, clock=lambda: NOW, history=HistoryTable(pages_per_week=1)).test_client()
+
+    text = client.get(f"{P}/incidents").get_data(as_text=True)
+
+    assert "<h1>1 open incident, 1 held back, 2 settled or noted.</h1>" in text
+    assert "held back: spent is the one page of week 2026-W15" in text
+
+
+def test_a_project_without_a_history_says_so(empty_store: Store) -> None:
+    with empty_store.begin() as tx:
+        upsert_commits(tx, "acme/new", [a_commit(1)])
+    client = create_app(empty_store, clock=lambda: NOW).test_client()
+
+    text = client.get("/acme:new/incidents").get_data(as_text=True)
+
+    assert "<h1>No open incident.</h1>" in text
+    assert "No level of any series has moved so far." in text
