@@ -31,7 +31,7 @@ from perfci.stats.growing import MIN_POINTS, Growing, grow
 from perfci.verdicts.filters import judge
 from perfci.verdicts.neighbours import FRESH_PAIRS
 
-SEED = 20_261_121
+SEED = 20_261_207
 SERIES, POINTS = 20, 500
 STEPS, STEP_POINTS, AFTER = 24, 130, 30
 """Series with a step per kind, how long they are, and after how many points of the new level it counts as missed."""
