@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Series, Verdict, VerdictKind
-from perfci.report.names import code_span, printable
+from perfci.report.names import code_span, printable, unquoted
 from perfci.report.sentences import interval_text, level_texts
 from perfci.report.text import aligned
 from perfci.report.units import counting, measured, signed_percent
@@ -37,7 +37,7 @@ def ladders_markdown(ladders: Sequence[Ladder], policy: Policy) -> str:
 
 def heading(ladder: Ladder) -> str:
     """``ladder speed: model.Gpt.measure_training, batch=8``."""
-    rest = "".join(f", {name}={value}" for name, value in ladder.rest)
+    rest = "".join(f", {name}={unquoted(value)}" for name, value in ladder.rest)
     return f"ladder {printable(ladder.name)}: {printable(ladder.benchmark + rest)}"
 
 

@@ -26,6 +26,12 @@ def series_name(series: Series) -> str:
     return printable(f"{series.cell} · {series.metric.name}")
 
 
+def unquoted(value: str) -> str:
+    """The value of a parameter as a person writes it: a text has quotes only where Python shows it."""
+    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if quoted else value
+
+
 def code_span(text: str, *, in_table: bool = False) -> str:
     """Fence a name for GitHub's Markdown so that nothing inside is read as markup, a mention or a table cell."""
     clean = printable(text).replace("|", r"\|") if in_table else printable(text)

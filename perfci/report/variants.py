@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from perfci.model import Pairs, Verdict, VerdictKind, cell_name
 from perfci.report.goals import trade_sentence
-from perfci.report.names import code_span, printable
+from perfci.report.names import code_span, printable, unquoted
 from perfci.report.sentences import counts_sentence, interval_text, level_texts
 from perfci.report.text import aligned
 from perfci.report.units import counting, signed_percent
@@ -71,7 +71,7 @@ def _rest(parameters: Pairs, found: Variants) -> Pairs:
 def _block(place: Place, found: Variants) -> str:
     benchmark, rest = place
     mine = [one for one in found.contrasts if _is_at(place, one.verdict.series.benchmark.name, one, found)]
-    heading = printable(benchmark + "".join(f", {name}={value}" for name, value in rest), 200)
+    heading = printable(benchmark + "".join(f", {name}={unquoted(value)}" for name, value in rest), 200)
     metrics = list(dict.fromkeys(one.verdict.series.metric.name for one in mine))
     rows = [_row(one, found) for metric in metrics for one in mine if one.verdict.series.metric.name == metric]
     table = aligned(HEADINGS, rows, LEFT) if rows else ""
@@ -101,7 +101,7 @@ def _row(contrast: Contrast, found: Variants) -> tuple[str, ...]:
 
 def variant_name(parameters: Pairs, varied: Sequence[str]) -> str:
     """``flash``; ``flash, bf16`` where two parameters vary."""
-    return ", ".join(printable(value.strip("'\"")) for name, value in parameters if name in varied)
+    return ", ".join(printable(unquoted(value)) for name, value in parameters if name in varied)
 
 
 def _interval(verdict: Verdict) -> str:

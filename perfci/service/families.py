@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Pairs, PerfciError
+from perfci.report.names import unquoted
 from perfci.runner.suite import Cell
 
 Assignment = Mapping[str, str]
@@ -78,7 +79,7 @@ def require_known(cells: Sequence[Cell], assignments: Sequence[Assignment], what
     values: dict[str, dict[str, None]] = {}
     for cell in cells:
         for name, value in cell.parameters:
-            values.setdefault(name, {})[plain(value)] = None
+            values.setdefault(name, {})[unquoted(value)] = None
     for name, asked in (pair for assignment in assignments for pair in assignment.items()):
         if name not in values:
             there = f"there are {_listed(values)}" if values else "the benchmarks have no parameters"
@@ -93,13 +94,7 @@ def require_known(cells: Sequence[Cell], assignments: Sequence[Assignment], what
 
 def is_value(value: str, asked: str) -> bool:
     """Parameters are stored as Python writes them, so a text has quotes that nobody types."""
-    return asked in (value, plain(value))
-
-
-def plain(value: str) -> str:
-    """``'sdpa'`` as a person writes it."""
-    quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-    return value[1:-1] if quoted else value
+    return asked in (value, unquoted(value))
 
 
 def _listed(names: Iterable[str]) -> str:
