@@ -221,6 +221,39 @@ def test_judges_two_files_without_measuring(here: Path, capsys: pytest.CaptureFi
     assert [path.name for path in here.iterdir() if path.name.startswith(".perfci")] == []
 
 
+def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = """
+        def track_step(batch):
+            if batch == 4: raise MemoryError("no room")
+            return {1: 100, 2: 80, 8: 60}[batch]
+        track_step.params, track_step.param_names = [1, 2, 4, 8], ["batch"]
+        track_step.unit, track_step.metric, track_step.clock = "seconds", "step_time", "exact"
+    """
+    steps = ", ".join(f'{{ name = "batch {size}", set = {{ batch = {size} }} }}' for size in (1, 2, 4, 8))
+    ladder = f'[[ladder]]\nname = "batch"\nsteps = [{steps}]\n'
+    GitProject(here).commit("One benchmark", benchmarks__suite=suite, **{"perfci.toml": ladder})
+
+    code = run(["compare", "--ladder", "batch"])
+
+    assert code == 1
+    assert capsys.readouterr().out.partition("\n\n")[2] == (
+        "ladder batch: suite.track_step\n"
+        "\n"
+        "step_time\n"
+        "     step       level   change  95 % interval   gain  rounds\n"
+        "     batch 1  100.0 s\n"
+        "  ▼  batch 2  80.00 s  −20.0 %          exact  1.25x       1\n"
+        "  ✕  batch 4                                                  oom\n"
+        "  ▼  batch 8  60.00 s  −25.0 %          exact  1.33x       1  against batch 2\n"
+        "  ▼  total             −40.0 %          exact  1.67x       1\n"
+        "\n"
+        "✕ batch 4 oom: MemoryError: no room\n"
+        "\n"
+    )
+
+
 def test_a_ladder_says_what_speed_was_paid_with(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", LADDER)
 
