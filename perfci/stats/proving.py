@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,7 +94,7 @@ class Proofs:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """A line before the judge: its logs, the same scaled and with spikes pulled in, its noise and the user's bar."""
 
@@ -103,6 +104,22 @@ class Case:
     bar: float
     known: Proofs = field(default_factory=Proofs)
     used: Proofs = field(default_factory=Proofs)
+
+    @cached_property
+    def least(self) -> float:
+        """The bar as a log ratio."""
+        return math.log1p(self.bar)
+
+    @cached_property
+    def reach(self) -> int:
+        """How many points either side tell the size: as few as the noise allows, for levels also creep.
+
+        Enough that the standard error of the difference of two medians is a tenth of the bar.
+        """
+        if not self.bar:
+            return FARTHEST
+        needed = 2 * (10 * MEDIAN_ERROR * self.sigma / self.least) ** 2
+        return int(min(max(needed, NEAREST), FARTHEST))
 
     def evidence(self, start: int, at: int, end: int) -> Evidence:
         place = max(start, at - FARTHEST), at, min(end, at + FARTHEST)
@@ -125,16 +142,14 @@ class Case:
 
     def _heard(self, place: Place) -> Evidence:
         first, at, last = place
-        before, after, reach = self.logs[first:at], self.logs[at:last], _reach(self.sigma, self.bar)
-        size = _median(after[:reach]) - _median(before[-reach:])
-        levels = [_median(before), _median(after)]
+        before, after, reach = self.logs[first:at], self.logs[at:last], self.reach
+        levels = _median(before), _median(after)
+        nearest = _median(before[-reach:]) if at - first > reach else levels[0]
+        size = (_median(after[:reach]) if last - at > reach else levels[1]) - nearest
         errors = [self._variance(side, level) / len(side) for side, level in zip((before, after), levels, strict=True)]
         return Evidence(
             size=size,
-            strength=min(
-                abs(size) / math.log1p(self.bar) if self.bar else math.inf,
-                _separation(before, after) / _needed(len(before), len(after)),
-            ),
+            strength=_strength(before, after, abs(size) / self.least if self.bar else math.inf),
             sigmas=abs(size) / (MEDIAN_ERROR * math.sqrt(sum(errors))),
             before=levels[0],
             after=levels[1],
@@ -188,23 +203,16 @@ def _proof(case: Case, edges: Sequence[int], k: int, inflation: float) -> float:
     return NO_PROOF if proof >= 1 and case.bar and case.is_hop(start, at, end) else proof
 
 
-def _reach(sigma: float, bar: float) -> int:
-    """How many points either side speak for a boundary: as few as the noise allows, for levels also creep.
+def _strength(before: Floats, after: Floats, size: float) -> float:
+    """Size or rank separation, whichever is less of what is needed.
 
-    Enough that the standard error of the difference of two medians is a tenth of the bar.
+    Of long sides the separation of their cores counts too, so that a share of spikes does not hide a step.
     """
-    if not bar:
-        return FARTHEST
-    needed = 2 * (10 * MEDIAN_ERROR * sigma / math.log1p(bar)) ** 2
-    return int(min(max(needed, NEAREST), FARTHEST))
-
-
-def _separation(before: Floats, after: Floats) -> float:
-    """Rank separation; of long sides also that of their cores, so that a share of spikes does not hide a step."""
-    whole = separation(before, after)
-    if min(len(before), len(after)) < LONG or whole >= MIN_SEPARATION:
-        return whole
-    return max(whole, separation(_core(before), _core(after)))
+    needed = _needed(len(before), len(after))
+    apart = separation(before, after) / needed
+    if apart >= min(size, 1.0) or min(len(before), len(after)) < LONG:
+        return min(size, apart)
+    return min(size, max(apart, separation(_core(before), _core(after)) / needed))
 
 
 def _needed(before: int, after: int) -> float:
@@ -216,7 +224,7 @@ def _needed(before: int, after: int) -> float:
 def _core(side: Floats) -> Floats:
     """The three quarters nearest to the median."""
     distance = np.abs(side - _median(side))
-    return np.asarray(side[distance <= np.quantile(distance, CORE)])
+    return side[distance <= np.sort(distance)[int(CORE * (len(side) - 1))]]
 
 
 def _median(side: Floats) -> float:
