@@ -11,6 +11,13 @@ from perfci.stats.interval import Shift
 POWER = 0.8
 """The usual meaning of "could have seen" (Cohen 1988)."""
 
+CLAIMED_LESS = math.sqrt((math.pi / 3 - 1) * 2 / math.pi) / 2
+"""How many errors the estimate of two sides claims less than their mean does, on average: 0.09.
+
+It is the lesser of the mean and the median of all differences. Their difference has the variance by which the latter is
+less efficient on normal data, pi / 3 - 1 of the mean's (Hodges & Lehmann 1963); half of its mean size is lost.
+"""
+
 MAX_PAIRS_TO_DECIDE = 200
 """Beyond this nobody waits: the answer is that pairs would not settle it."""
 
@@ -23,7 +30,7 @@ def smallest_visible(error: float, df: float, bar: float, null: float, tail: flo
     """
     if df <= 0 or not math.isfinite(error):
         return math.inf
-    luck = float(stdtrit(df, POWER)) * error
+    luck = (float(stdtrit(df, POWER)) + CLAIMED_LESS) * error
     return max(bar + luck, null - float(stdtrit(df, tail)) * error + luck)
 
 
