@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy
 import scipy
 
 import perfci
-from perfci.model import PerfciError, Process, Role, Series
-from perfci.service.measuring import Measured
-from perfci.stats.interval import Prior
-from perfci.store.decisions import DecisionRecord, LookRecord
+from perfci.model import MetricClass, PerfciError, Process, Role, Series
+from perfci.service.measuring import Measured, Session
+from perfci.stats.interval import Prior, Shift
+from perfci.store.decisions import DecisionRecord, Equal, LookRecord, equals_until, newest_verdict
 from perfci.verdicts.compare import Look, Rule
 from perfci.verdicts.gating import gated_by_commit
+from perfci.verdicts.lending import Spread, lent
 
 Readings = Mapping[str, Sequence[Measured]]
 """What a question's cells gave, by commit."""
@@ -28,6 +29,36 @@ Sides = tuple[list[Process], list[Process]]
 PAIRS, ROUNDS = "pairs", "rounds"
 
 MADE_BY = f"perfci {perfci.__version__}, numpy {numpy.__version__}, scipy {scipy.__version__}"
+
+
+@dataclass
+class Noise:
+    """What is known of it while pairs are bought: by comparisons of equals, and by the pairs of all that are measured.
+
+    ``known_until`` is the verdict up to which equals were known.
+    """
+
+    known_until: int = 0
+    equals: Mapping[Series, Sequence[Equal]] = field(default_factory=dict)
+    spreads: dict[Hashable, Spread] = field(default_factory=dict)
+
+    @classmethod
+    def known(cls, session: Session) -> Noise:
+        with session.store.read() as tx:
+            newest = newest_verdict(tx)
+            return cls(newest, equals_until(tx, session.project, newest))
+
+    def of_equals(self, series: Series) -> list[float]:
+        return [one.log_ratio for one in self.equals.get(series, ())]
+
+    def note(self, key: Hashable, kind: MetricClass, series: Series, bare: Shift | None) -> None:
+        """Remember what the pairs of one question say by themselves, for it and the others to borrow."""
+        spread = Spread.of(kind, bare, self.equals.get(series, ())) if bare else None
+        if spread is not None:
+            self.spreads[key] = spread
+
+    def prior(self, key: Hashable) -> Prior | None:
+        return lent(self.spreads, key)
 
 
 def pairs_of(readings: Readings, base: str, head: str, compared: Compared) -> list[int]:
@@ -76,7 +107,7 @@ def decision(method: str, rule: Rule, looks: Sequence[LookRecord], *, known_unti
 
 def rule_of(record: DecisionRecord) -> Rule:
     """The rule as it was; one that a newer perfci wrote may have fields that this one does not know."""
-    known = {field.name for field in fields(Rule)}
+    known = {one.name for one in fields(Rule)}
     if unknown := sorted(set(record.rule) - known):
         raise PerfciError(f"a verdict was decided by a rule with {', '.join(unknown)}, unknown here: update perfci")
     given: dict[str, Any] = {

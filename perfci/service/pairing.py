@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from perfci.model import Role, Series, Stage, Verdict
-from perfci.service.deciding import PAIRS, Sides, decision, judged_sides, look_record, pairs_of
+from perfci.service.deciding import PAIRS, Noise, Sides, decision, judged_sides, look_record, pairs_of
 from perfci.service.measuring import Session
 from perfci.service.questions import Question, visits
 from perfci.stats.interval import Prior, Shift
-from perfci.store.decisions import Equal, LookRecord, equals_until, newest_verdict
+from perfci.store.decisions import LookRecord
 from perfci.verdicts.compare import MOVES, Look, is_exact, look
-from perfci.verdicts.lending import Spread, lent
 from perfci.verdicts.policy import Policy
 
 CONVICTION_PAIRS = 10
@@ -39,9 +38,7 @@ class Pairing:
     verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
     shifts: dict[tuple[Question, Series], Shift] = field(default_factory=dict)  # as judged last
     _pairs: dict[int, dict[Role, str]] = field(default_factory=dict)
-    _known_until: int = 0
-    _equals: Mapping[Series, Sequence[Equal]] = field(default_factory=dict)
-    _spreads: dict[Hashable, Spread] = field(default_factory=dict)
+    _noise: Noise = field(default_factory=Noise)
     _looks: dict[tuple[Question, Series], list[LookRecord]] = field(default_factory=dict)
 
     def settle(self) -> dict[Question, list[Verdict]]:
@@ -62,9 +59,7 @@ class Pairing:
 
     def _recall(self) -> None:
         """Know what equals came to, and again which commits each pair of an interrupted session compared."""
-        with self.session.store.read() as tx:
-            self._known_until = newest_verdict(tx)
-            self._equals = equals_until(tx, self.session.project, self._known_until)
+        self._noise = Noise.known(self.session)
         for sha, rows in self.session.measured.items():
             for _, process in rows:
                 if process.pair is not None:
@@ -89,7 +84,8 @@ class Pairing:
         sides = {question: self._sides(question) for question in questions}
         for question, judged in sides.items():
             for series, both in judged.items():
-                self._note_spread(question, series, self._look(question, series, both, None))
+                bare = self._look(question, series, both, None).bare
+                self._noise.note((question, series), self.policy.class_of(series), series, bare)
         return {question: self._answer(question, judged) for question, judged in sides.items()}
 
     def _answer(self, question: Question, judged: Mapping[Series, Sides]) -> int:
@@ -101,7 +97,7 @@ class Pairing:
         return max(0, min(max(more for _, more in looks), PATIENCE * self.policy.default.max_pairs - spent))
 
     def _decide(self, question: Question, series: Series, both: Sides, spent: int) -> tuple[Verdict, int]:
-        prior = lent(self._spreads, (question, series))
+        prior = self._noise.prior((question, series))
         seen = self._look(question, series, both, prior)
         verdict = replace(seen.verdict, evidence=self._evidence(question, series))
         if seen.shift is not None:
@@ -113,19 +109,13 @@ class Pairing:
     def _look(self, question: Question, series: Series, both: Sides, prior: Prior | None) -> Look:
         return look(
             series, question.base, question.head, *both, rule=self.policy.rule_for(series), prior=prior,
-            aa=[one.log_ratio for one in self._equals.get(series, ())], stage=self.stage,
+            aa=self._noise.of_equals(series), stage=self.stage,
         )  # fmt: skip
-
-    def _note_spread(self, question: Question, series: Series, seen: Look) -> None:
-        kind, equals = self.policy.class_of(series), self._equals.get(series, ())
-        spread = Spread.of(kind, seen.bare, equals) if seen.bare else None
-        if spread is not None:
-            self._spreads[question, series] = spread
 
     def _remember(self, question: Question, series: Series, taken: LookRecord) -> None:
         looks = self._looks.setdefault((question, series), [])
         looks.append(taken)
-        reached = decision(PAIRS, self.policy.rule_for(series), looks, known_until=self._known_until)
+        reached = decision(PAIRS, self.policy.rule_for(series), looks, known_until=self._noise.known_until)
         self.session.decisions[series, question.base, question.head] = reached
 
     def _short_of_a_conviction(self, verdict: Verdict) -> int:
