@@ -72,6 +72,15 @@ class Evidence:
     after: float
 
 
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Whether a boundary is a mere hop, by the points up to ``end``; no later point changes it once it is settled."""
+
+    is_one: bool
+    settled: bool
+    end: int
+
+
 Place = tuple[int, int, int]
 """The first point that speaks for a boundary, the boundary, and the end of the points that speak."""
 
@@ -84,13 +93,13 @@ class Proofs:
     """
 
     evidence: dict[Place, Evidence] = field(default_factory=dict)
-    hops: dict[tuple[Place, int], bool] = field(default_factory=dict)
+    hops: dict[Place, Hop] = field(default_factory=dict)
 
     def on_the_first(self, points: int) -> Proofs:
         """What still holds where only so many points are the same."""
         return Proofs(
             {place: found for place, found in self.evidence.items() if place[2] <= points},
-            {key: found for key, found in self.hops.items() if max(key[0][2], key[1]) <= points},
+            {place: found for place, found in self.hops.items() if max(place[2], found.end) <= points},
         )
 
 
@@ -121,24 +130,22 @@ class Case:
         needed = 2 * (10 * MEDIAN_ERROR * self.sigma / self.least) ** 2
         return int(min(max(needed, NEAREST), FARTHEST))
 
-    def evidence(self, start: int, at: int, end: int) -> Evidence:
-        place = max(start, at - FARTHEST), at, min(end, at + FARTHEST)
+    def evidence(self, place: Place) -> Evidence:
         found = self.used.evidence.get(place)
         if found is None:
             found = self.used.evidence[place] = self.known.evidence.get(place) or self._heard(place)
         return found
 
-    def is_hop(self, start: int, at: int, end: int) -> bool:
-        place = max(start, at - FARTHEST), at, min(end, at + FARTHEST)
-        key = place, min(len(self.logs), at + HOP_WINDOW)
-        found = self.used.hops.get(key)
+    def is_hop(self, place: Place) -> bool:
+        found = self.used.hops.get(place)
         if found is None:
-            found = self.known.hops.get(key)
-            if found is None:
-                heard = self.evidence(*place)
-                found = _is_hop(self.logs, at, heard.before, heard.after)
-            self.used.hops[key] = found
-        return found
+            found = self.known.hops.get(place)
+            last = min(len(self.logs), place[1] + HOP_WINDOW)
+            if found is None or not (found.settled or found.end == last):
+                heard = self.evidence(place)
+                found = _hop(self.logs[:last], place[1], heard.before, heard.after)
+            self.used.hops[place] = found
+        return found.is_one
 
     def _heard(self, place: Place) -> Evidence:
         first, at, last = place
@@ -172,7 +179,7 @@ def prove(case: Case, proposed: Sequence[int]) -> tuple[Step, ...]:
         left = _proven(case, kept, _inflation(case.scaled, kept), at_most=1)
         if len(left) == len(kept):
             edges = [0, *kept, len(case.logs)]
-            return tuple(Step(at, case.evidence(*edges[k : k + 3]).size) for k, at in enumerate(kept))
+            return tuple(Step(at, case.evidence(_place(edges, k)).size) for k, at in enumerate(kept, 1))
         kept = left
     return ()
 
@@ -181,8 +188,8 @@ def _proven(case: Case, boundaries: Sequence[int], inflation: float, at_most: in
     """The boundaries less those that are not proven, the least proven first, and at most so many."""
     edges = [0, *boundaries, len(case.logs)]
     proofs = [_proof(case, edges, k, inflation) for k in range(1, len(edges) - 1)]
-    while proofs and min(proofs) < 1 and at_most != 0:
-        weakest = proofs.index(min(proofs))
+    while proofs and (least := min(proofs)) < 1 and at_most != 0:
+        weakest = proofs.index(least)
         del edges[weakest + 1], proofs[weakest]
         for k in range(max(weakest - 2, 0), min(weakest + 1, len(proofs))):
             proofs[k] = _proof(case, edges, k + 1, inflation)
@@ -190,17 +197,23 @@ def _proven(case: Case, boundaries: Sequence[int], inflation: float, at_most: in
     return edges[1:-1]
 
 
+def _place(edges: Sequence[int], k: int) -> Place:
+    """Where to look for what is said of the boundary ``k``; without ``max`` and ``min``, which take three times as long."""
+    start, at, end = edges[k - 1], edges[k], edges[k + 1]
+    return start if start > at - FARTHEST else at - FARTHEST, at, end if end < at + FARTHEST else at + FARTHEST
+
+
 def _proof(case: Case, edges: Sequence[int], k: int, inflation: float) -> float:
     """How well a boundary is proven by the points on both its sides; 1 is enough."""
-    start, at, end = edges[k - 1], edges[k], edges[k + 1]
+    place = start, at, end = _place(edges, k)
     if start == 0 and at < SHORT:
         return NO_PROOF
-    found = case.evidence(start, at, end)
-    if end - at <= BRIEF and k + 2 < len(edges) and found.size * case.evidence(at, end, edges[k + 2]).size < 0:
+    found = case.evidence(place)
+    if end - at <= BRIEF and k + 2 < len(edges) and found.size * case.evidence(_place(edges, k + 1)).size < 0:
         return NO_PROOF
     needed = Z_SHORT if at - start < SHORT or end - at < SHORT else Z_LONG
     proof = min(found.strength, found.sigmas / math.sqrt(inflation) / needed)
-    return NO_PROOF if proof >= 1 and case.bar and case.is_hop(start, at, end) else proof
+    return NO_PROOF if proof >= 1 and case.bar and case.is_hop(place) else proof
 
 
 def _strength(before: Floats, after: Floats, size: float) -> float:
@@ -247,18 +260,20 @@ def _inflation(scaled: Floats, boundaries: Sequence[int]) -> float:
     return (1 + r) / (1 - r)
 
 
-def _is_hop(logs: Floats, at: int, old: float, new: float) -> bool:
+def _hop(logs: Floats, at: int, old: float, new: float) -> Hop:
     """Whether the boundary is one more hop between two states the machine keeps returning to.
 
-    A stay clearly longer than all others at its level is a new level after all.
+    A stay clearly longer than all others at its level is a new level after all. Points that follow make the last stay
+    longer or add one: what does not hang on the last stay is settled.
     """
-    first, last = max(0, at - HOP_WINDOW), min(len(logs), at + HOP_WINDOW)
-    stays = _stays(logs[first:last], old, new)
+    first = max(0, at - HOP_WINDOW)
+    stays = _stays(logs[first:], old, new)
     if len(stays) < HOP_RUNS or stays[1][0] >= at - first:
-        return False
+        return Hop(False, settled=len(stays) > 1 and stays[1][0] >= at - first, end=len(logs))
     this = next((k for k, (_, end, there) in enumerate(stays) if there and end > at - first), len(stays) - 1)
     others = [end - start for k, (start, end, there) in enumerate(stays) if there and k != this]
-    return stays[this][1] - stays[this][0] < max(3 * max(others, default=0), 20)
+    is_one = stays[this][1] - stays[this][0] < max(3 * max(others, default=0), 20)
+    return Hop(is_one, settled=is_one and this < len(stays) - 1, end=len(logs))
 
 
 def _stays(logs: Floats, old: float, new: float) -> list[tuple[int, int, bool]]:
