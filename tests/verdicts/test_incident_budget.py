@@ -1,0 +1,82 @@
+"""How many pages a week incidents get."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfci.model import Incident, IncidentKind
+from perfci.verdicts.budget import RATE, Say, budgeted
+from tests.builders import NOON, a_change_point, a_sha
+
+NUMBERS = {a_sha(number): number for number in range(1, 41)}
+
+
+def an_incident(number: int = 1, p_value: float = 1e-12, **changes: object) -> Incident:
+    incident = Incident(
+        id=f"incident-{number}", kind=IncidentKind.REGRESSION, last_good=a_sha(number), commit=a_sha(number),
+        members=(a_change_point(),), p_value=p_value, settled=True, standing=True, measured_at=NOON,
+    )  # fmt: skip
+    return replace(incident, **changes)  # type: ignore[arg-type]
+
+
+def said(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Say]:
+    return [told.say for told in budgeted(incidents, NUMBERS, series=series, pages_per_week=pages_per_week)]
+
+
+def test_gives_the_pages_of_a_week_to_what_came_first() -> None:
+    incidents = [an_incident(number) for number in (3, 1, 2)]
+
+    assert said(incidents, pages_per_week=2) == [Say.HELD_BACK, Say.PAGE, Say.PAGE]
+
+
+def test_a_page_is_never_taken_back_by_what_comes_later() -> None:
+    first = an_incident(1, p_value=1e-6)
+
+    assert said([first], pages_per_week=1) == [Say.PAGE]
+    assert said([first, an_incident(2)], pages_per_week=1) == [Say.PAGE, Say.HELD_BACK]
+
+
+def test_the_next_week_has_a_budget_of_its_own() -> None:
+    later = an_incident(2, measured_at=NOON + timedelta(days=7))
+
+    assert said([an_incident(1), later], pages_per_week=1) == [Say.PAGE, Say.PAGE]
+
+
+def test_with_many_series_the_same_evidence_is_weak() -> None:
+    incident = an_incident(p_value=1e-4)
+
+    assert said([incident], series=10) == [Say.PAGE]
+    assert said([incident], series=10_000) == [Say.WEAK]
+
+
+def test_one_or_two_points_wait_and_a_driver_asks_for_nobody() -> None:
+    incidents = [an_incident(1, settled=False), an_incident(2, kind=IncidentKind.ENVIRONMENT)]
+
+    assert said(incidents) == [Say.WAITING, Say.NOTE]
+
+
+@given(st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=40), st.integers(0, 6))
+def test_whatever_comes_nothing_is_lost_and_no_level_exceeds_the_rate(p_values: list[float], most: int) -> None:
+    incidents = [an_incident(number, p) for number, p in enumerate(p_values, start=1)]
+
+    found = budgeted(incidents, NUMBERS, series=1, pages_per_week=most)
+
+    assert [told.incident for told in found] == incidents
+    pages = [told for told in found if told.say is Say.PAGE]
+    assert len(pages) <= most
+    assert all(told.incident.p_value <= RATE * max(1, len(pages)) for told in pages)
+
+
+def test_lond_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:
+    chance = random.Random(7)
+    weeks = [[an_incident(number, chance.random()) for number in range(1, 21)] for _ in range(1000)]
+
+    false = sum(Say.PAGE in said(week, series=1) for week in weeks)
+
+    assert false / len(weeks) <= RATE + 3 * math.sqrt(RATE * (1 - RATE) / len(weeks))
