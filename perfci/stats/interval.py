@@ -339,7 +339,7 @@ def _variance(side: Floats) -> float:
 def _two_modes(side: Floats) -> tuple[Floats, Floats] | None:
     """Split a side at its widest gap; None when the halves are not clearly apart."""
     ordered = np.sort(side)
-    cut = int(np.argmax(np.diff(ordered))) + 1
+    cut = int(np.argmax(np.round(np.diff(ordered), 9))) + 1  # gaps that are equal but for rounding: the lowest
     low, high = ordered[:cut], ordered[cut:]
     within = math.sqrt(
         (float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum())) / max(len(side) - 2, 1)

@@ -230,9 +230,10 @@ class Limits:
     def kind(self, found: Shift, tail: float = ALPHA) -> VerdictKind:
         """What an interval that leaves ``tail`` out on either side says (rule M of the study, 6.1)."""
         low, high = found.bounds(tail)
-        if found.centre >= self.bar and low > self.null:
+        bar = self.bar - ROUNDING
+        if found.centre >= bar and low > self.null:
             return VerdictKind.REGRESSION
-        if found.centre <= -self.bar and high < -self.null:
+        if found.centre <= -bar and high < -self.null:
             return VerdictKind.IMPROVEMENT
         return VerdictKind.UNCHANGED if -self.same < low and high < self.same else VerdictKind.INCONCLUSIVE
 

@@ -137,11 +137,11 @@ def test_one_more_pair_that_says_the_same_makes_no_regression(sides: Pairs) -> N
 
 
 @properties
-@given(st.floats(1e-6, 1e6), st.integers(2, 20), st.sampled_from([0.9, 1.0, 1.04, 1.06, 1.5]))
+@given(st.floats(1e-6, 1e6), st.integers(2, 20), st.sampled_from([0.9, 1.0, 1.04, 1.05, 1.06, 1.5]))
 def test_constants_are_judged_by_the_bar_alone(level: float, number: int, effect: float) -> None:
     result = answer([level] * number, [effect * level] * number)
 
-    expected = "regression" if effect > 1.05 else "improvement" if effect < 0.95 else "unchanged"
+    expected = "regression" if effect >= 1.05 else "improvement" if effect < 0.95 else "unchanged"
     assert result["verdict"] == expected
     assert result["ratio"] == pytest.approx(effect, rel=1e-9)
 
