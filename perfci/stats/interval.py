@@ -180,8 +180,10 @@ def mix(base: Floats, head: Floats) -> Mix | None:
     if not found:
         return None
     modes, within = max(found, key=_chance_of_mix), within_modes(base, head)
+    upper_base, upper_head = modes[1]
     return Mix(
-        *(len(side) for side in modes[1]),
+        len(upper_base),
+        len(upper_head),
         len(base),
         len(head),
         apart=_gap(modes),
