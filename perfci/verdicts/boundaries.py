@@ -20,7 +20,7 @@ SETTLED_POINTS = 3
 """A level is at least three points long, one or two are a spike (study of detection, 6.2): fewer never page."""
 
 BAI = 11.0
-"""Bai (1997), table 1: with 95 % the true place lies within 11 (sigma / step) squared points of the estimated one."""
+"""Bai (1997): with 95 % the true place lies within 11 (sigma / step) squared points of the estimated one."""
 
 MOST_LIKELY = 2.0**-52
 """A p-value below what a float can tell from none is no better evidence than this."""

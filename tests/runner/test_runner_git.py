@@ -108,3 +108,14 @@ def test_runs_no_hook_of_the_user(project: GitProject, tmp_path: Path) -> None:
 )
 def test_reads_the_slug_of_an_origin(url: str, slug: str) -> None:
     assert slug_of_url(url) == slug
+
+
+def test_knows_the_tags_of_commits_annotated_or_not(project: GitProject) -> None:
+    first = project.commit("First", thing="A = 1\n")
+    project.git("tag", "v1.0")
+    project.git("tag", "--annotate", "release/1", "--message", "One")
+    project.commit("Second", thing="A = 2\n")
+    repository = Repository(project.folder)
+
+    assert repository.tags() == {first: ("release/1", "v1.0")}
+    assert [commit.tags for commit in repository.line("main")] == [("release/1", "v1.0"), ()]

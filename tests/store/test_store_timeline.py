@@ -1,0 +1,62 @@
+"""Parts of many histories at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from perfci.model import Boundaries
+from perfci.store import Store
+from perfci.store.reads import series_of_project
+from perfci.store.timeline import points_at, values_at, visits
+from perfci.store.writes import add_run, ingest_run, start_session
+from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
+
+OURS, THEIRS = a_series("training.Step.time_step"), a_series("foreign.time_it")
+
+
+def fill(store: Store) -> dict[str, int]:
+    """Four commits measured here in rounds, and two runs of a foreign tool of the second."""
+    with store.begin() as tx:
+        start_session(tx, PROJECT, "rounds", "history", "spec", 7, 5, NOON)
+        start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON)
+        for number in range(1, 5):
+            process = a_process(float(number))
+            add_run(tx, a_run(a_result(OURS, process), commit=a_commit(number), session="rounds"))
+        add_run(tx, a_run(a_result(OURS, a_process(9.0)), commit=a_commit(2), session="pairs"))
+        for later, value in ((0, 5.0), (1, 6.0)):
+            result = a_result(THEIRS, processes=(), summary=a_summary(value), boundaries=Boundaries.UNKNOWN)
+            run = a_run(result, commit=a_commit(2), session=f"asv-{later}", started_at=NOON + timedelta(hours=later))
+            ingest_run(tx, run, f"key-{later}", "body")
+    with store.read() as tx:
+        return {row.series.benchmark.name: row.id for row in series_of_project(tx, PROJECT)}
+
+
+def test_tells_which_sessions_measured_a_commit_for_the_history(store: Store) -> None:
+    fill(store)
+
+    with store.read() as tx:
+        found = visits(tx, PROJECT)
+
+    of_second = [(one.session, one.kind, one.rounds) for one in found if one.sha == a_sha(2)]
+    assert of_second == [("asv-0", "import", 0), ("rounds", "history", 5), ("asv-1", "import", 0)]
+
+
+def test_reads_only_the_commits_and_series_asked_for(store: Store) -> None:
+    ids = fill(store)
+
+    with store.read() as tx:
+        points = list(points_at(tx, PROJECT, {a_sha(1), a_sha(2)}, list(ids.values())))
+        values = list(values_at(tx, PROJECT, {a_sha(2)}, [ids["foreign.time_it"]]))
+
+    assert sorted(point.processes[0].samples[0] for _, point in points) == [1.0, 2.0]
+    assert [one.value for one in values] == [5.0, 6.0]
+
+
+def test_many_series_are_found_by_commit(store: Store) -> None:
+    ids = fill(store)
+    many = [*ids.values(), *range(10_000, 12_000)]
+
+    with store.read() as tx:
+        values = list(values_at(tx, PROJECT, {a_sha(2)}, many))
+
+    assert [one.value for one in values] == [5.0, 6.0]
