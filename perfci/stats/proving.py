@@ -198,7 +198,7 @@ def _proven(case: Case, boundaries: Sequence[int], inflation: float, at_most: in
 
 
 def _place(edges: Sequence[int], k: int) -> Place:
-    """Where to look for what is said of the boundary ``k``; without ``max`` and ``min``, which take three times as long."""
+    """Where to look for what is said of the boundary ``k``; ``max`` and ``min`` would take three times as long."""
     start, at, end = edges[k - 1], edges[k], edges[k + 1]
     return start if start > at - FARTHEST else at - FARTHEST, at, end if end < at + FARTHEST else at + FARTHEST
 
