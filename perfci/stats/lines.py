@@ -95,11 +95,18 @@ def _middles(logs: Floats, known: Sequence[Line | None], same: int) -> Floats:
 
 def noise(logs: Floats, middles: Floats) -> Floats:
     """Point-to-point noise of each row that neither steps nor spikes inflate: from differences, and around a median."""
-    differences = MAD_TO_SIGMA * np.median(np.abs(np.diff(logs, axis=1)), axis=1) / math.sqrt(2)
+    differences = MAD_TO_SIGMA * _medians(np.abs(np.diff(logs, axis=1))) / math.sqrt(2)
     rest = logs - middles
-    around = MAD_TO_SIGMA * np.median(np.abs(rest - np.median(rest, axis=1, keepdims=True)), axis=1)
+    around = MAD_TO_SIGMA * _medians(np.abs(rest - _medians(rest)[:, None]))
     marks = np.rint(np.log(np.maximum(np.maximum(differences, around) / FINEST_SIGMA, 1.0)) / SIGMA_STEP)
     return np.asarray(FINEST_SIGMA * np.exp(SIGMA_STEP * marks))
+
+
+def _medians(rows: Floats) -> Floats:
+    """As ``np.median``, which looks for what is no number too, along every row."""
+    half, odd = divmod(rows.shape[1], 2)
+    ordered = np.partition(rows, half if odd else (half - 1, half), axis=1)
+    return ordered[:, half] if odd else (ordered[:, half - 1] + ordered[:, half]) / 2
 
 
 def running_median(rows: Floats, reach: int, first: int = 0) -> Floats:
