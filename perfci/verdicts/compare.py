@@ -230,7 +230,7 @@ class Limits:
     def kind(self, found: Shift, tail: float = ALPHA) -> VerdictKind:
         """What an interval that leaves ``tail`` out on either side says (rule M of the study, 6.1)."""
         low, high = found.bounds(tail)
-        bar = self.bar - ROUNDING
+        bar = self.bar * (1 - ROUNDING)
         if found.centre >= bar and low > self.null:
             return VerdictKind.REGRESSION
         if found.centre <= -bar and high < -self.null:
