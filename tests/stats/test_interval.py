@@ -60,6 +60,17 @@ def test_pairing_cancels_what_drifts() -> None:
     assert shift(base, head).half_width() < 0.01 < unpaired(base, head).half_width()
 
 
+def test_a_mood_that_few_pairs_cannot_prove_shortens_their_intervals_all_the_same() -> None:
+    dice = np.random.default_rng(7)
+    moods, own = dice.normal(0, 0.03, (400, 6)), dice.normal(0, 0.02, (400, 2, 6))
+    sides = [(mood + base, mood + head) for mood, (base, head) in zip(moods, own, strict=True)]
+
+    shorter = np.mean([shift(*both).half_width() for both in sides])
+
+    assert shorter < 0.85 * np.mean([unpaired(*both).half_width() for both in sides])
+    assert np.mean([abs(found.centre) < found.half_width() for found in map(shift, *zip(*sides, strict=True))]) > 0.94
+
+
 def test_a_hiccup_of_one_process_moves_nothing() -> None:
     rng = np.random.default_rng(5)
     base, head = rng.normal(0, 0.01, 10), rng.normal(0, 0.01, 10)
