@@ -79,7 +79,7 @@ def grow(known: Sequence[Growing], values: Sequence[Sequence[float] | Floats]) -
     partitions = _partitions([known[k]._partition for k in changed], read, valid)
     for k, line, kept, partition in zip(changed, read, valid, partitions, strict=True):
         proofs = known[k]._proofs.on_the_first(same[k] if kept else 0)
-        case = Case(line.logs, np.diff(partition.sums), line.sigma, known[k].bar, proofs)
+        case = Case(line.logs, partition.sums, line.sigma, known[k].bar, proofs)
         steps = prove(case, partition.boundaries)
         grown[k] = Growing(now[k], known[k].bar, steps, line, partition, case.used)
     return grown

@@ -105,14 +105,19 @@ class Proofs:
 
 @dataclass(frozen=True)
 class Case:
-    """A line before the judge: its logs, the same scaled and with spikes pulled in, its noise and the user's bar."""
+    """A line before the judge: its logs, the sums of the same with spikes pulled in, its noise and the user's bar."""
 
     logs: Floats
-    scaled: Floats
+    sums: Floats
     sigma: float
     bar: float
     known: Proofs = field(default_factory=Proofs)
     used: Proofs = field(default_factory=Proofs)
+
+    @cached_property
+    def scaled(self) -> Floats:
+        """In units of the noise, spikes pulled in."""
+        return np.diff(self.sums)
 
     @cached_property
     def least(self) -> float:
