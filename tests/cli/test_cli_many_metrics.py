@@ -83,9 +83,9 @@ def test_run_stores_every_metric_of_a_process(here: Path, capsys: pytest.Capture
 
 
 def test_history_looks_for_changes_in_judged_metrics_only(here: Path) -> None:
-    a_project(here, *[1000] * 6, *[1500] * 6)
+    a_project(here, *[1000] * 7, *[1500] * 7)
 
-    assert run(["run", "HEAD~11..HEAD", "--rounds", "1", "--no-confirm"]) == 0
+    assert run(["run", "HEAD~13..HEAD", "--rounds", "1", "--no-confirm"]) == 0
 
     with sqlite3.connect(here / ".perfci" / "perfci.db") as database:
         moved = database.execute(
