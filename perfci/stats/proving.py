@@ -242,7 +242,7 @@ def _needed(before: int, after: int) -> float:
 def _core(side: Floats) -> Floats:
     """The three quarters nearest to the median."""
     distance = np.abs(side - _median(side))
-    return side[distance <= np.sort(distance)[int(CORE * (len(side) - 1))]]
+    return np.asarray(side[distance <= np.sort(distance)[int(CORE * (len(side) - 1))]])
 
 
 def _median(side: Floats) -> float:
