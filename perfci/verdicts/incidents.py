@@ -81,7 +81,9 @@ def _incident(cause: Cause, moves: Sequence[Move], known: Known) -> Incident:
     back = [move.back for move in largest if move.back is not None]
     worse = [move for move in moves if move.cost > 0]
     kind = cause.kind or _kind(len(worse), len(moves))
-    good, bad = _sha(known.line, first, moves[0].change.last_good), _sha(known.line, last, moves[0].change.commit)
+    verdicts = [move.verdict for move in moves if move.verdict]
+    good = _sha(known.line, first, [*(m.change.last_good for m in moves), *(one.base for one in verdicts)])
+    bad = _sha(known.line, last, [*(m.change.commit for m in moves), *(one.head for one in verdicts)])
     asking = worse or moves
     visits = [visit for move in moves if (visit := known.visit(move.change))]
     ambiguous = any(move.ambiguous for move in moves)
@@ -131,5 +133,6 @@ def identity(project: str, last_good: str, commit: str, kind: IncidentKind, caus
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _sha(line: Sequence[Commit], at: int, otherwise: str) -> str:
-    return line[at].sha if 0 <= at < len(line) else otherwise
+def _sha(line: Sequence[Commit], at: int, named: Sequence[str]) -> str:
+    """The commit at a place of the line; one that is not on it goes by the name its members give it."""
+    return line[at].sha if 0 <= at < len(line) and line[at].sha in named else named[0]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from perfci.model import IncidentKind, Machine
 from perfci.verdicts.baddays import Alert, bad_days
-from perfci.verdicts.moves import CODE, Cause, Known, Move
+from perfci.verdicts.moves import CODE, Cause, Known, Move, Visit
 
 SIMILAR = math.log(2)
 """Shifts up to a factor of two apart are alike: of a larger one more would be left than the shared shift explains."""
@@ -27,11 +27,7 @@ def of_bad_days(moves: Sequence[Move], known: Known) -> list[Move]:
 
     A level that later sessions saw as well is no matter of a day.
     """
-    visits = [
-        visit if _may_be_the_machine(move, known) and (visit := known.visit(move.change)) and known.only_in(move, visit)
-        else None
-        for move in moves
-    ]  # fmt: skip
+    visits = [_session_of(move, known) for move in moves]
     alerts = [
         Alert(move.change.series, visit.session, move.cost > 0)
         for move, visit in zip(moves, visits, strict=True)
@@ -48,6 +44,12 @@ def of_bad_days(moves: Sequence[Move], known: Known) -> list[Move]:
         else move
         for move, visit in zip(moves, visits, strict=True)
     ]
+
+
+def _session_of(move: Move, known: Known) -> Visit | None:
+    """The session whose machine may be to blame for a step; None where code, or more than one session, is."""
+    visit = known.visit(move.change) if _may_be_the_machine(move, known) else None
+    return visit if visit and known.only_in(move, visit) else None
 
 
 def shared(group: Sequence[Move], known: Known) -> Parts:

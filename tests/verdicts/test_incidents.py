@@ -211,6 +211,14 @@ def test_a_regression_made_good_later_stands_no_more() -> None:
     assert later.kind is IncidentKind.IMPROVEMENT
 
 
+def test_a_commit_that_was_lost_from_the_line_keeps_its_name() -> None:
+    lost = a_change_point(STEP, commit="e" * 40, last_good="d" * 40)
+
+    (incident,) = incidents([lost], known_of({STEP: seen_levels(stepping())}))
+
+    assert (incident.last_good, incident.commit, incident.members) == ("d" * 40, "e" * 40, (lost,))
+
+
 CHANGES = st.lists(
     st.tuples(st.integers(0, 5), st.integers(2, 40), st.integers(1, 12), st.sampled_from([0.8, 1.1, 1.3, 2.0])),
     min_size=1,
