@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
-STUDY ?= demo slowdowns noise history
+STUDY ?= demo slowdowns noise history adaptive compare
 
 .PHONY: help demo test lint bench torture study serve
 
@@ -33,7 +33,7 @@ torture: ## kill -9 runs at random moments and check that nothing is lost or dou
 	@.ci/setup dev
 	$(BIN)/python tests/torture.py $(ARGS)
 
-study: ## ten demos in a row, planted slowdowns, equals against each other, histories without a change (STUDY="history noise"); tables are in docs/
+study: ## ten demos in a row, planted slowdowns, equals against each other, histories without a change, pairs bought, real commits (STUDY="history noise"); tables are in docs/
 	@.ci/setup dev
 	@set -e; for study in $(STUDY); do $(BIN)/python tests/study_$$study.py $(ARGS); done
 
