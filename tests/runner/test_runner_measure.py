@@ -108,14 +108,14 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return {**found, "runs": (folder / "runs").read_text()}
 
 
-def a_project(folder: Path, suite: str) -> GitProject:
+def a_project(folder: Path, suite: str, **code: str) -> GitProject:
     project = GitProject(folder / "project")
-    project.commit("One of each", benchmarks__models=suite)
+    project.commit("One of each", benchmarks__models=suite, **code)
     return project
 
 
-def discovered(folder: Path, suite: str) -> Discovery:
-    with a_workbench(a_project(folder, suite), Settings()) as workbench:
+def discovered(folder: Path, suite: str, **code: str) -> Discovery:
+    with a_workbench(a_project(folder, suite, **code), Settings()) as workbench:
         commit = workbench.repository.commits("HEAD")[0]
         workbench.prepare([commit])
         return workbench.discover(commit.sha)
@@ -177,12 +177,6 @@ def test_hands_the_cache_to_a_measuring_method(outcomes: dict) -> None:
         ),
         ("measure_nothing_here", Status.SKIPPED, "no clock; no memory"),
         ("measure_leaks", Status.FAILED, "left a process running after it returned: sleep 1000.75"),
-        (
-            "measure_undecorated",
-            Status.FAILED,
-            "TypeError: models.measure_undecorated declares no metrics; decorate it with @metrics(Metric(name, unit), "
-            "...) of perfci.bench",
-        ),
     ],
 )
 def test_names_each_bad_end(outcomes: dict, cell: str, status: Status, reason: str) -> None:
@@ -251,7 +245,7 @@ def test_discovery_tells_every_metric_beforehand(tmp_path: Path, monkeypatch: py
         ("reserved", "bytes", "lower", Clock.VALUE),
     ]
     assert told["measure_twice_a"] == [("a", "seconds", "lower", Clock.VALUE)]
-    assert [name for name, *_ in told["measure_undecorated"]] == ["value"]
+    assert "measure_undecorated" not in told
 
 
 def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +257,25 @@ def test_discovery_tells_what_a_class_leaves_out(tmp_path: Path, monkeypatch: py
     assert told == [
         "models.Model: no generation or stages metrics, because it gives no stream",
         "models.Model: no training metrics, because it gives no loss",
+        "models.measure_undecorated: no declared metrics, because it lacks @metrics(Metric(name, unit), ...) of "
+        "perfci.bench; it is not run",
     ]
+
+
+def test_a_method_of_the_measured_code_is_no_benchmark_for_its_name(tmp_path: Path) -> None:
+    code = """
+        class Trainer:
+            def measure_accuracy(self, batch): return 0.5
+    """
+    suite = """
+        from trainer import Trainer
+        def track_one(): return 1
+    """
+
+    found = discovered(tmp_path, suite, trainer=code)
+
+    assert list(found.benchmarks) == ["models.track_one"]
+    assert not found.omissions
 
 
 def test_the_cpu_twin_of_a_renamed_timing_is_renamed_with_it(tmp_path: Path) -> None:

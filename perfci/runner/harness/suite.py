@@ -81,7 +81,7 @@ def module_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
         for attribute, owner, function in candidates:
             if is_written_by_hand(function):
                 benchmark = discovery._get_benchmark(attribute, module, owner, function)
-                if benchmark is not None:
+                if benchmark is not None and not is_undeclared(benchmark):
                     yield benchmark
 
 
@@ -89,6 +89,11 @@ def is_written_by_hand(function: Any) -> bool:
     """Whether this is no ``track_*`` that perfci.bench made for plain asv; its ``measure_*`` is run instead."""
     routine = inspect.isfunction(function) or inspect.ismethod(function)
     return routine and not getattr(function, "perfci_generated", False)
+
+
+def is_undeclared(benchmark: Any) -> bool:
+    """Whether a ``measure_*`` names no metrics: in asv's world that is any function, such as a model's own method."""
+    return benchmark.type == "measure" and not benchmark.declared
 
 
 def omissions(module: Any) -> Iterator[Json]:
@@ -100,6 +105,21 @@ def omissions(module: Any) -> Iterator[Json]:
             owner = ".".join(filter(None, (inside, value.__name__)))
             for group, reason in omitted.items() if isinstance(omitted, Mapping) else ():
                 yield {"owner": owner, "omits": str(group), "reason": str(reason)}
+    yield from undeclared(module, inside)
+
+
+def undeclared(module: Any, inside: str) -> Iterator[Json]:
+    """Tell of each ``measure_*`` that was written in this module and says not what it measures."""
+    owners = [module, *(value for value in vars(module).values() if inspect.isclass(value))]
+    for owner in owners:
+        for name, function in inspect.getmembers(owner, inspect.isfunction):
+            written_here = function.__module__ == module.__name__
+            if written_here and name.startswith("measure_") and not hasattr(function, "metrics"):
+                place = ".".join(filter(None, (inside, function.__qualname__)))
+                yield {"owner": place, "omits": "declared", "reason": UNDECLARED}
+
+
+UNDECLARED = "it lacks @metrics(Metric(name, unit), ...) of perfci.bench; it is not run"
 
 
 def describe(benchmark: Any) -> Json:
