@@ -136,9 +136,10 @@ class Case:
         return int(min(max(needed, NEAREST), FARTHEST))
 
     def evidence(self, place: Place) -> Evidence:
-        found = self.used.evidence.get(place)
-        if found is None:
-            found = self.used.evidence[place] = self.known.evidence.get(place) or self._heard(place)
+        used = self.used.evidence
+        if place in used:
+            return used[place]
+        used[place] = found = self.known.evidence.get(place) or self._heard(place)
         return found
 
     def is_hop(self, place: Place) -> bool:
@@ -191,13 +192,13 @@ def prove(case: Case, proposed: Sequence[int]) -> tuple[Step, ...]:
 
 def _proven(case: Case, boundaries: Sequence[int], inflation: float, at_most: int | None = None) -> list[int]:
     """The boundaries less those that are not proven, the least proven first, and at most so many."""
-    edges = [0, *boundaries, len(case.logs)]
-    proofs = [_proof(case, edges, k, inflation) for k in range(1, len(edges) - 1)]
+    edges, wider = [0, *boundaries, len(case.logs)], math.sqrt(inflation)
+    proofs = [_proof(case, edges, k, wider) for k in range(1, len(edges) - 1)]
     while proofs and (least := min(proofs)) < 1 and at_most != 0:
         weakest = proofs.index(least)
         del edges[weakest + 1], proofs[weakest]
         for k in range(max(weakest - 2, 0), min(weakest + 1, len(proofs))):
-            proofs[k] = _proof(case, edges, k + 1, inflation)
+            proofs[k] = _proof(case, edges, k + 1, wider)
         at_most = None if at_most is None else at_most - 1
     return edges[1:-1]
 
@@ -208,8 +209,8 @@ def _place(edges: Sequence[int], k: int) -> Place:
     return start if start > at - FARTHEST else at - FARTHEST, at, end if end < at + FARTHEST else at + FARTHEST
 
 
-def _proof(case: Case, edges: Sequence[int], k: int, inflation: float) -> float:
-    """How well a boundary is proven by the points on both its sides; 1 is enough."""
+def _proof(case: Case, edges: Sequence[int], k: int, wider: float) -> float:
+    """How well a boundary is proven by the points on both its sides, where errors are so much wider; 1 is enough."""
     place = start, at, end = _place(edges, k)
     if start == 0 and at < SHORT:
         return NO_PROOF
@@ -217,7 +218,8 @@ def _proof(case: Case, edges: Sequence[int], k: int, inflation: float) -> float:
     if end - at <= BRIEF and k + 2 < len(edges) and found.size * case.evidence(_place(edges, k + 1)).size < 0:
         return NO_PROOF
     needed = Z_SHORT if at - start < SHORT or end - at < SHORT else Z_LONG
-    proof = min(found.strength, found.sigmas / math.sqrt(inflation) / needed)
+    sigmas = found.sigmas / (wider * needed)
+    proof = sigmas if sigmas < found.strength else found.strength
     return NO_PROOF if proof >= 1 and case.bar and case.is_hop(place) else proof
 
 
