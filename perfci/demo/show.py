@@ -17,7 +17,7 @@ from perfci.runner.lock import machine_lock
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.ranging import run_range
 from perfci.service.watching import Watcher
-from perfci.store import Store, open_store
+from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.reads import session_processes, sessions, verdict_records
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.neighbours import noise_floor, smallest_visible
@@ -55,6 +55,7 @@ def sample_config(repository: Repository) -> Config:
 
 def measure(repository: Repository, config: Config, watcher: Watcher) -> bool:
     """Measure what is not yet measured; False when a finished session was found and nothing had to be done."""
+    upgrade_if_older(config.database_url)
     with closing(open_store(config.database_url, create=True)) as store:
         if _finished(store, config.project):
             return False

@@ -16,6 +16,7 @@ from perfci.model import PerfciError, Status
 from perfci.store import reads, values
 from perfci.store.engine import (
     address_of,
+    is_older,
     make_engine,
     open_store,
     path_of,
@@ -52,6 +53,22 @@ def upgrade(url: str) -> None:
             migrate(engine)
     finally:
         engine.dispose()
+
+
+def upgrade_if_older(url: str) -> None:
+    """The same for a database that is there and older; perfci asks so only about a store that is all its own."""
+    address = address_of(url)
+    path = path_of(address)
+    if path is not None and not path.exists():
+        return
+    engine = make_engine(address)
+    try:
+        with sentences(shown_as(address)):
+            found = schema_of(engine, shown_as(address))
+    finally:
+        engine.dispose()
+    if is_older(found):
+        upgrade(url)
 
 
 def check(url: str) -> list[str]:

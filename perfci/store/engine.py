@@ -141,6 +141,10 @@ def schema_of(engine: sa.Engine, shown: str) -> str | None:
         return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
 
 
+def is_older(found: str | None) -> bool:
+    return found is not None and found < SCHEMA
+
+
 def require_not_newer(shown: str, found: str | None) -> None:
     if found is not None and found > SCHEMA:
         raise PerfciError(
@@ -171,7 +175,7 @@ def _require_current(shown: str, found: str | None) -> None:
     require_not_newer(shown, found)
     if found is None:
         raise PerfciError(f"The database {shown} is empty: measure something first with `perfci run`.")
-    if found < SCHEMA:
+    if is_older(found):
         raise PerfciError(
             f"The database {shown} has the older schema {found}, this perfci needs {SCHEMA}: run `perfci db upgrade`."
         )

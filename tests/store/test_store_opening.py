@@ -22,7 +22,7 @@ from alembic.script import ScriptDirectory
 from builders import NOON, PROJECT, a_process, a_run, a_series
 
 from perfci.model import PerfciError
-from perfci.store import Store, engine, open_store, reads, schema, upgrade, writes
+from perfci.store import Store, engine, open_store, reads, schema, upgrade, upgrade_if_older, writes
 from perfci.store.engine import address_of, shown_as
 from perfci.store.tables import Table
 
@@ -157,6 +157,18 @@ def test_upgrades_an_older_database_and_keeps_its_rows(
     with closing(open_store(url_of(database), create=False)) as store, store.read() as tx:
         assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["one"]
         assert tx.connection().exec_driver_sql("SELECT count(*) FROM later").scalar() == 0
+
+
+def test_upgrades_where_asked_to_only_what_is_there_and_older(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_program_with_one_more_migration(tmp_path, monkeypatch)
+
+    for path in (database, database, tmp_path / "absent.db"):
+        upgrade_if_older(url_of(path))
+
+    open_store(url_of(database), create=False).close()
+    assert not (tmp_path / "absent.db").exists()
 
 
 def test_a_migration_that_fails_changes_nothing(
