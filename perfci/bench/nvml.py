@@ -35,20 +35,20 @@ class GpuProcess(NamedTuple):
 class Gpu:
     """One GPU, asked by its handle. Every question may raise ``Unreadable``; answers are in SI units."""
 
-    library: Any
+    nvml: Any
     handle: Any
 
     def sm_clock(self) -> float:
         """The clock of the streaming multiprocessors, in hertz."""
-        return 1e6 * float(self._ask("nvmlDeviceGetClockInfo", self.library.NVML_CLOCK_SM))
+        return 1e6 * float(self._ask("nvmlDeviceGetClockInfo", self.nvml.NVML_CLOCK_SM))
 
     def sm_clock_max(self) -> float:
         """The highest clock this model can boost to, in hertz."""
-        return 1e6 * float(self._ask("nvmlDeviceGetMaxClockInfo", self.library.NVML_CLOCK_SM))
+        return 1e6 * float(self._ask("nvmlDeviceGetMaxClockInfo", self.nvml.NVML_CLOCK_SM))
 
     def temperature(self) -> float:
         """Of the die, in degrees Celsius."""
-        return float(self._ask("nvmlDeviceGetTemperature", self.library.NVML_TEMPERATURE_GPU))
+        return float(self._ask("nvmlDeviceGetTemperature", self.nvml.NVML_TEMPERATURE_GPU))
 
     def power(self) -> float:
         """Of the whole board, in watts; newer GPUs answer with the mean of the last second."""
@@ -76,38 +76,38 @@ class Gpu:
         support = self._ask("nvmlGpmQueryDeviceSupport")
         if not support.isSupportedDevice:
             raise Unreadable("SM activity needs a Hopper GPU or newer, or DCGM")
-        sample = self.library.nvmlGpmSampleAlloc()
+        sample = self.nvml.nvmlGpmSampleAlloc()
         self._ask("nvmlGpmSampleGet", sample)
         return sample
 
     def sm_active(self, since: Any) -> float:
         """The share of streaming multiprocessors that were busy since a mark at least 0.1 s ago."""
         now = self.activity_mark()
-        wanted = self.library.c_nvmlGpmMetricsGet_t()
-        wanted.version = self.library.NVML_GPM_METRICS_GET_VERSION
+        wanted = self.nvml.c_nvmlGpmMetricsGet_t()
+        wanted.version = self.nvml.NVML_GPM_METRICS_GET_VERSION
         wanted.sample1, wanted.sample2, wanted.numMetrics = since, now, 1
-        wanted.metrics[0].metricId = self.library.NVML_GPM_METRIC_SM_UTIL
+        wanted.metrics[0].metricId = self.nvml.NVML_GPM_METRIC_SM_UTIL
         try:
-            self.library.nvmlGpmMetricsGet(wanted)
-        except self.library.NVMLError as error:
+            self.nvml.nvmlGpmMetricsGet(wanted)
+        except self.nvml.NVMLError as error:
             raise Unreadable(f"NVML cannot tell SM activity: {error}") from error
         finally:
-            self.library.nvmlGpmSampleFree(since)
-            self.library.nvmlGpmSampleFree(now)
+            self.nvml.nvmlGpmSampleFree(since)
+            self.nvml.nvmlGpmSampleFree(now)
         if wanted.metrics[0].nvmlReturn:
             raise Unreadable(f"NVML cannot tell SM activity: error {wanted.metrics[0].nvmlReturn}")
         return float(wanted.metrics[0].value) / 100
 
     def _ask(self, question: str, *about: Any) -> Any:
         try:
-            return getattr(self.library, question)(self.handle, *about)
-        except self.library.NVMLError as error:
+            return getattr(self.nvml, question)(self.handle, *about)
+        except self.nvml.NVMLError as error:
             raise Unreadable(f"NVML answers {question} with: {error}") from error
 
     def _name_of(self, pid: int) -> str:
         try:
-            return Path(str(self.library.nvmlSystemGetProcessName(pid))).name
-        except self.library.NVMLError:
+            return Path(str(self.nvml.nvmlSystemGetProcessName(pid))).name
+        except self.nvml.NVMLError:
             return ""
 
 
