@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from bench_report import Figure, report
 from study_history import KINDS, Detector, Logs, change_free, peers
 
 from perfci.stats.growing import Growing, detect_many, grow
@@ -27,16 +28,6 @@ SCRATCH_S, APPEND_S, JUDGE_S = 15.0, 2.0, 5.0
 PEER_SERIES = 22
 """Series that others look at: two of every kind of noise. They are slower, and one series takes as long as the next."""
 SEED = 4
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the report, with the limit it is held to."""
-
-    name: str
-    value: str
-    limit: str = ""
-    good: bool = True
 
 
 @dataclass(frozen=True)
@@ -112,13 +103,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    figures: list[Figure] = []
-    for part in (finding(chosen.series), judging(CASES)):
-        for figure in part:
-            figures.append(figure)
-            held = f"  (limit {figure.limit}: {'held' if figure.good else 'BROKEN'})" if figure.limit else ""
-            print(f"{figure.name:<42} {figure.value}{held}", flush=True)
-    sys.exit(0 if all(figure.good for figure in figures) else 1)
+    report(itertools.chain(finding(chosen.series), judging(CASES)))
 
 
 if __name__ == "__main__":

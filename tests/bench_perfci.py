@@ -24,6 +24,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench_report import Figure, report
 from git_project import ISOLATED, GitProject
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -50,16 +51,6 @@ ASV_CONF = {
     "env_dir": "asv-env",
     "html_dir": "asv-html",
 }
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the report, with the limit it is held to."""
-
-    name: str
-    value: str
-    limit: str = ""
-    good: bool = True
 
 
 @dataclass(frozen=True)
@@ -174,14 +165,9 @@ def run(command: list[str], project: GitProject) -> str:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
-        for part in (start_up, empty_process, smoke_suite, reference_suites):
-            for figure in part(Path(folder) / part.__name__):
-                figures.append(figure)
-                held = f"  (limit {figure.limit}: {'held' if figure.good else 'BROKEN'})" if figure.limit else ""
-                print(f"{figure.name:<42} {figure.value}{held}", flush=True)
-    sys.exit(0 if all(figure.good for figure in figures) else 1)
+        parts = (start_up, empty_process, smoke_suite, reference_suites)
+        report(figure for part in parts for figure in part(Path(folder) / part.__name__))
 
 
 if __name__ == "__main__":

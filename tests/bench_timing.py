@@ -11,12 +11,12 @@ import gc
 import itertools
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
+from bench_report import Figure, report
 from torch import nn
 from torch.utils import benchmark
 
@@ -33,16 +33,6 @@ WARMUP_S = 0.05
 AGREED = 0.01
 TRIES = 3
 NOOP_LIMIT_US = 20.0
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the report, with the limit it is held to."""
-
-    name: str
-    value: str
-    limit: str
-    good: bool | None  # None where the machine is too restless to tell
 
 
 @dataclass(frozen=True)
@@ -176,12 +166,7 @@ def main() -> None:
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # as the parent of every cell does
-    figures: list[Figure] = []
-    for figure in itertools.chain(no_op(), step_time(chosen.blocks, chosen.block_s)):
-        figures.append(figure)
-        held = {True: "held", False: "BROKEN", None: "inconclusive"}[figure.good]
-        print(f"{figure.name:<42} {figure.value}  (limit {figure.limit}: {held})", flush=True)
-    sys.exit(0 if all(figure.good for figure in figures) else 1)
+    report(itertools.chain(no_op(), step_time(chosen.blocks, chosen.block_s)))
 
 
 if __name__ == "__main__":
