@@ -42,7 +42,7 @@ from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, trend_of
 from perfci.store import open_store, reads
 from perfci.store.records import MeasuredProcess
-from perfci.verdicts.compare import Rule, decide
+from perfci.verdicts.compare import Rule, look
 from perfci.verdicts.history import change_points
 from perfci.verdicts.levels import process_level, usable
 
@@ -267,15 +267,15 @@ def judged(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage
         [Process(k, role, samples=(level,), clock=Clock.CPU, pair=k) for k, level in enumerate(levels)]
         for role, levels in ((Role.BASE, base), (Role.HEAD, head))
     ]
-    return decide(series(cell), "base", "head", *sides, stage=stage)[0]
+    return look(series(cell), "base", "head", *sides, stage=stage).verdict
 
 
 def looks(one: Comparison) -> list[Column]:
     """The interval at every planned look, up to the first that knows enough."""
     base, head = one.levels
     cell, found = one.verdict.series.benchmark.name, list[Column]()
-    for look in (look for look in Rule().looks if look <= len(base)):
-        found.append(Column(f"{look} pairs", judged(cell, base[:look], head[:look], one.stage)))
+    for pairs in (pairs for pairs in Rule().looks if pairs <= len(base)):
+        found.append(Column(f"{pairs} pairs", judged(cell, base[:pairs], head[:pairs], one.stage)))
         if found[-1].verdict.kind is not VerdictKind.INCONCLUSIVE:
             break
     return found

@@ -30,7 +30,7 @@ class Rule:
     """The bar a change must pass, and how many pairs may be spent on finding out.
 
     ``strict`` asks for the whole interval beyond the bar instead of half of it. ``looks`` are the numbers of pairs at
-    which ``decide`` may stop. ``exact_bar`` is the bar of values that repeat exactly, where it is another (0: any
+    which a comparison may stop. ``exact_bar`` is the bar of values that repeat exactly, where it is another (0: any
     change counts). ``floor`` is a difference in the metric's own unit: up to it nothing changed, whatever the ratio.
     ``about`` names what has such a bar, for the reason.
     """
@@ -113,31 +113,6 @@ def convict(
     return _held_back(found, fdr.FDR / comparisons, fdr.FDR / comparisons) if comparisons > 1 else found
 
 
-def decide(
-    series: Series,
-    base_sha: str,
-    head_sha: str,
-    base: Sequence[Process],
-    head: Sequence[Process],
-    *,
-    rule: Rule | None = None,
-    aa: Sequence[float] = (),
-    prior_sd: float | None = None,
-    boundaries: Boundaries = Boundaries.PROCESS,
-    stage: Stage = Stage.SCREENING,
-) -> tuple[Verdict, int]:
-    """The verdict so far and how many more pairs to buy now; 0 when it is settled or nothing would settle it.
-
-    All looks together keep the error of a single one. The looks are planned, so asking again answers the same.
-    On pairs that no earlier look has seen, ``stage`` is conviction.
-    """
-    seen = look(
-        series, base_sha, head_sha, base, head,
-        rule=rule, aa=aa, prior=_known_sd(prior_sd), boundaries=boundaries, stage=stage,
-    )  # fmt: skip
-    return seen.verdict, seen.more
-
-
 @dataclass(frozen=True, slots=True)
 class Look:
     """One look at the pairs so far: the verdict, how many more to buy, and what both rest on.
@@ -167,7 +142,11 @@ def look(
     boundaries: Boundaries = Boundaries.PROCESS,
     stage: Stage = Stage.SCREENING,
 ) -> Look:
-    """What ``decide`` answers, with all it rests on."""
+    """The verdict so far, and how many more pairs to buy now; 0 when it is settled or nothing would settle it.
+
+    All looks together keep the error of a single one. The looks are planned, so asking again answers the same.
+    On pairs that no earlier look has seen, ``stage`` is conviction.
+    """
     case = Case(series, base_sha, head_sha, stage, _rule_at(rule, base), aa, prior)
     refused = case.refused(base, head, boundaries)
     if refused is not None:

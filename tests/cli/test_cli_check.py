@@ -15,7 +15,7 @@ from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
 from perfci.store.reads import change_points, verdict_records
 from perfci.store.writes import add_run, add_verdicts, replace_change_points, start_session, upsert_commits
-from perfci.verdicts.compare import decide
+from perfci.verdicts.compare import look
 from perfci.verdicts.history import change_points as moves_of
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
 
@@ -35,7 +35,7 @@ def stored(here: Path) -> Path:
             results = [a_result(series, *both[number]) for series, both in sides.items()]
             add_run(tx, a_run(*results, commit=a_commit(number + 1), session="pairs"))
         shas = a_commit(1).sha, a_commit(2).sha
-        verdicts = [decide(one, *shas, *both, stage=Stage.CONVICTION)[0] for one, both in sides.items()]
+        verdicts = [look(one, *shas, *both, stage=Stage.CONVICTION).verdict for one, both in sides.items()]
         add_verdicts(tx, PROJECT, "pairs", verdicts, NOON + timedelta(hours=1))
         start_session(tx, PROJECT, "line", "history", "spec-2", 7, 1, NOON)
         for number in range(1, 21):

@@ -9,8 +9,9 @@ import pytest
 
 from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
 from perfci.stats.interval import Shift
+from perfci.stats.power import pairs_for_evidence, smallest_visible
 from perfci.stats.power import pairs_for_evidence, pairs_to_decide, smallest_visible
-from perfci.verdicts.compare import Rule, control, convict, decide, look, screen
+from perfci.verdicts.compare import Rule, control, convict, look, screen
 from tests.builders import a_process, a_series, a_verdict
 
 TIME, COUNT = a_series(), a_series(metric="operators", unit="count")
@@ -89,7 +90,7 @@ def test_without_an_interval_it_says_how_many_pairs_make_one() -> None:
 def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
     base, head = side(1.0, 5), side(1.01, 5)
 
-    once, early = convict(TIME, "base", "head", base, head), decide(TIME, "base", "head", base, head)[0]
+    once, early = convict(TIME, "base", "head", base, head), look(TIME, "base", "head", base, head).verdict
 
     assert (once.mde or 0) <= (early.mde or 0)
     assert smallest_visible(0.03, 8, 0.05, 0.025, 0.005) > smallest_visible(0.03, 8, 0.05, 0.025)
@@ -106,7 +107,8 @@ def test_luck_has_no_better_p_value_for_looking_often() -> None:
             base, head = (
                 [a_process(level, pair=k) for k, level in enumerate(side[:pairs])] for side in levels.tolist()
             )
-            verdict, more = decide(TIME, "base", "head", base, head, rule=rule)
+            seen = look(TIME, "base", "head", base, head, rule=rule)
+            verdict, more = seen.verdict, seen.more
         told_at_five_percent += (verdict.p_value or 1) < 0.05
 
     assert told_at_five_percent <= 28  # 20, and two standard deviations

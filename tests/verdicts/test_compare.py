@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Boundaries, Clock, Interval, Process, Stage, Status, Verdict, VerdictKind
-from perfci.verdicts.compare import Rule, control, convict, decide, screen
+from perfci.verdicts.compare import Rule, control, convict, look, screen
 from tests.builders import a_failed_process, a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)
@@ -275,7 +275,8 @@ def play(effect: float, sd: float, seed: int, rule: Rule) -> Verdict:
         base += [a_process(float(np.exp(rng.normal(0, sd))), pair=pairs + k) for k in range(more)]
         head += [a_process(float(np.exp(rng.normal(effect, sd))), pair=pairs + k) for k in range(more)]
         pairs += more
-        verdict, more = decide(TIME, "base", "head", base, head, rule=rule)
+        seen = look(TIME, "base", "head", base, head, rule=rule)
+        verdict, more = seen.verdict, seen.more
     return verdict
 
 
@@ -307,7 +308,8 @@ def test_a_change_that_sits_at_the_bar_is_told_early_instead_of_pursued() -> Non
     base = [a_process(1.0, pair=k) for k in range(5)]
     head = [a_process(level, pair=k) for k, level in enumerate((1.044, 1.046, 1.048, 1.050, 1.052))]
 
-    verdict, more = decide(TIME, "base", "head", base, head)
+    seen = look(TIME, "base", "head", base, head)
+    verdict, more = seen.verdict, seen.more
 
     assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
     assert verdict.reason == (
@@ -320,8 +322,9 @@ def test_pairs_that_would_hardly_decide_are_not_bought() -> None:
     base = [a_process(1.0, pair=k) for k in range(16)]
     head = [a_process(1.036 + 0.06 * (-1) ** k, pair=k) for k in range(16)]
 
-    verdict, more = decide(TIME, "base", "head", base, head)
-    _, with_room = decide(TIME, "base", "head", base, head, rule=Rule(max_pairs=60))
+    seen = look(TIME, "base", "head", base, head)
+    verdict, more = seen.verdict, seen.more
+    with_room = look(TIME, "base", "head", base, head, rule=Rule(max_pairs=60)).more
 
     assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
     assert with_room > 0
@@ -335,12 +338,12 @@ def test_looks_are_planned_up_to_whatever_cap() -> None:
 def test_asking_again_answers_the_same() -> None:
     base, head = side(1.0, 8, sd=0.03), side(1.04, 8, sd=0.03)
 
-    assert decide(TIME, "base", "head", base, head) == decide(TIME, "base", "head", base, head)
+    assert look(TIME, "base", "head", base, head) == look(TIME, "base", "head", base, head)
 
 
 def test_what_is_exact_or_refused_needs_no_more_pairs() -> None:
-    assert decide(TIME, "base", "head", exact(5), exact(6))[1] == 0
-    assert decide(TIME, "base", "head", side(1.0), [])[1] == 0
+    assert look(TIME, "base", "head", exact(5), exact(6)).more == 0
+    assert look(TIME, "base", "head", side(1.0), []).more == 0
 
 
 @properties

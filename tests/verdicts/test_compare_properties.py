@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perfci.model import Process, VerdictKind
 from perfci.stats.interval import Prior, moderate
-from perfci.verdicts.compare import Limits, Rule, Sides, convict, decide, look
+from perfci.verdicts.compare import Limits, Rule, Sides, convict, look
 from perfci.verdicts.filters import judge
 from tests.builders import a_process, a_series
 
@@ -225,7 +225,8 @@ def test_a_quiet_past_turns_no_noise_into_a_regression(sides: Pairs, aa: list[fl
 @properties
 @given(pairs(fewest=5, most=20))
 def test_looking_never_asks_past_the_cap_and_decides_there(sides: Pairs) -> None:
-    verdict, more = decide(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
+    seen = look(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
+    verdict, more = seen.verdict, seen.more
 
     assert len(sides[0]) + more <= 20
     if more:

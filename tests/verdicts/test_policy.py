@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
-from perfci.verdicts.compare import MOVES, Rule, convict, decide, screen
+from perfci.verdicts.compare import MOVES, Rule, convict, look, screen
 from perfci.verdicts.history import change_points, moves_of_histories
 from perfci.verdicts.neighbours import nominate
 from perfci.verdicts.policy import BLOCK, SEGMENT, Override, Policy
@@ -254,6 +254,6 @@ def test_every_metric_has_a_class_and_a_sane_rule(name: str, unit: str) -> None:
 def test_a_plain_time_is_decided_as_without_a_policy(effect: float) -> None:
     base, head = varying(1.0), varying(effect)
 
-    with_policy = decide(a_series(), "b", "h", base, head, rule=Policy().rule_for(a_series()))
+    with_policy = look(a_series(), "b", "h", base, head, rule=Policy().rule_for(a_series()))
 
-    assert with_policy == decide(a_series(), "b", "h", base, head)
+    assert with_policy == look(a_series(), "b", "h", base, head)
