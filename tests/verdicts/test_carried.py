@@ -9,7 +9,6 @@ import pytest
 
 from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
 from perfci.stats.interval import Shift
-from perfci.stats.power import pairs_for_evidence, smallest_visible
 from perfci.stats.power import pairs_for_evidence, pairs_to_decide, smallest_visible
 from perfci.verdicts.compare import Rule, control, convict, look, screen
 from tests.builders import a_process, a_series, a_verdict
