@@ -8,9 +8,11 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from urllib.parse import urlsplit
 
 import pytest
 from browsing import SERVE
+from waitress.server import TcpWSGIServer
 
 from perfci.model import PerfciError
 from perfci.store import Store
@@ -32,6 +34,20 @@ def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: s
     assert url.startswith("http://127.0.0.1:")
     assert health == {"status": "ok"}
     assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_a_signal_amid_a_new_connection_leaves_no_socket_open(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted: list[socket.socket] = []
+
+    def struck(server: TcpWSGIServer, connection: socket.socket) -> None:
+        accepted.append(connection)
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(TcpWSGIServer, "set_socket_options", struck)
+    with socket.socket() as visitor:
+        serve(store, "127.0.0.1", 0, on_ready=lambda url: visitor.connect(("127.0.0.1", urlsplit(url).port)))
+
+    assert [connection.fileno() for connection in accepted] == [-1]
 
 
 def test_the_server_on_loopback_refuses_other_names(url: str) -> None:

@@ -9,10 +9,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from waitress.server import create_server
-from waitress.wasyncore import close_all
+from waitress.wasyncore import close_all, loop
 
 from perfci.config import HistoryTable
 from perfci.model import PerfciError
@@ -45,9 +45,10 @@ def serve(
         connections: dict[int, Any] = {}
         server = create_server(app, map=connections, sockets=[listener], threads=THREADS, ident="perfci")
         try:
-            with _ended_by_signals():
+            with _told_by_signals(server.pull_trigger) as told:
                 on_ready(_url(host, listener))
-                server.run()
+                while not told():
+                    loop(server.adj.asyncore_loop_timeout, server.adj.asyncore_use_poll, connections, count=1)
         finally:
             server.task_dispatcher.shutdown()
             close_all(connections)
@@ -86,20 +87,24 @@ def _url(host: str, listener: socket.socket) -> str:
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let the signals of an ending process end the server's loop, and give them back afterwards."""
+def _told_by_signals(wake: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Whether a signal asked for the end, told between two steps of the loop; the signals are given back afterwards.
+
+    A signal that raised where it struck would lose a connection that was just being accepted or closed, and its socket.
+    """
+    ended = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal ended
+        ended = True
+        wake()
+
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda: ended
         return
-
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(0)
-
     before: dict[int, Any] = {number: signal.signal(number, end) for number in ENDING_SIGNALS}
     try:
-        yield
-    except SystemExit:
-        pass  # a signal that came before the loop had begun, or after it had ended
+        yield lambda: ended
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
