@@ -15,6 +15,7 @@ FLOOR_HEADINGS = ("noise floor", "A/A", "bar", "series")
 MOST_FLOORS = 20
 """The noisiest come first; the rest is in the JSON."""
 
+REFUTED = "A suspicion that is refuted is no false alarm: nobody was asked."
 NO_EQUALS = "No commit was compared with itself yet: perfci compare HEAD HEAD does, best every night."
 
 
@@ -60,10 +61,8 @@ def nominations_sentence(found: Nominations) -> str:
         "left undecided": found.undecided, "not looked at again": found.unsettled,
     }  # fmt: skip
     told = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
-    return (
-        f"Between different commits, first looks suspected {counting(found.suspected, 'change')}: {told}.\n"
-        "A suspicion that is refuted is no false alarm: nobody was paged."
-    )
+    suspected = f"Between different commits, first looks suspected {counting(found.suspected, 'change')}: {told}."
+    return f"{suspected}\n{REFUTED}" if found.refuted else suspected
 
 
 def convictions_sentence(found: Convictions) -> str:

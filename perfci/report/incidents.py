@@ -49,7 +49,7 @@ def explanation(incident: Incident, commits: Commits) -> str:
     if incident.kind is IncidentKind.ENVIRONMENT:
         return _environment(incident)
     if incident.kind is IncidentKind.RESOLVED:
-        return f"It went away by itself with {_named(incident.until, commits)}, so nobody was asked."
+        return f"It went away with {_named(incident.until, commits)}, so nobody was asked."
     if incident.kind is IncidentKind.MACHINE:
         return MACHINE_CAUSES[incident.cause].format(sessions=_sessions(incident))
     if incident.convicted:
@@ -89,20 +89,20 @@ def observed_sentence(change: ObservedChange) -> str:
 
 def standing(told: Told, pages_per_week: int) -> str:
     """What is done about an incident, and why not more."""
-    week = f"of week {told.week}" if told.week else "of runs without a date"
+    week = f"in week {told.week}" if told.week else "in runs without a date"
     if told.say is Say.PAGE:
         gone = "" if told.incident.standing else "; made good since"
-        return f"page {told.page} of {pages_per_week} {week}{gone}"
+        return f"alert {told.page} of at most {pages_per_week} {week}{gone}"
     return {
         Say.HELD_BACK: f"held back: {_spent(pages_per_week)} {week}",
-        Say.WEAK: f"held back: with so many series this much is to be expected by chance {week}",
+        Say.WEAK: f"held back: too weak to tell from chance among so many series {week}",
         Say.WAITING: "waiting for a third point or fresh pairs",
-        Say.NOTE: "a note, asks for nobody",
+        Say.NOTE: "a note: nobody is asked",
     }[told.say]
 
 
 def _spent(pages: int) -> str:
-    return f"spent are all {pages} pages" if pages > 1 else "spent is the one page" if pages else "no page is wanted"
+    return f"all {pages} alerts were spent" if pages > 1 else "the one alert was spent" if pages else "none is wanted"
 
 
 def suspect_lines(incident: Incident) -> list[str]:

@@ -92,7 +92,7 @@ def _incident(cause: Cause, moves: Sequence[Move], known: Known) -> Incident:
         kind=kind,
         last_good=good,
         commit=bad,
-        members=(*(move.change for move in largest), *back),
+        members=(*(move.told for move in largest), *back),
         suspects=() if kind in NOBODY else _suspects(moves, first, last, known.line),
         cause=cause.word,
         observed=cause.observed,

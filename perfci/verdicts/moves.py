@@ -113,6 +113,13 @@ class Move:
         return self.step is not None and self.step.exact
 
     @property
+    def told(self) -> ChangePoint:
+        """The change point with the size its conviction gives, so that all places tell one number."""
+        if not self.convicted or self.verdict is None or self.verdict.ratio is None:
+            return self.change
+        return replace(self.change, rel=self.verdict.ratio - 1)
+
+    @property
     def settled(self) -> bool:
         """Whether three points, fresh pairs or an exact count speak for it."""
         return self.convicted or self.exact or (self.step is not None and self.step.points >= SETTLED_POINTS)

@@ -51,7 +51,7 @@ class Jump:
     @property
     def retest(self) -> Retest:
         points = "two newest points" if self.stays else "newest point"
-        reason = f"{math.expm1(self.size):+.1%} on the {points}, {self.sigmas:.0f} sigmas from the level before"
+        reason = f"{100 * math.expm1(self.size):+.1f} % on the {points}, {self.sigmas:.0f} sigmas from the level before"
         return Retest(self.series, self.base, self.head, reason)
 
 

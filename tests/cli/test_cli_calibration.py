@@ -74,7 +74,7 @@ last 30 days                       58           1  1.7 %   0.04 % to 9.2 %      
   time                             29           1  3.4 %  0.09 % to 17.8 %          0  0.0 %     up to 11.9 %
 
 Between different commits, first looks suspected 2 changes: 1 confirmed on fresh pairs, 1 refuted by them.
-A suspicion that is refuted is no false alarm: nobody was paged.
+A suspicion that is refuted is no false alarm: nobody was asked.
 
 1 change was convicted. Taken back since: 1.
 

@@ -17,7 +17,7 @@ def test_says_first_what_asks_a_person(client: FlaskClient) -> None:
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
     assert "<h1>2 open incidents, 2 settled or noted.</h1>" in text
-    assert "At most 5 pages a week; what the budget holds back is listed." in text
+    assert "At most 5 alerts a week; what is held back is listed, never lost." in text
     assert text.index("mixed") < text.index("regression") < text.index("environment")
 
 
@@ -51,7 +51,7 @@ def test_a_spent_budget_is_told_and_loses_nothing(store: Store) -> None:
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
     assert "<h1>1 open incident, 1 held back, 2 settled or noted.</h1>" in text
-    assert "held back: spent is the one page of week 2026-W15" in text
+    assert "held back: the one alert was spent in week 2026-W15" in text
 
 
 def test_a_project_without_a_history_says_so(empty_store: Store) -> None:
