@@ -78,10 +78,10 @@ def grow(known: Sequence[Growing], values: Sequence[Sequence[float] | Floats]) -
     valid = [_valid(known[k]._line, line, same[k]) for k, line in zip(changed, read, strict=True)]
     partitions = _partitions([known[k]._partition for k in changed], read, valid)
     for k, line, kept, partition in zip(changed, read, valid, partitions, strict=True):
-        proofs = known[k]._proofs.on_the_first(same[k] if kept else 0)
-        case = Case(line.logs, partition.sums, line.sigma, known[k].bar, proofs)
+        old = known[k]
+        case = Case(line.logs, partition.sums, line.sigma, old.bar, old._proofs, same[k] if kept else 0)
         steps = prove(case, partition.boundaries)
-        grown[k] = Growing(now[k], known[k].bar, steps, line, partition, case.used)
+        grown[k] = Growing(now[k], old.bar, steps, line, partition, case.used)
     return grown
 
 

@@ -13,12 +13,13 @@ def auc(before: ArrayLike, after: ArrayLike) -> float:
     """P(after > before), ties half: the Mann-Whitney U as a share (Mann & Whitney 1947).
 
     1 or 0 is full separation, 0.5 none. Of all guards it is the strongest against series that hop between levels.
+    ``before`` is in order.
     """
-    left, right = np.sort(np.asarray(before, dtype=float)), np.asarray(after, dtype=float)
+    left, right = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     if not left.size or not right.size:
         return 0.5
-    below, not_above = left.searchsorted(right, side="left"), left.searchsorted(right, side="right")
-    return int(below.sum() + not_above.sum()) / (2 * left.size * right.size)
+    below_and_not_above = left.searchsorted(right, "left") + left.searchsorted(right, "right")
+    return int(below_and_not_above.sum()) / (2 * left.size * right.size)
 
 
 def separation(before: ArrayLike, after: ArrayLike) -> float:

@@ -27,7 +27,7 @@ boundary: what is past is then not judged by every point that arrives."""
 
 FEWEST = 150
 """A shorter history pays as if it were so long, so that its first levels need as much evidence as later ones: it is
-the reach within which a machine's states are looked for (``proving.HOP_WINDOW``)."""
+the reach within which a machine's states are looked for (``hops.HOP_WINDOW``)."""
 
 
 @dataclass(frozen=True, slots=True)
