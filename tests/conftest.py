@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def settled_heap() -> None:
+    """Collecting garbage, as every measurement does, looks at what the tests of a module made and not at all of torch."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

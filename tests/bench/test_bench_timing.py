@@ -342,10 +342,12 @@ def test_says_when_too_few_calls_fit_into_the_warm_up(cpu: FakeDevice) -> None:
 
 @pytest.fixture
 def collecting() -> Iterator[None]:
+    """The collector as a process begins with it: on, and nothing frozen."""
     assert gc.isenabled()
+    gc.unfreeze()
     yield
     gc.enable()
-    gc.unfreeze()
+    gc.freeze()
 
 
 def test_the_collector_is_off_until_the_last_block_and_on_again_after(collecting: None, cpu: FakeDevice) -> None:
