@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.stats import lines
+from perfci.stats.case import Case, Proofs
 from perfci.stats.lines import Line
 from perfci.stats.location import Floats
-from perfci.stats.proving import Case, Proofs, Step, prove
+from perfci.stats.proving import Step, prove
 from perfci.stats.segmentation import EMPTY, Partition, extend
 
 MIN_POINTS = 8

@@ -8,24 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats.evidence import MEDIAN_ERROR, SHORT, Evidence, heard, in_order, middle
-from perfci.stats.hops import HOP_WINDOW, Hop, hop
+from perfci.stats.case import BRIEF, FARTHEST, Case, Gone, place_of
+from perfci.stats.evidence import in_order, middle
 from perfci.stats.location import Floats
-
-NO_PROOF = 0.5
-"""The proof of a boundary that is ruled out: it goes before those that nearly pass."""
-
-NEAREST, FARTHEST = 15, 40
-"""A boundary is judged on this many points either side: what lies further back is another time."""
-
-BRIEF = 3
-"""A move that is told after three points and taken back by the fourth went away (study, 6.2): it was a spike."""
 
 ALIKE = 0.6
 """Neighbouring points that resemble each other more than this are a level that moves."""
@@ -39,110 +29,31 @@ class Step:
     size: float
 
 
-Place = tuple[int, int, int]
-"""The first point that speaks for a boundary, the boundary, and the end of the points that speak."""
-
-
-@dataclass(slots=True)
-class Proofs:
-    """What was found out about boundaries of one line at one bar, so that it is not found out again.
-
-    All of it depends on the points at its places alone, and holds as long as they do.
-    """
-
-    evidence: dict[Place, Evidence] = field(default_factory=dict)
-    hops: dict[Place, Hop] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A line before the judge: its logs, the sums of the same with spikes pulled in, its noise and the user's bar.
-
-    What is ``known`` holds for as many first points as are the ``same``.
-    """
-
-    logs: Floats
-    sums: Floats
-    sigma: float
-    bar: float
-    known: Proofs = field(default_factory=Proofs)
-    same: int = 0
-    used: Proofs = field(default_factory=Proofs)
-
-    @cached_property
-    def scaled(self) -> Floats:
-        """In units of the noise, spikes pulled in."""
-        return self.sums[1:] - self.sums[:-1]
-
-    @cached_property
-    def least(self) -> float:
-        """The bar as a log ratio."""
-        return math.log1p(self.bar)
-
-    @cached_property
-    def reach(self) -> int:
-        """How many points either side tell the size: as few as the noise allows, for levels also creep.
-
-        Enough that the standard error of the difference of two medians is a tenth of the bar.
-        """
-        if not self.bar:
-            return FARTHEST
-        needed = 2 * (10 * MEDIAN_ERROR * self.sigma / self.least) ** 2
-        return int(min(max(needed, NEAREST), FARTHEST))
-
-    def evidence(self, place: Place) -> Evidence:
-        found = self.used.evidence.get(place)
-        if found is None:
-            start, at, end = place
-            found = self.known.evidence.get(place) if end <= self.same else None
-            found = found or heard(self.logs[start:at], self.logs[at:end], self.reach, self.sigma, self.least)
-            self.used.evidence[place] = found
-        return found
-
-    def is_hop(self, place: Place) -> bool:
-        found = self.used.hops.get(place)
-        if found is None:
-            found = self.known.hops.get(place)
-            last = min(len(self.logs), place[1] + HOP_WINDOW)
-            if found is None or max(place[2], found.end) > self.same or not (found.settled or found.end == last):
-                sides = self.evidence(place)
-                found = hop(self.logs[:last], place[1], sides.before, sides.after)
-            self.used.hops[place] = found
-        return found.is_one
-
-
 def prove(case: Case, proposed: Sequence[int]) -> tuple[Step, ...]:
     """Drop the least proven boundary until every one left is proven; its neighbours are judged anew each time.
 
     First as if neighbouring points had nothing in common, then with what those levels say of that; a boundary that
     fails already the first time costs no look at the whole line, nor do boundaries that stand whatever it says.
     """
-    kept = _proven(case, proposed, 1.0)
-    while kept and not _stand(case, kept):
-        left = _proven(case, kept, _inflation(case.scaled, kept), at_most=1)
-        if len(left) == len(kept):
-            break
-        kept = left
-    edges = [0, *kept, len(case.logs)]
-    return tuple(Step(at, case.evidence(_place(edges, k)).size) for k, at in enumerate(kept, 1))
+    kept = _standing(case, _gone_again(case, proposed))
+    case.used.points, case.used.proposed = len(case.logs), proposed
+    while kept and (least := _least_proven(case, kept)) is not None:
+        kept.remove(least)
+    edges = case.edges(kept)
+    return tuple(Step(at, case.evidence(place_of(edges, k)).size) for k, at in enumerate(kept, 1))
 
 
-def _stand(case: Case, boundaries: Sequence[int]) -> bool:
-    """Whether they are all proven even if neighbouring points have as much in common as they may."""
-    edges, widest = [0, *boundaries, len(case.logs)], math.sqrt(_inflated(ALIKE))
-    return all(_proof(case, edges, k, widest) >= 1 for k in range(1, len(edges) - 1))
-
-
-def _proven(case: Case, boundaries: Sequence[int], inflation: float, at_most: int | None = None) -> list[int]:
-    """The boundaries less those that are not proven, the least proven first, and at most so many."""
-    edges, wider = [0, *boundaries, len(case.logs)], math.sqrt(inflation)
-    proofs = [_proof(case, edges, k, wider) for k in range(1, len(edges) - 1)]
-    while proofs and (least := min(proofs)) < 1 and at_most != 0:
+def _standing(case: Case, boundaries: Sequence[int]) -> list[int]:
+    """The boundaries that are left when all are proven as if neighbouring points had nothing in common."""
+    edges = case.edges(boundaries)
+    proofs = [case.proof(edges, k) for k in range(1, len(edges) - 1)]
+    while proofs and (least := min(proofs)) < 1:
         weakest = proofs.index(least)
-        del edges[weakest + 1], proofs[weakest]
+        del proofs[weakest]
+        next_proof = min(proofs, default=math.inf) if weakest == len(proofs) else math.inf
+        case.used.gone.append(Gone(edges.pop(weakest + 1), least, next_proof))
         for k in range(_first_affected(edges, weakest), min(weakest + 1, len(proofs))):
-            proofs[k] = _proof(case, edges, k + 1, wider)
-        at_most = None if at_most is None else at_most - 1
+            proofs[k] = case.proof(edges, k + 1)
     return edges[1:-1]
 
 
@@ -151,23 +62,54 @@ def _first_affected(edges: Sequence[int], gone: int) -> int:
     return max(gone - 2 if edges[gone] - edges[gone - 1] <= BRIEF else gone - 1, 0)
 
 
-def _place(edges: Sequence[int], k: int) -> Place:
-    """Where to look for what is said of the boundary ``k``; ``max`` and ``min`` would take three times as long."""
-    start, at, end = edges[k - 1], edges[k], edges[k + 1]
-    return start if start > at - FARTHEST else at - FARTHEST, at, end if end < at + FARTHEST else at + FARTHEST
+def _gone_again(case: Case, proposed: Sequence[int]) -> list[int]:
+    """The boundaries that are left when those are gone that went before and surely go again, as points were appended.
+
+    Those speak only for the last boundary, and for a hop. As long as they say nothing of a hop that was not said
+    before, and the last boundary is proven not less than the one that went instead, the others go in the same order.
+    """
+    known, edges = case.known, case.edges(proposed)
+    if not known.gone or case.same != known.points or proposed != known.proposed or not _hop_as_before(case):
+        return edges[1:-1]
+    case.used.evidence |= {place: found for place, found in known.evidence.items() if place[2] < known.points}
+    seen: list[int] = []
+    for gone in known.gone:
+        last, own = edges[-2], gone.proof
+        if last + FARTHEST >= known.points:
+            if last - edges[-3] <= BRIEF:
+                break
+            if edges[-3:] != seen:
+                seen, last_proof = edges[-3:], case.proof(edges, len(edges) - 2)
+            own = last_proof
+            if own >= min(gone.next_proof, 1.0) if gone.boundary == last else own < gone.proof:
+                break
+        case.used.gone.append(gone._replace(proof=own) if gone.boundary == last else gone)
+        edges.remove(gone.boundary)
+    return edges[1:-1]
 
 
-def _proof(case: Case, edges: Sequence[int], k: int, wider: float) -> float:
-    """How well a boundary is proven by the points on both its sides, where errors are so much wider; 1 is enough."""
-    place = start, at, end = _place(edges, k)
-    if start == 0 and at < SHORT:
-        return NO_PROOF
-    found = case.evidence(place)
-    if end - at <= BRIEF and k + 2 < len(edges) and found.size * case.evidence(_place(edges, k + 1)).size < 0:
-        return NO_PROOF
-    sigmas = found.sigmas / (wider * found.needed)
-    proof = sigmas if sigmas < found.strength else found.strength
-    return NO_PROOF if proof >= 1 and case.bar and case.is_hop(place) else proof
+def _hop_as_before(case: Case) -> bool:
+    """Whether the boundaries that hop are the same; what the end of the line said does not matter any more."""
+    points, past = case.known.points, {}
+    for place, found in case.known.hops.items():
+        if found.end < points or (found.settled and place[2] < points):
+            past[place] = found
+        elif place[2] < points and case.is_hop(place) != found.is_one:
+            return False
+    case.used.hops |= past
+    return True
+
+
+def _least_proven(case: Case, boundaries: Sequence[int]) -> int | None:
+    """The boundary that is not proven, least of all, where neighbouring points have something in common."""
+    edges = case.edges(boundaries)
+    places = range(1, len(edges) - 1)
+    if all(case.proof(edges, k, MOST_WIDER) >= 1 for k in places):
+        return None
+    wider = math.sqrt(_inflation(case.scaled, boundaries))
+    proofs = [case.proof(edges, k, wider) for k in places]
+    least = min(proofs)
+    return boundaries[proofs.index(least)] if least < 1 else None
 
 
 def _inflation(scaled: Floats, boundaries: Sequence[int]) -> float:
@@ -186,3 +128,7 @@ def _inflation(scaled: Floats, boundaries: Sequence[int]) -> float:
 def _inflated(r: float) -> float:
     """(1 + r) / (1 - r) of a first-order process whose neighbours correlate by r."""
     return (1 + r) / (1 - r)
+
+
+MOST_WIDER = math.sqrt(_inflated(ALIKE))
+"""What errors are widened by at most: what stands that needs no look at how much it is."""
