@@ -1,0 +1,42 @@
+"""What travels over the API as pydantic classes, the same ones for the client and for the server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Shape(BaseModel):
+    """What the server answers. A newer server may say more than this program knows: that is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Asked(BaseModel):
+    """What a client asks: a query or a body. A misspelt name would lose what it holds, so it is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+MOST_ON_A_PAGE = 500
+"""Items one answer lists at most; more come with the cursor."""
+
+PAGE = 100
+"""Items an answer lists where nobody says otherwise."""
+
+Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""A hash that names a run or a series."""
+
+
+class Paged(Asked):
+    """Which page of a list: ``cursor`` is what the answer before gave as ``next``."""
+
+    cursor: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,24}$")] | None = None
+    limit: Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE)] = PAGE
+
+
+class Page(Shape):
+    """One page of a list; ``next`` is the cursor of the next one and absent on the last."""
+
+    next: str | None = None
