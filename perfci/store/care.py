@@ -171,14 +171,19 @@ def _rival_verdicts(tx: Session) -> Iterator[str]:
         yield f"Verdict {row_id} is superseded by an older one."
 
 
-GUARDS = frozenset(
-    {"verdicts_are_kept", "verdicts_are_not_edited", "verdicts_are_superseded_once", "sessions_keep_their_kind"}
-)
-"""The triggers that refuse to unsay a verdict, which the false-alarm meter rests on."""
+GUARDS = {
+    "verdicts_are_kept": "verdicts that were given",
+    "verdicts_are_not_edited": "verdicts that were given",
+    "verdicts_are_superseded_once": "verdicts that were given",
+    "sessions_keep_their_kind": "verdicts that were given",
+    "audit_is_kept": "lines of the audit log",
+    "audit_is_not_edited": "lines of the audit log",
+}
+"""The triggers that refuse to unsay a verdict, which the false-alarm meter rests on, or to forget who did what."""
 
 
 def _unguarded(tx: Session) -> Iterator[str]:
     on_sqlite = tx.get_bind().dialect.name == "sqlite"
     names = "SELECT name FROM sqlite_master WHERE type = 'trigger'" if on_sqlite else "SELECT tgname FROM pg_trigger"
-    for gone in sorted(GUARDS - set(tx.scalars(sa.text(names)))):
-        yield f"The trigger {gone} is gone, so verdicts that were given could be deleted or edited unseen."
+    for gone in sorted(GUARDS.keys() - set(tx.scalars(sa.text(names)))):
+        yield f"The trigger {gone} is gone, so {GUARDS[gone]} could be deleted or edited unseen."

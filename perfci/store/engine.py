@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store.values import Ids
 
-SCHEMA = "0003"
+SCHEMA = "0007"
 """The newest migration, and the only schema this program reads and writes."""
 
 BUSY_TIMEOUT_S = 30.0

@@ -8,6 +8,11 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
+from perfci.store import tables, tables_access, tables_incidents, tables_work
+
+TABLES = (tables, tables_access, tables_work, tables_incidents)
+"""The modules that together describe the newest schema; a comparison with the migrations needs all of them loaded."""
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

@@ -80,19 +80,31 @@ class Table(DeclarativeBase):
     }
 
 
-def _id() -> Mapped[int]:
+def own_id() -> Mapped[int]:
+    """The number of a row."""
     return mapped_column(Id, primary_key=True)
 
 
-def _to(column: str, *, index: bool = False, nullable: bool = False) -> Mapped[Any]:
+def refers_to(column: str, *, index: bool = False, nullable: bool = False) -> Mapped[Any]:
+    """The number of a row of another table."""
     return mapped_column(Id, ForeignKey(column), index=index, nullable=nullable)
 
 
 class ProjectRow(Table):
+    """``version`` counts what changed in the project: every answer about it carries this number."""
+
     __tablename__ = "projects"
 
-    id: Mapped[int] = _id()
+    id: Mapped[int] = own_id()
     slug: Mapped[str] = mapped_column(unique=True)
+    visibility: Mapped[str] = mapped_column(server_default="private")
+    version: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    settings: Mapped[Any] = mapped_column(JsonText, server_default="{}")
+    created_at: Mapped[datetime | None]
+    archived_at: Mapped[datetime | None]
+    repository: Mapped[str] = mapped_column(server_default="")
+    repository_id: Mapped[int | None] = mapped_column(BigInteger)
+    owner_id: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class CommitRow(Table):
@@ -101,8 +113,8 @@ class CommitRow(Table):
     __tablename__ = "commits"
     __table_args__ = (UniqueConstraint("project_id", "sha", "dirty"),)
 
-    id: Mapped[int] = _id()
-    project_id: Mapped[int] = _to("projects.id")
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
     sha: Mapped[str]
     dirty: Mapped[bool]
     subject: Mapped[str]
@@ -117,7 +129,7 @@ class CommitRow(Table):
 class MachineRow(Table):
     __tablename__ = "machines"
 
-    id: Mapped[int] = _id()
+    id: Mapped[int] = own_id()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
     name: Mapped[str]
     cpu: Mapped[str]
@@ -130,7 +142,7 @@ class MachineRow(Table):
 class EnvironmentRow(Table):
     __tablename__ = "environments"
 
-    id: Mapped[int] = _id()
+    id: Mapped[int] = own_id()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
     observed: Mapped[Any] = mapped_column(JsonText)
 
@@ -138,7 +150,7 @@ class EnvironmentRow(Table):
 class VariantRow(Table):
     __tablename__ = "variants"
 
-    id: Mapped[int] = _id()
+    id: Mapped[int] = own_id()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
     chosen: Mapped[Any] = mapped_column(JsonText)
 
@@ -149,8 +161,8 @@ class BenchmarkRow(Table):
     __tablename__ = "benchmarks"
     __table_args__ = (UniqueConstraint("project_id", "name", "version"),)
 
-    id: Mapped[int] = _id()
-    project_id: Mapped[int] = _to("projects.id")
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
     name: Mapped[str]
     version: Mapped[str]
     code: Mapped[str | None]
@@ -162,27 +174,30 @@ class SeriesRow(Table):
 
     __tablename__ = "series"
 
-    id: Mapped[int] = _id()
+    id: Mapped[int] = own_id()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
-    benchmark_id: Mapped[int] = _to("benchmarks.id", index=True)
+    benchmark_id: Mapped[int] = refers_to("benchmarks.id", index=True)
     parameters: Mapped[Any] = mapped_column(JsonText)
     metric: Mapped[str]
     unit: Mapped[str]
     direction: Mapped[str]
-    machine_id: Mapped[int] = _to("machines.id")
-    variant_id: Mapped[int] = _to("variants.id")
+    machine_id: Mapped[int] = refers_to("machines.id")
+    variant_id: Mapped[int] = refers_to("variants.id")
     harness: Mapped[str]
 
 
 class SessionRow(Table):
-    """``seed`` is text: a random order may be drawn from more bits than a database integer holds."""
+    """``seed`` is text: a random order may be drawn from more bits than a database integer holds.
+
+    ``source`` says where a session measured elsewhere came from, and what is only approximately known of it.
+    """
 
     __tablename__ = "sessions"
     __table_args__ = (Index("ix_sessions_spec", "project_id", "spec_hash"),)
 
-    id: Mapped[int] = _id()
+    id: Mapped[int] = own_id()
     uid: Mapped[str] = mapped_column(unique=True)
-    project_id: Mapped[int] = _to("projects.id")
+    project_id: Mapped[int] = refers_to("projects.id")
     kind: Mapped[str]
     spec_hash: Mapped[str]
     seed: Mapped[str]
@@ -190,6 +205,7 @@ class SessionRow(Table):
     state: Mapped[str]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
+    source: Mapped[str] = mapped_column(server_default="")
 
 
 class RunRow(Table):
@@ -197,12 +213,12 @@ class RunRow(Table):
 
     __tablename__ = "runs"
 
-    id: Mapped[int] = _id()
-    session_id: Mapped[int] = _to("sessions.id", index=True)
-    commit_id: Mapped[int] = _to("commits.id", index=True)
-    machine_id: Mapped[int] = _to("machines.id")
-    environment_id: Mapped[int] = _to("environments.id")
-    variant_id: Mapped[int] = _to("variants.id")
+    id: Mapped[int] = own_id()
+    session_id: Mapped[int] = refers_to("sessions.id", index=True)
+    commit_id: Mapped[int] = refers_to("commits.id", index=True)
+    machine_id: Mapped[int] = refers_to("machines.id")
+    environment_id: Mapped[int] = refers_to("environments.id")
+    variant_id: Mapped[int] = refers_to("variants.id")
     suite: Mapped[str]
     harness: Mapped[str]
     origin: Mapped[Any] = mapped_column(JsonText)
@@ -210,15 +226,18 @@ class RunRow(Table):
     body_hash: Mapped[str]
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
+    received_at: Mapped[datetime | None]
 
 
 class ResultRow(Table):
+    """``level`` is the one number its processes agree on, so that two commits compare without reading samples."""
+
     __tablename__ = "results"
     __table_args__ = (UniqueConstraint("run_id", "series_id"),)
 
-    id: Mapped[int] = _id()
-    run_id: Mapped[int] = _to("runs.id")
-    series_id: Mapped[int] = _to("series.id", index=True)
+    id: Mapped[int] = own_id()
+    run_id: Mapped[int] = refers_to("runs.id")
+    series_id: Mapped[int] = refers_to("series.id", index=True)
     status: Mapped[str]
     reason: Mapped[str]
     boundaries: Mapped[str]
@@ -229,6 +248,8 @@ class ResultRow(Table):
     q25: Mapped[float | None]
     q75: Mapped[float | None]
     n: Mapped[int | None] = mapped_column(BigInteger)
+    level: Mapped[float | None]
+    thinned_at: Mapped[datetime | None]
 
 
 class ProcessRow(Table):
@@ -237,8 +258,8 @@ class ProcessRow(Table):
     __tablename__ = "processes"
     __table_args__ = (UniqueConstraint("result_id", "role", "pair", "round", "order", "index"),)
 
-    id: Mapped[int] = _id()
-    result_id: Mapped[int] = _to("results.id")
+    id: Mapped[int] = own_id()
+    result_id: Mapped[int] = refers_to("results.id")
     index: Mapped[int]
     role: Mapped[str]
     status: Mapped[str]
@@ -259,10 +280,10 @@ class VerdictRow(Table):
     __tablename__ = "verdicts"
     __table_args__ = (Index("ix_verdicts_question", "series_id", "base", "head"),)
 
-    id: Mapped[int] = _id()
-    project_id: Mapped[int] = _to("projects.id", index=True)
-    session_id: Mapped[int] = _to("sessions.id")
-    series_id: Mapped[int] = _to("series.id")
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id", index=True)
+    session_id: Mapped[int] = refers_to("sessions.id")
+    series_id: Mapped[int] = refers_to("series.id")
     kind: Mapped[str]
     stage: Mapped[str]
     base: Mapped[str]
@@ -280,7 +301,7 @@ class VerdictRow(Table):
     reason: Mapped[str]
     evidence: Mapped[Any] = mapped_column(JsonText)
     created_at: Mapped[datetime]
-    superseded_by: Mapped[int | None] = _to("verdicts.id", nullable=True)
+    superseded_by: Mapped[int | None] = refers_to("verdicts.id", nullable=True)
 
 
 class DecisionRow(Table):
@@ -288,8 +309,8 @@ class DecisionRow(Table):
 
     __tablename__ = "decisions"
 
-    id: Mapped[int] = _id()
-    verdict_id: Mapped[int] = _to("verdicts.id")
+    id: Mapped[int] = own_id()
+    verdict_id: Mapped[int] = refers_to("verdicts.id")
     method: Mapped[str]
     rule: Mapped[Any] = mapped_column(JsonText)
     known_until: Mapped[int] = mapped_column(BigInteger)
@@ -303,8 +324,8 @@ class DecisionRow(Table):
 class ChangePointRow(Table):
     __tablename__ = "change_points"
 
-    id: Mapped[int] = _id()
-    series_id: Mapped[int] = _to("series.id", index=True)
+    id: Mapped[int] = own_id()
+    series_id: Mapped[int] = refers_to("series.id", index=True)
     commit: Mapped[str]
     last_good: Mapped[str]
     rel: Mapped[float]

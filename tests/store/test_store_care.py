@@ -48,7 +48,7 @@ UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once;"
         ("DROP TRIGGER verdicts_are_kept", "The trigger verdicts_are_kept is gone, so verdicts that were given could"),
         ("DELETE FROM commits", "Row 1 of runs points to a row of commits that does not exist."),
         (
-            "INSERT INTO projects VALUES (9, 'acme/other'); UPDATE sessions SET project_id = 9",
+            "INSERT INTO projects (id, slug) VALUES (9, 'acme/other'); UPDATE sessions SET project_id = 9",
             "Run 1 mixes a session, a commit or a series of different projects.",
         ),
     ],
