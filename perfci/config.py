@@ -52,6 +52,7 @@ class RunTable(Table):
     rounds: int = Field(default=5, ge=1, le=1000)
     launch: Literal["auto", "fork", "spawn"] = "auto"
     threads: int = Field(default=1, ge=1)
+    turns: Literal["auto", "always", "never"] = "auto"
 
 
 class JudgeTable(Table):
