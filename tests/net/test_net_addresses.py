@@ -1,0 +1,47 @@
+"""No message of ours reaches a machine that only this network knows (study of GitHub and security, 4.9)."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+
+from perfci.net.addresses import Forbidden, checked_addresses, is_public
+
+INSIDE = (
+    "127.0.0.1", "127.8.9.1", "0.0.0.0", "10.0.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+    "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "239.1.1.1", "240.0.0.1",
+    "255.255.255.255", "::", "::1", "::7f00:1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "2002:7f00:1::", "2002:c0a8:101::1", "2001::1", "2001:db8::1", "fc00::1",
+    "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "100::1", "3fff::1", "5f00::1",
+)  # fmt: skip
+OUTSIDE = ("8.8.8.8", "140.82.121.3", "2606:4700::1111", "2a00:1450:4001::1", "64:ff9b::808:808", "2002:808:808::1")
+
+
+@pytest.mark.parametrize("address", INSIDE)
+def test_refuses_what_is_inside(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", OUTSIDE)
+def test_lets_through_what_is_public(address: str) -> None:
+    assert is_public(address)
+
+
+def test_one_address_inside_refuses_them_all() -> None:
+    with pytest.raises(Forbidden, match="which is no address of the public internet"):
+        checked_addresses("rebound.example", 443, resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
+
+
+def test_a_network_that_an_operator_named_may_be_reached() -> None:
+    named = [ipaddress.ip_network("10.1.0.0/16")]
+
+    found = checked_addresses("chat.internal", 443, named, resolve=lambda host, port: ["10.1.2.3"])
+
+    assert found == ["10.1.2.3"]
+
+
+@pytest.mark.parametrize("spelling", ["0x7f000001", "2130706433", "127.1", "0177.0.0.1", "localhost"])
+def test_other_spellings_of_this_machine_are_refused(spelling: str) -> None:
+    with pytest.raises(Forbidden):
+        checked_addresses(spelling, 443)

@@ -1,0 +1,107 @@
+"""Requests to addresses users typed in end: in time, in size, and where they were checked to end."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from perfci.model import PerfciError
+from perfci.net.addresses import Forbidden
+from perfci.net.webhooks import MOST_BYTES, Unreachable, request
+
+HERE = [ipaddress.ip_network("127.0.0.0/8")]
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Answers as its path asks."""
+
+    def do_POST(self) -> None:
+        self.server.seen.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))  # type: ignore[attr-defined]
+        if self.path == "/elsewhere":
+            self.send_response(302)
+            self.send_header("Location", "/secret")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.end_headers()
+        if self.path == "/endless":
+            while True:
+                try:
+                    self.wfile.write(b"x" * 65536)
+                except OSError:
+                    return
+        if self.path == "/drip":
+            for _ in range(1000):
+                try:
+                    self.wfile.write(b"x")
+                except OSError:
+                    return
+                threading.Event().wait(0.02)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server.daemon_threads = True
+    server.seen = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_connects_to_the_address_that_was_checked_and_names_the_host(receiver: ThreadingHTTPServer) -> None:
+    url = f"http://chat.example:{receiver.server_port}/hook?x=1"
+
+    answer = request("POST", url, body=b"{}", allowed=HERE, resolve=lambda host, port: ["127.0.0.1"])
+
+    assert answer.status == 200
+    ((path, headers, body),) = receiver.seen  # type: ignore[attr-defined]
+    assert (path, headers["Host"], body) == ("/hook?x=1", f"chat.example:{receiver.server_port}", b"{}")
+
+
+def test_follows_no_redirect(receiver: ThreadingHTTPServer) -> None:
+    answer = request("POST", f"http://127.0.0.1:{receiver.server_port}/elsewhere", allowed=HERE)
+
+    assert answer.status == 302
+    assert len(receiver.seen) == 1  # type: ignore[attr-defined]
+
+
+def test_reads_a_little_of_an_endless_answer(receiver: ThreadingHTTPServer) -> None:
+    answer = request("POST", f"http://127.0.0.1:{receiver.server_port}/endless", allowed=HERE)
+
+    assert len(answer.body) == MOST_BYTES
+
+
+def test_gives_up_on_an_answer_that_drips(receiver: ThreadingHTTPServer) -> None:
+    with pytest.raises(Unreachable, match="did not answer"):
+        request("POST", f"http://127.0.0.1:{receiver.server_port}/drip", allowed=HERE, within_s=0.3)
+
+
+def test_a_name_that_means_this_machine_is_refused_before_anything_is_sent(receiver: ThreadingHTTPServer) -> None:
+    with pytest.raises(Forbidden):
+        request("POST", f"https://hook.example:{receiver.server_port}/", resolve=lambda host, port: ["127.0.0.1"])
+
+    assert receiver.seen == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("url", ["http://hook.example/", "https://hook.example:8443/"])
+def test_outside_only_https_on_its_own_port_is_used(url: str) -> None:
+    with pytest.raises(Forbidden, match="only https on port 443 is used"):
+        request("POST", url, resolve=lambda host, port: ["8.8.8.8"])
+
+
+@pytest.mark.parametrize("url", ["ftp://a.example/", "file:///etc/passwd", "https://", "https://me:pw@a.example/", "x"])
+def test_what_is_no_web_address_is_told(url: str) -> None:
+    with pytest.raises(PerfciError, match="address"):
+        request("POST", url)
