@@ -106,6 +106,21 @@ class IncidentKind(StrEnum):
     RESOLVED = "resolved"  # went away by itself within a few commits
 
 
+class IncidentState(StrEnum):
+    """How far people are with an incident; every incident begins as new."""
+
+    NEW = "new"
+    INVESTIGATING = "investigating"
+    CULPRIT_FOUND = "culprit_found"
+    FIXED = "fixed"
+    ACCEPTED = "accepted"  # for a reason and until a day: its level is the new baseline
+    REVERTED = "reverted"
+    ENVIRONMENT = "environment"  # a person says that no commit is to blame
+    INVALID = "invalid"  # nothing moved after all
+    DUPLICATE = "duplicate"  # of another incident
+    SNOOZED = "snoozed"
+
+
 def pairs_of(mapping: Mapping[str, object]) -> Pairs:
     """Freeze a mapping in its own order, values as text."""
     return tuple((str(name), str(value)) for name, value in mapping.items())

@@ -15,7 +15,9 @@ class IncidentRow(Table):
     """``derived_id`` is what the statistics call it today; ``number`` is what people call it, for good.
 
     ``revision`` counts every change, so that two people never overwrite each other; ``state_number`` counts the states
-    people are told of. ``pinned`` says that a person set the edge or the members.
+    people are told of. ``pinned`` says that a person set the edge or the members. ``say`` and ``standing`` are what the
+    last look decided about it, ``detail`` the words and suspects of that look; ``paged_at`` is when it first asked for
+    a person, ``triaged_at`` when one first answered.
     """
 
     __tablename__ = "incidents"
@@ -53,6 +55,26 @@ class IncidentRow(Table):
     headline: Mapped[str]
     cost: Mapped[float | None]
     series_count: Mapped[int]
+    say: Mapped[str] = mapped_column(server_default="note")
+    standing: Mapped[bool] = mapped_column(server_default=true())
+    measured_at: Mapped[datetime | None]
+    paged_at: Mapped[datetime | None]
+    triaged_at: Mapped[datetime | None]
+    detail: Mapped[Any] = mapped_column(JsonText, server_default="{}")
+
+
+class LookRow(Table):
+    """What the last look at a project found beside its incidents: what to measure again, and what crept."""
+
+    __tablename__ = "looks"
+    __table_args__ = (UniqueConstraint("project_id"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    looked_at: Mapped[datetime]
+    pages_per_week: Mapped[int]
+    retests: Mapped[Any] = mapped_column(JsonText)
+    creeps: Mapped[Any] = mapped_column(JsonText)
 
 
 class IncidentMemberRow(Table):
@@ -159,7 +181,10 @@ class DestinationRow(Table):
 
 
 class DeliveryRow(Table):
-    """One message to send; unique for an incident's state and a destination, so nobody is told twice."""
+    """One message to send; unique for an incident's state and a destination, so nobody is told twice.
+
+    Those of one ``batch`` travel as one message, and again as the same one where it is not known whether it arrived.
+    """
 
     __tablename__ = "deliveries"
     __table_args__ = (
@@ -176,6 +201,7 @@ class DeliveryRow(Table):
     state: Mapped[str]
     claimed_by: Mapped[str] = mapped_column(server_default="")
     claim: Mapped[int] = mapped_column(server_default="0")
+    batch: Mapped[str] = mapped_column(server_default="")
     attempts: Mapped[int] = mapped_column(server_default="0")
     sent_at: Mapped[datetime | None]
     problem: Mapped[str] = mapped_column(server_default="")

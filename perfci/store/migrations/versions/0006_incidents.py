@@ -39,6 +39,12 @@ def upgrade() -> None:
         sa.Column("headline", sa.Text(), nullable=False),
         sa.Column("cost", sa.Double(), nullable=True),
         sa.Column("series_count", sa.Integer(), nullable=False),
+        sa.Column("say", sa.Text(), nullable=False, server_default="note"),
+        sa.Column("standing", sa.Boolean(), nullable=False, server_default=sa.true()),
+        sa.Column("measured_at", sa.BigInteger(), nullable=True),
+        sa.Column("paged_at", sa.BigInteger(), nullable=True),
+        sa.Column("triaged_at", sa.BigInteger(), nullable=True),
+        sa.Column("detail", sa.Text(), nullable=False, server_default="{}"),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_incidents_project_id"),
         sa.ForeignKeyConstraint(["duplicate_of"], ["incidents.id"], name="fk_incidents_duplicate_of"),
         sa.PrimaryKeyConstraint("id", name="pk_incidents"),
@@ -47,6 +53,18 @@ def upgrade() -> None:
     op.create_index("ix_incidents_commit", "incidents", ["project_id", "commit"])
     op.create_index("ix_incidents_derived", "incidents", ["project_id", "derived_id"])
     op.create_index("ix_incidents_state", "incidents", ["project_id", "state", "id"])
+    op.create_table(
+        "looks",
+        sa.Column("id", ID, nullable=False),
+        sa.Column("project_id", ID, nullable=False),
+        sa.Column("looked_at", sa.BigInteger(), nullable=False),
+        sa.Column("pages_per_week", sa.Integer(), nullable=False),
+        sa.Column("retests", sa.Text(), nullable=False),
+        sa.Column("creeps", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name="fk_looks_project_id"),
+        sa.PrimaryKeyConstraint("id", name="pk_looks"),
+        sa.UniqueConstraint("project_id", name="uq_looks_project_id"),
+    )
     op.create_table(
         "incident_members",
         sa.Column("id", ID, nullable=False),
@@ -158,6 +176,7 @@ def upgrade() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("claimed_by", sa.Text(), nullable=False, server_default=""),
         sa.Column("claim", sa.Integer(), nullable=False, server_default="0"),
+        sa.Column("batch", sa.Text(), nullable=False, server_default=""),
         sa.Column("attempts", sa.Integer(), nullable=False, server_default="0"),
         sa.Column("sent_at", sa.BigInteger(), nullable=True),
         sa.Column("problem", sa.Text(), nullable=False, server_default=""),
@@ -179,4 +198,5 @@ def downgrade() -> None:
     op.drop_table("ledger")
     op.drop_table("incident_events")
     op.drop_table("incident_members")
+    op.drop_table("looks")
     op.drop_table("incidents")
