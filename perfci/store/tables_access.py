@@ -38,7 +38,7 @@ class MembershipRow(Table):
 
 
 class LoginRow(Table):
-    """One browser that is logged in; of its cookie only a hash is kept."""
+    """One browser that is logged in; of its cookie only a hash is kept, and the provider's grant only sealed."""
 
     __tablename__ = "logins"
 
@@ -50,6 +50,7 @@ class LoginRow(Table):
     expires_at: Mapped[datetime]
     seen_at: Mapped[datetime]
     checked_at: Mapped[datetime]
+    grant: Mapped[bytes]
 
 
 class TokenRow(Table):

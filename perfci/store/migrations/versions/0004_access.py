@@ -58,6 +58,7 @@ def upgrade() -> None:
         sa.Column("expires_at", sa.BigInteger(), nullable=False),
         sa.Column("seen_at", sa.BigInteger(), nullable=False),
         sa.Column("checked_at", sa.BigInteger(), nullable=False),
+        sa.Column("grant", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name="fk_logins_user_id"),
         sa.PrimaryKeyConstraint("id", name="pk_logins"),
         sa.UniqueConstraint("secret_hash", name="uq_logins_secret_hash"),
