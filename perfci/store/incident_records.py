@@ -1,0 +1,137 @@
+"""Stored incidents as values: what is known of one, its members, its history, and who is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from perfci.model import ChangePoint, IncidentState, Series
+
+DATA = "data"
+"""The kind of an incident that no change point made: something that should have been measured was not."""
+
+OPEN = frozenset({IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND})
+"""States in which a person is still to do something."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRecord:
+    """An incident as people know it; ``detail`` holds the words and suspects of the last look."""
+
+    id: int
+    number: int
+    derived_id: str
+    kind: str
+    state: IncidentState
+    revision: int
+    state_number: int
+    last_good: str
+    commit: str
+    first_seen: datetime
+    changed_at: datetime
+    headline: str
+    series_count: int
+    cost: float | None = None
+    assignee: str = ""
+    due_at: datetime | None = None
+    snoozed_until: datetime | None = None
+    reason: str = ""
+    accepted_until: datetime | None = None
+    duplicate_of: int | None = None
+    issue_url: str = ""
+    fix_sha: str = ""
+    culprit_sha: str = ""
+    verified_at: datetime | None = None
+    gone_at: datetime | None = None
+    pinned: bool = False
+    say: str = "note"
+    standing: bool = True
+    measured_at: datetime | None = None
+    paged_at: datetime | None = None
+    triaged_at: datetime | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    duplicate_number: int | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the statistics ask for a person, or data is missing, whatever people did since."""
+        return self.kind == DATA or (self.say == "page" and self.standing)
+
+    @property
+    def open(self) -> bool:
+        """Whether a person is still needed for it."""
+        return self.asks and self.state in OPEN and self.gone_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One series of an incident and how it moved."""
+
+    series_id: int
+    commit: str
+    last_good: str
+    rel: float
+    before: float
+    after: float
+    added_by: str = "perfci"
+    dropped_at: datetime | None = None
+
+    @property
+    def move(self) -> tuple[str, str, float, float, float]:
+        """What the statistics say of it."""
+        return (self.commit, self.last_good, self.rel, self.before, self.after)
+
+    def change(self, series: Series) -> ChangePoint:
+        return ChangePoint(series, self.commit, self.last_good, self.rel, self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of an incident's history: who did what, when."""
+
+    at: datetime
+    actor: str
+    what: str
+    before: str = ""
+    after: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the last look found beside the incidents, each with its sentence and its command."""
+
+    looked_at: datetime
+    pages_per_week: int
+    retests: tuple[Mapping[str, Any], ...] = ()
+    creeps: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """This commit moved this series by so much."""
+
+    commit: str
+    series: Series
+    rel: float
+    before: float
+    after: float
+    incident: int | None
+    state: IncidentState | None
+    recorded_at: datetime
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    """A benchmark that is watched and told to nobody."""
+
+    benchmark: str
+    metric: str
+    rate: float
+    reason: str
+    since: datetime
+    expires_at: datetime
+    actor: str

@@ -1,0 +1,160 @@
+"""The series of an incident, and the ledger of what each commit did to each. The caller owns ``tx``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import ChangePoint, IncidentState
+from perfci.store.coordinates import table
+from perfci.store.dialects import insert_or_ignore
+from perfci.store.endings import in_chunks
+from perfci.store.incident_records import LedgerLine, Member
+from perfci.store.loading import series_by_ids
+from perfci.store.tables import BenchmarkRow, SeriesRow
+from perfci.store.tables_incidents import IncidentMemberRow, IncidentRow, LedgerRow
+
+MEMBERS, LEDGER, INCIDENTS = table(IncidentMemberRow), table(LedgerRow), table(IncidentRow)
+FIELDS = [MEMBERS.c[name] for name in Member.__dataclass_fields__]
+
+NO_CODE = (IncidentState.INVALID, IncidentState.ENVIRONMENT, IncidentState.DUPLICATE)
+"""What is said of an incident whose commit did nothing, or has its line under another."""
+
+
+def members_of(tx: Session, incident_ids: Collection[int], *, dropped: bool = False) -> dict[int, list[Member]]:
+    """The members of some incidents, largest move first; ``dropped`` adds those that are none any more."""
+    found: dict[int, list[Member]] = {incident_id: [] for incident_id in incident_ids}
+    query = sa.select(MEMBERS.c.incident_id, *FIELDS)
+    query = query if dropped else query.where(MEMBERS.c.dropped_at.is_(None))
+    for some in in_chunks(incident_ids):
+        for row in tx.execute(query.where(MEMBERS.c.incident_id.in_(some))):
+            found[row[0]].append(Member(*row[1:]))
+    for members in found.values():
+        members.sort(key=lambda one: (-abs(one.rel), one.series_id))
+    return found
+
+
+def members(tx: Session, incident_id: int) -> list[Member]:
+    return members_of(tx, [incident_id])[incident_id]
+
+
+def changes(tx: Session, found: Sequence[Member]) -> list[ChangePoint]:
+    """Members as change points of their series."""
+    series = series_by_ids(tx, {member.series_id for member in found})
+    return [member.change(series[member.series_id]) for member in found]
+
+
+def add_members(tx: Session, incident_id: int, found: Sequence[Member]) -> None:
+    """Add members, or write anew what is known of those that are there."""
+    if not found:
+        return
+    known = {member.series_id for member in members_of(tx, [incident_id], dropped=True)[incident_id]}
+    new = [{"incident_id": incident_id, **asdict(member)} for member in found if member.series_id not in known]
+    if new:
+        tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
+    old = [_renamed(asdict(member)) for member in found if member.series_id in known]
+    if old:
+        values = {name: sa.bindparam(f"new_{name}") for name in Member.__dataclass_fields__ if name != "series_id"}
+        chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id == sa.bindparam("new_series_id"))
+        tx.execute(sa.update(MEMBERS).where(*chosen).values(values), old)
+
+
+def drop_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: datetime) -> None:
+    """Members no more; that they were is kept."""
+    for some in in_chunks(sorted(series_ids)):
+        chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id.in_(some))
+        tx.execute(sa.update(MEMBERS).where(*chosen, MEMBERS.c.dropped_at.is_(None)).values(dropped_at=at))
+
+
+def record_moves(tx: Session, project_id: int, incident_id: int, found: Sequence[Member], at: datetime) -> None:
+    """Write into the ledger what a commit did to each series.
+
+    A line stays though the level comes back later; where more points show that the step came with another commit, the
+    line of the same incident follows it.
+    """
+    if not found:
+        return
+    lines = sa.select(LEDGER.c.series_id, LEDGER.c.commit, LEDGER.c.rel).where(LEDGER.c.incident_id == incident_id)
+    known = {row.series_id: (row.commit, row.rel) for row in tx.execute(lines)}
+    moved = [member for member in found if known.get(member.series_id) != (member.commit, member.rel)]
+    for some in in_chunks([member.series_id for member in moved if member.series_id in known]):
+        tx.execute(sa.delete(LEDGER).where(LEDGER.c.incident_id == incident_id, LEDGER.c.series_id.in_(some)))
+    rows = [
+        {
+            "project_id": project_id,
+            "incident_id": incident_id,
+            "recorded_at": at,
+            "series_id": member.series_id,
+            "commit": member.commit,
+            "rel": member.rel,
+            "before": member.before,
+            "after": member.after,
+        }
+        for member in moved
+    ]
+    if rows:
+        tx.execute(insert_or_ignore(tx, LedgerRow), rows)
+
+
+def accept_moves(tx: Session, incident_ids: Collection[int], accepted: bool) -> None:
+    """Whether people live with what these incidents did."""
+    for some in in_chunks(incident_ids):
+        tx.execute(sa.update(LEDGER).where(LEDGER.c.incident_id.in_(some)).values(accepted=accepted))
+
+
+def ledger(
+    tx: Session, project_id: int, *, commit: str | None = None, before: int | None = None, limit: int = 100
+) -> tuple[list[LedgerLine], int | None]:
+    """What commits did, the last recorded first, and where the next page begins; what was no move is left out."""
+    query = (
+        sa.select(LEDGER, INCIDENTS.c.number, INCIDENTS.c.state)
+        .outerjoin(INCIDENTS, LEDGER.c.incident_id == INCIDENTS.c.id)
+        .where(LEDGER.c.project_id == project_id)
+        .where(sa.or_(INCIDENTS.c.state.is_(None), INCIDENTS.c.state.not_in([state.value for state in NO_CODE])))
+        .order_by(LEDGER.c.id.desc())
+        .limit(limit + 1)
+    )
+    query = query if commit is None else query.where(LEDGER.c.commit == commit)
+    rows = tx.execute(query if before is None else query.where(LEDGER.c.id < before)).all()
+    series = series_by_ids(tx, {row.series_id for row in rows})
+    lines = [
+        LedgerLine(
+            commit=row.commit,
+            series=series[row.series_id],
+            rel=row.rel,
+            before=row.before,
+            after=row.after,
+            incident=row.number,
+            state=IncidentState(row.state) if row.state else None,
+            recorded_at=row.recorded_at,
+            accepted=row.accepted,
+        )
+        for row in rows[:limit]
+    ]
+    return lines, rows[limit - 1].id if len(rows) > limit else None
+
+
+def benchmarks_of(tx: Session, incident_ids: Collection[int]) -> dict[int, set[tuple[str, str]]]:
+    """The benchmarks and metrics of the members of some incidents."""
+    found: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    query = (
+        sa.select(MEMBERS.c.incident_id, BenchmarkRow.name, SeriesRow.metric)
+        .join(SeriesRow, MEMBERS.c.series_id == SeriesRow.id)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(MEMBERS.c.dropped_at.is_(None))
+        .distinct()
+    )
+    for some in in_chunks(incident_ids):
+        for incident_id, name, metric in tx.execute(query.where(MEMBERS.c.incident_id.in_(some))):
+            found[incident_id].add((name, metric))
+    return found
+
+
+def _renamed(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"new_{name}": value for name, value in columns.items()}
