@@ -4,7 +4,7 @@ BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
 STUDY ?= demo slowdowns noise history adaptive compare
 
-.PHONY: help demo test lint bench torture study serve
+.PHONY: help demo test proof lint bench torture study serve
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -16,6 +16,10 @@ demo: ## measure a sample repository, find what was planted in it, open the dash
 test: ## run the tests (ARGS="-k name")
 	@.ci/setup dev
 	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+proof: ## run the long proofs whose promises `make test` holds by samples (all real asv results against asv's own reading)
+	@.ci/setup dev
+	$(BIN)/python -m pytest -m proof $(ARGS)
 
 lint: ## check style and types
 	@.ci/setup dev

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def settled_heap() -> None:
-    """Collecting garbage, as every measurement does, looks at what the tests of a module made and not at all of torch."""
+    """Collecting garbage, as measurements do, looks at what the tests of a module made and not at all of torch."""
     gc.collect()
     gc.freeze()
 

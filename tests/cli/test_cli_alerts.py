@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import timedelta
@@ -29,7 +30,14 @@ DATA, TOKEN, SLOW = (
 
 
 @pytest.fixture
-def stored(here: Path) -> Path:
+def stored(past: Path, here: Path) -> Path:
+    """A folder with that history."""
+    shutil.copy(past, here)
+    return here
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A confirmed slowdown, a new driver, a jump at the newest commit and a ramp, each in a series of its own.
 
     Fresh pairs gave the slowdown another size than the history does.
@@ -41,7 +49,8 @@ def stored(here: Path) -> Path:
         TOKEN: stepping((LENGTH, 1.4)),
         SLOW: lambda number: 1.004**number,
     }
-    with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
+    path = tmp_path_factory.mktemp("past") / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
         measure(store, {series: {one.sha: one.level for one in seen_levels(level, length=LENGTH, noise=0.002, seed=k)}
                         for k, (series, level) in enumerate(levels.items())})  # fmt: skip
         look_for_changes(store)
@@ -49,7 +58,7 @@ def stored(here: Path) -> Path:
             start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON + timedelta(hours=LENGTH + 1))
             said = [a_verdict(STEP, base=a_sha(11), head=a_sha(12), ratio=1.21, p_value=1e-12)]
             add_verdicts(tx, PROJECT, "pairs", said, NOON + timedelta(hours=LENGTH + 1))
-    return here
+    return path
 
 
 def measure(store: Store, levels: Mapping[Series, Mapping[str, float]]) -> None:

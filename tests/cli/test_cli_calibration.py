@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -35,9 +36,15 @@ def equal(series: Series, kind: VerdictKind, stage: Stage = LOOK, ratio: float =
 
 
 @pytest.fixture
-def stored(here: Path) -> Path:
+def stored(nights: Path, here: Path) -> Path:
+    """A database of nights of one's own."""
+    return Path(shutil.copy(nights, here / "perfci.db"))
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sixty nights of equals: two alarms at a first look, one of them convicted and taken back the night after."""
-    path = here / "perfci.db"
+    path = tmp_path_factory.mktemp("nights") / "perfci.db"
     with closing(open_store(f"sqlite:///{path}", create=True)) as store:
         for night in range(NIGHTS):
             at = NOW - timedelta(days=NIGHTS - night, hours=1)

@@ -411,7 +411,7 @@ def test_a_sample_of_real_results_equals_what_asv_reads(django: Path, store: Sto
 
 
 @needs_real_data
-@pytest.mark.slow
+@pytest.mark.proof
 def test_all_real_results_equal_what_asv_reads(django: Path, store: Store) -> None:
     report = ingest_path(store, REAL, "auto", PROJECT)
     again = ingest_path(store, REAL, "auto", PROJECT)

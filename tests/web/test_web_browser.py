@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
 from web_builders import COMMITS, FAILED_AT, FASTER, HOSTILE_SUBJECT, NO_ALLOCATOR, STEP, a_commit
 
 pytestmark = pytest.mark.browser
@@ -38,6 +38,9 @@ EVERY_PAGE = [
     f"{P}/compare/{a_commit(2).sha}...{a_commit(FASTER).sha}",
     f"{P}/commit/{a_commit(STEP + 1).sha}",
 ]
+
+DESK = {"viewport": {"width": 1200, "height": 900}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 
 WATCH_POLICY = """
 addEventListener("securitypolicyviolation", (event) => {
@@ -81,38 +84,61 @@ class Reader:
 
 @pytest.fixture
 def look() -> dict[str, object]:
-    return {"viewport": {"width": 1200, "height": 900}}
+    return DESK
+
+
+def a_reader(context: BrowserContext, url: str) -> Reader:
+    reader = Reader(context.new_page(), url)
+    reader.page.on("console", reader.heard)
+    reader.page.on("pageerror", lambda error: reader.complaints.append(str(error)))
+    reader.page.on("request", reader.asked)
+    return reader
 
 
 @pytest.fixture
 def reader(browser: Browser, url: str, look: dict[str, object]) -> Iterator[Reader]:
     context = browser.new_context(**look)
     context.add_init_script(WATCH_POLICY)
-    reader = Reader(context.new_page(), url)
-    reader.page.on("console", reader.heard)
-    reader.page.on("pageerror", lambda error: reader.complaints.append(str(error)))
-    reader.page.on("request", reader.asked)
+    reader = a_reader(context, url)
     yield reader
     reader.assert_content()
     context.close()
 
 
+@pytest.fixture(scope="module")
+def desk_and_phone(browser: Browser) -> Iterator[dict[str, BrowserContext]]:
+    """Two browsers that keep what they have loaded from page to page, as those of readers do."""
+    looks = {"desk": DESK, "phone": PHONE}
+    contexts = {name: browser.new_context(**look) for name, look in looks.items()}
+    for context in contexts.values():
+        context.add_init_script(WATCH_POLICY)
+    yield contexts
+    for context in contexts.values():
+        context.close()
+
+
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_every_page_loads_without_a_complaint(reader: Reader, path: str) -> None:
+def test_every_page_loads_without_a_complaint(desk_and_phone: dict[str, BrowserContext], url: str, path: str) -> None:
+    reader = a_reader(desk_and_phone["desk"], url)
+
     page = reader.charted(path) if "/s/" in path and path not in CHARTLESS else reader.open(path)
 
     expect(page.locator("h1")).to_be_visible()
     reader.assert_content()
+    page.close()
 
 
-@pytest.mark.parametrize("look", [{"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}])
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_no_page_scrolls_sideways_on_a_phone(reader: Reader, path: str) -> None:
+def test_no_page_scrolls_sideways_on_a_phone(desk_and_phone: dict[str, BrowserContext], url: str, path: str) -> None:
+    reader = a_reader(desk_and_phone["phone"], url)
+
     page = reader.charted(path) if "/s/" in path and path not in CHARTLESS else reader.open(path)
     for summary in page.locator("summary").all():
         summary.click()
 
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    reader.assert_content()
+    page.close()
 
 
 @pytest.mark.parametrize("look", [{"java_script_enabled": False}])
