@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store import values
+from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables import (
     BenchmarkRow,
     CommitRow,
@@ -126,7 +126,7 @@ def commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tup
     new = {(commit.sha, commit.dirty): commit for commit in commits if (commit.sha, commit.dirty) not in known}
     if new:
         rows = [{"project_id": project, **_commit_columns(commit)} for commit in new.values()]
-        tx.execute(_insert_or_ignore(tx, CommitRow), rows)
+        tx.execute(insert_or_ignore(tx, CommitRow), rows)
         known |= _stored_commits(tx, project, [commit.sha for commit in new.values()])
     for commit in commits:
         row = known[commit.sha, commit.dirty]
@@ -170,12 +170,7 @@ def _find_or_add(tx: Session, row: type[Table], key: Mapping[str, Any], rest: Ma
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     found = tx.scalar(query)
     if found is None:
-        tx.execute(_insert_or_ignore(tx, row), {**key, **(rest or {})})
+        tx.execute(insert_or_ignore(tx, row), {**key, **(rest or {})})
         found = tx.scalar(query)
     assert found is not None
     return int(found)
-
-
-def _insert_or_ignore(tx: Session, row: type[Table]) -> Any:
-    dialects: dict[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-    return dialects[tx.get_bind().dialect.name](table(row)).on_conflict_do_nothing()

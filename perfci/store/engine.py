@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
+from perfci.store.dialects import is_dangling, writer_turn
+from perfci.store.projects import TOUCHED, count_changes
 from perfci.store.values import Ids
 
 SCHEMA = "0007"
@@ -22,13 +25,20 @@ SCHEMA = "0007"
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another one before it gives up."""
 
+POOL = 16
+"""Connections one process keeps to a server; some processes together stay below PostgreSQL's own limit of 100."""
+
+CONNECT_TIMEOUT_S = 5
+
 HEADER = b"SQLite format 3\x00"
 
 
 class Store:
     """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query function takes."""
 
-    def __init__(self, url: str, shown: str, engine: sa.Engine, *, read_only: bool = False) -> None:
+    def __init__(
+        self, url: str, shown: str, engine: sa.Engine, *, read_only: bool = False, queue: Path | None = None
+    ) -> None:
         self.url = url
         self._shown = shown
         self._engine = engine
@@ -36,6 +46,7 @@ class Store:
         on_server = engine.dialect.name != "sqlite"  # SQLite's reads are always of one moment
         self._reading = engine.execution_options(isolation_level="REPEATABLE READ") if on_server else engine
         self._read_only = read_only
+        self._queue = queue
         self._ids = Ids()
 
     @property
@@ -48,17 +59,48 @@ class Store:
         """One write transaction: committed at the end of the block, undone by any exception in it."""
         if self._read_only:
             raise PerfciError(f"The database {self._shown} {SENTENCES['SQLITE_READONLY']}")
-        ids = self._ids.in_transaction()
-        with sentences(self._shown), Session(self._writing, expire_on_commit=False, info={"ids": ids}) as tx:
+        ids = self._ids.view()
+        with (
+            sentences(self._shown),
+            writer_turn(self._queue) if self._queue else contextlib.nullcontext(),
+            Session(self._writing, expire_on_commit=False, info={"ids": ids}) as tx,
+            self._forgetting(ids),
+        ):
             with tx.begin():
                 tx.connection()  # take the write lock now: a reader that turns writer later could not wait for it
                 yield tx
+                count_changes(tx)
             ids.keep()
+
+    @contextlib.contextmanager
+    def savepoint(self, tx: Session) -> Iterator[Session]:
+        """A part of a write transaction that an exception undoes alone, with the ids it learned and what it touched."""
+        around, touched = tx.info["ids"], set(tx.info.get(TOUCHED, ()))
+        tx.info["ids"] = ids = around.view()
+        try:
+            with self._forgetting(ids), _undone_alone(tx):
+                yield tx
+            ids.keep()
+        except BaseException:
+            tx.info[TOUCHED] = touched
+            raise
+        finally:
+            tx.info["ids"] = around
+
+    @contextlib.contextmanager
+    def _forgetting(self, ids: Ids) -> Iterator[None]:
+        """Trust no remembered id once a row was missing: somebody restored the database under a running program."""
+        try:
+            yield
+        except IntegrityError as error:
+            if is_dangling(error):
+                ids.forget()
+            raise
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
         """One consistent view of the database, whatever others write meanwhile."""
-        info = {"ids": self._ids.in_transaction()}
+        info = {"ids": self._ids.view()}
         with sentences(self._shown), Session(self._reading, expire_on_commit=False, info=info) as tx, tx.begin():
             yield tx
 
@@ -66,12 +108,31 @@ class Store:
         self._engine.dispose()
 
 
-def open_store(url: str, *, create: bool) -> Store:
-    """Open a database of the current schema; ``create`` makes an absent or empty one."""
+@contextlib.contextmanager
+def _undone_alone(tx: Session) -> Iterator[None]:
+    nested = tx.begin_nested()
+    try:
+        yield
+        nested.commit()
+    except BaseException as error:
+        try:
+            nested.rollback()
+        except DBAPIError as lost:
+            # The whole transaction is gone, as SQLite does on a full disk: tell what the database said first.
+            raise (error if isinstance(error, DBAPIError) else lost) from None
+        raise
+
+
+def open_store(url: str, *, create: bool, durable: bool = False) -> Store:
+    """Open a database of the current schema; ``create`` makes an absent or empty one.
+
+    ``durable`` is for servers, who promise others to have stored something: a commit of theirs survives a power cut
+    too, and they queue for their turn to write. PostgreSQL does both by itself.
+    """
     address = address_of(url)
     shown = shown_as(address)
     read_only = prepare_file(address, create=create)
-    engine = make_engine(address, read_only=read_only)
+    engine = make_engine(address, read_only=read_only, durable=durable)
     try:
         with sentences(shown):
             found = schema_of(engine, shown)
@@ -84,7 +145,7 @@ def open_store(url: str, *, create: bool) -> Store:
     except BaseException:
         engine.dispose()
         raise
-    return Store(url, shown, engine, read_only=read_only)
+    return Store(url, shown, engine, read_only=read_only, queue=path_of(address) if durable else None)
 
 
 def address_of(url: str) -> sa.URL:
@@ -110,7 +171,7 @@ def shown_as(address: sa.URL) -> str:
     return str(path_of(address) or address.render_as_string(hide_password=True))
 
 
-def make_engine(address: sa.URL, *, read_only: bool = False) -> sa.Engine:
+def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = False) -> sa.Engine:
     path = path_of(address)
     if path is None:
         return _make_server_engine(address)
@@ -118,14 +179,19 @@ def make_engine(address: sa.URL, *, read_only: bool = False) -> sa.Engine:
         engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.QueuePool)
     else:
         engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
-    sa.event.listen(engine, "connect", _set_pragmas if not read_only else _take_over_transactions)
+    pragmas = () if read_only else (*PRAGMAS, "synchronous=FULL") if durable else PRAGMAS
+    sa.event.listen(engine, "connect", partial(_set_up, pragmas))
     sa.event.listen(engine, "begin", _begin)
     return engine
 
 
 def _make_server_engine(address: sa.URL) -> sa.Engine:
+    if address.drivername == "postgresql":
+        address = address.set(drivername="postgresql+psycopg")
     try:
-        return sa.create_engine(address, pool_pre_ping=True)
+        return sa.create_engine(
+            address, pool_pre_ping=True, pool_size=POOL, connect_args={"connect_timeout": CONNECT_TIMEOUT_S}
+        )
     except ModuleNotFoundError as error:
         raise PerfciError(f"PostgreSQL needs a driver: run `pip install 'psycopg[binary]'` ({error}).") from error
 
@@ -208,14 +274,13 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
 
 
-def _take_over_transactions(connection: Any, _record: object) -> None:
+PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
+
+
+def _set_up(pragmas: Sequence[str], connection: Any, _record: object) -> None:
     """Let ``_begin`` start transactions: the driver's own habit starts them too late and never for a SELECT."""
     connection.isolation_level = None
-
-
-def _set_pragmas(connection: Any, record: object) -> None:
-    _take_over_transactions(connection, record)
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -9,6 +9,7 @@ from alembic import command
 from alembic.config import Config
 
 from perfci.store import tables, tables_access, tables_incidents, tables_work
+from perfci.store.dialects import lock_for_migration
 
 TABLES = (tables, tables_access, tables_work, tables_incidents)
 """The modules that together describe the newest schema; a comparison with the migrations needs all of them loaded."""
@@ -17,8 +18,9 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 def migrate(engine: sa.Engine) -> None:
-    """Bring an empty or older database to the newest schema, in one transaction."""
+    """Bring an empty or older database to the newest schema, in one transaction; one program at a time does so."""
     with engine.execution_options(perfci_begin="IMMEDIATE").begin() as connection:
+        lock_for_migration(connection)
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         config.attributes["connection"] = connection

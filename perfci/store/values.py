@@ -7,6 +7,7 @@ import json
 import sys
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from perfci.model import (
@@ -189,28 +190,44 @@ def verdict_of(row: Any, series: Series) -> Verdict:
 class Ids:
     """Row ids by value, so that a hot writer asks the database only once for each.
 
-    A transaction works on a view of its own; what it learned becomes everybody's only after it committed, so a
-    rolled-back row never leaves an id behind.
+    A transaction works on a view of its own, and so does each savepoint in it; what a view learned becomes known around
+    it only when it is kept, so a rolled-back row never leaves an id behind.
     """
 
-    def __init__(self, kept: dict[object, int] | None = None) -> None:
-        self._kept = {} if kept is None else kept
-        self._new: dict[object, int] = {}
+    def __init__(self, around: Ids | None = None) -> None:
+        self._around = around
+        self._learned: dict[object, int] = {}
 
-    def in_transaction(self) -> Ids:
-        return Ids(self._kept)
+    def view(self) -> Ids:
+        return Ids(self)
 
     def keep(self) -> None:
-        self._kept.update(self._new)
+        """Tell the view around this one, or the store, what was learned; the store forgets what it learned first."""
+        assert self._around is not None
+        known = self._around._learned
+        known.update(self._learned)
+        if self._around._around is None and len(known) > MOST_IDS:
+            for key in list(islice(known, len(known) - MOST_IDS // 2)):
+                known.pop(key, None)
+
+    def forget(self) -> None:
+        """Unlearn everything, around this view too: the rows are not those of yesterday."""
+        self._learned.clear()
+        if self._around is not None:
+            self._around.forget()
 
     def known(self, key: object) -> int | None:
-        found = self._kept.get(key)
-        return self._new.get(key) if found is None else found
+        found = self._learned.get(key)
+        return self._around.known(key) if found is None and self._around is not None else found
 
     def learn(self, key: object, row_id: int) -> int:
-        self._new[key] = row_id
+        self._learned[key] = row_id
         return row_id
 
     def get(self, key: object, find_or_add: Callable[[], int]) -> int:
         found = self.known(key)
         return self.learn(key, find_or_add()) if found is None else found
+
+
+MOST_IDS = 200_000
+"""Ids a store remembers: those of some thousand series and their newest results, in some ten megabytes."""

@@ -1,0 +1,92 @@
+"""The one place where the databases differ."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from perfci.store.tables import Table
+
+MIGRATING = 7_205_759_403_792
+"""Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else uses."""
+
+SERIALISATION_FAILURE, DEADLOCK = "40001", "40P01"
+"""What PostgreSQL says to one of two transactions that met; https://www.postgresql.org/docs/18/errcodes-appendix.html"""
+
+FOREIGN_KEY_VIOLATION = "23503"
+
+
+def on_sqlite(tx: Session | sa.Connection) -> bool:
+    bind = tx.get_bind() if isinstance(tx, Session) else tx
+    return bind.dialect.name == "sqlite"
+
+
+def insert_or_ignore(tx: Session, row: type[Table]) -> Any:
+    """An INSERT that leaves alone what is there already under the same key."""
+    dialects: dict[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+    return dialects[tx.get_bind().dialect.name](cast(sa.Table, row.__table__)).on_conflict_do_nothing()
+
+
+def lock_for_migration(connection: sa.Connection) -> None:
+    """Let one migrate at a time, until the end of the transaction; on SQLite BEGIN IMMEDIATE has done so already."""
+    if not on_sqlite(connection):
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:name)"), {"name": MIGRATING})
+
+
+def lock_rows(tx: Session, query: sa.Select[Any]) -> sa.Select[Any]:
+    """Take what a query finds for this transaction alone, passing over what others took; SQLite has one writer."""
+    return query if on_sqlite(tx) else query.with_for_update(skip_locked=True)
+
+
+def is_retryable(error: BaseException | None) -> bool:
+    """Whether the same transaction may well succeed if it is run again from its start."""
+    if not isinstance(error, DBAPIError):
+        return False
+    if str(getattr(error.orig, "sqlite_errorname", "")).startswith("SQLITE_BUSY"):
+        return True
+    return state_of(error) in (SERIALISATION_FAILURE, DEADLOCK) or bool(error.connection_invalidated)
+
+
+def is_dangling(error: BaseException) -> bool:
+    """Whether a row was to point to one that is not there."""
+    if not isinstance(error, DBAPIError):
+        return False
+    name = getattr(error.orig, "sqlite_errorname", "")
+    return name == "SQLITE_CONSTRAINT_FOREIGNKEY" or state_of(error) == FOREIGN_KEY_VIOLATION
+
+
+def state_of(error: DBAPIError) -> str:
+    """The five letters by which PostgreSQL names what happened."""
+    return str(getattr(error.orig, "sqlstate", None) or "")
+
+
+@contextlib.contextmanager
+def writer_turn(database: Path) -> Iterator[None]:
+    """Queue for writing to a SQLite file: its own way of waiting is to sleep and look again, which starves the unlucky.
+
+    Who does not queue is still kept apart by the database itself, and so is everybody where no queue can be made.
+    """
+    descriptor = os.open(database.with_name(database.name + "-turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def size_of(tx: Session) -> int:
+    """How many bytes the database takes."""
+    if on_sqlite(tx):
+        query = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    else:
+        query = "SELECT pg_database_size(current_database())"
+    return int(tx.scalar(sa.text(query)) or 0)

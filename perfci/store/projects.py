@@ -1,0 +1,91 @@
+"""Projects: which there are, who may see them, and the number that changes whenever anything in one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import PerfciError
+from perfci.store.coordinates import table
+from perfci.store.dialects import insert_or_ignore
+from perfci.store.tables import ProjectRow
+
+PUBLIC = "public"
+PRIVATE = "private"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """``version`` grows with everything that is stored for the project; ``settings`` beat those of the server."""
+
+    id: int
+    slug: str
+    visibility: str
+    version: int
+    settings: Mapping[str, Any]
+    archived: bool
+
+    @property
+    def public(self) -> bool:
+        return self.visibility == PUBLIC
+
+
+def project(tx: Session, slug: str) -> Project | None:
+    """The project of this name, if there is one."""
+    return next(_chosen(tx, ProjectRow.slug == slug), None)
+
+
+def projects(tx: Session) -> list[Project]:
+    """All projects by name."""
+    return sorted(_chosen(tx, sa.true()), key=lambda one: one.slug)
+
+
+def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
+    """Add a project under a name nobody used before."""
+    row = {"slug": slug, "visibility": _known(visibility), "created_at": at}
+    added = tx.scalar(insert_or_ignore(tx, ProjectRow).returning(ProjectRow.id), row)
+    if added is None:
+        raise PerfciError(f"There is a project {slug} already: name another one.")
+    return Project(int(added), slug, visibility, version=0, settings={}, archived=False)
+
+
+def set_project(tx: Session, project_id: int, **columns: Any) -> None:
+    """Change what is known of a project: ``visibility``, ``settings``, ``archived_at`` and so on."""
+    if "visibility" in columns:
+        _known(columns["visibility"])
+    tx.execute(sa.update(table(ProjectRow)).where(ProjectRow.id == project_id).values(**columns))
+    touch(tx, [project_id])
+
+
+def touch(tx: Session, project_ids: Iterable[int]) -> None:
+    """Say that something in these projects changed: their versions grow once, at the end of this transaction.
+
+    The row of a busy project is what all its writers meet at, so it is locked last and always in the same order.
+    """
+    tx.info.setdefault(TOUCHED, set()).update(project_ids)
+
+
+def count_changes(tx: Session) -> None:
+    """Let the versions grow of what was touched; the store calls this before it commits."""
+    for project_id in sorted(tx.info.pop(TOUCHED, ())):
+        changed = sa.update(table(ProjectRow)).where(ProjectRow.id == project_id)
+        tx.execute(changed.values(version=ProjectRow.version + 1))
+
+
+TOUCHED = "touched projects"
+
+
+def _known(visibility: str) -> str:
+    if visibility not in (PUBLIC, PRIVATE):
+        raise PerfciError(f"A project is {PUBLIC} or {PRIVATE}, not {visibility!r}.")
+    return visibility
+
+
+def _chosen(tx: Session, condition: sa.ColumnElement[bool]) -> Iterator[Project]:
+    for row in tx.execute(sa.select(table(ProjectRow)).where(condition)):
+        yield Project(row.id, row.slug, row.visibility, row.version, row.settings, row.archived_at is not None)

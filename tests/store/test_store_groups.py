@@ -1,0 +1,165 @@
+"""Jobs of many share a commit, and none of them suffers from another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from builders import NOON, PROJECT, a_process, a_result, a_run, a_series
+from sqlalchemy.orm import Session
+
+from perfci.model import PerfciError
+from perfci.store import Store, groups, open_store, projects, reads, writes
+from perfci.store.groups import Busy, Group, Unavailable
+
+
+@pytest.fixture
+def group(store: Store) -> Iterator[Group]:
+    with closing(Group(store)) as group:
+        yield group
+
+
+def start(tx: Session, uid: str) -> str:
+    writes.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
+    return uid
+
+
+def uids(store: Store) -> set[str]:
+    with store.read() as tx:
+        return {session.uid for session in reads.sessions(tx, PROJECT)}
+
+
+def test_answers_once_it_is_stored(store: Store, group: Group) -> None:
+    answer = group.submit(lambda tx: start(tx, "one"))
+
+    assert answer == "one"
+    assert uids(store) == {"one"}
+
+
+def test_a_bad_job_leaves_the_others(store: Store) -> None:
+    told: list[str] = []
+
+    def submit(uid: str) -> None:
+        try:
+            group.submit(lambda tx: start(tx, uid))
+        except PerfciError as error:
+            told.append(str(error))
+
+    with closing(Group(store, wait_ms=200)) as group:
+        threads = [threading.Thread(target=submit, args=[uid]) for uid in ("one", "two", "two", "three")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert uids(store) == {"one", "two", "three"}
+    assert told == ["The session two exists already: every session needs a name of its own."]
+
+
+def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store) -> None:
+    group = Group(store, wait_ms=500)
+    waiting = threading.Thread(target=lambda: group.submit(lambda tx: start(tx, "late")))
+    waiting.start()
+    while group._waiting.empty() and waiting.is_alive() and not uids(store):
+        pass
+
+    group.close()
+    waiting.join()
+
+    assert uids(store) == {"late"}
+    with pytest.raises(Unavailable, match="is stopping"):
+        group.submit(lambda tx: start(tx, "too late"))
+
+
+def test_a_full_queue_sends_away_with_a_time_to_come_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(groups, "LONGEST_QUEUE", 1)
+    running, go_on = threading.Event(), threading.Event()
+
+    def slow(tx: Session) -> None:
+        running.set()
+        go_on.wait(60)
+
+    with closing(Group(store, most=1)) as group:
+        first = threading.Thread(target=lambda: group.submit(slow))
+        first.start()
+        running.wait(60)
+        second = threading.Thread(target=lambda: group.submit(lambda tx: start(tx, "second")))
+        second.start()
+        while not group._waiting.full():
+            pass
+        with pytest.raises(Busy) as refusal:
+            group.submit(lambda tx: start(tx, "third"))
+        go_on.set()
+        first.join()
+        second.join()
+
+    assert refusal.value.retry_after > 0
+    assert uids(store) == {"second"}
+
+
+def test_forgets_what_a_rolled_back_job_learned(store: Store, group: Group) -> None:
+    run = a_run(a_result(a_series(), a_process()))
+
+    def fail(tx: Session) -> None:
+        writes.ingest_run(tx, run, "key", "body")
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        group.submit(fail)
+    group.submit(lambda tx: writes.ingest_run(tx, run, "key", "body"))
+
+    with store.read() as tx:
+        assert len(reads.session_processes(tx, run.session)) == 1
+
+
+def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(store: Store) -> None:
+    with store.begin() as tx:
+        one = projects.create_project(tx, PROJECT, "private", NOON)
+
+    with store.begin() as tx:
+        projects.touch(tx, [one.id])
+        projects.touch(tx, [one.id])
+    with closing(Group(store)) as group, pytest.raises(ZeroDivisionError):
+        group.submit(lambda tx: (projects.touch(tx, [one.id]), 1 // 0))
+
+    with store.read() as tx:
+        found = projects.project(tx, PROJECT)
+    assert found is not None
+    assert found.version == 1
+
+
+def test_a_full_disk_is_told_and_passes(store: Store, database: Path) -> None:
+    def fill(tx: Session) -> None:
+        pages = tx.connection().exec_driver_sql("PRAGMA page_count").scalar_one()
+        tx.connection().exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        start(tx, "x" * 100_000)
+
+    def make_room(tx: Session) -> str:
+        tx.connection().exec_driver_sql("PRAGMA max_page_count = 1000000")
+        return start(tx, "fits")
+
+    with closing(Group(store)) as group:
+        with pytest.raises(Unavailable, match="the disk is full"):
+            group.submit(fill)
+        group.submit(make_room)
+
+    assert uids(store) == {"fits"}
+
+
+def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfci.store.engine.BUSY_TIMEOUT_S", 0.05)
+    url = f"sqlite:///{database}"
+
+    with (
+        closing(open_store(url, create=False)) as other,
+        closing(open_store(url, create=False, durable=True)) as store,
+        closing(Group(store)) as group,
+    ):
+        with other.begin(), pytest.raises(Unavailable, match="locked by another perfci process"):
+            group.submit(lambda tx: start(tx, "one"))
+        group.submit(lambda tx: start(tx, "two"))
+
+        assert uids(store) == {"two"}
