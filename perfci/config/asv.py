@@ -1,0 +1,60 @@
+"""What an ``asv.conf.json`` says, in our words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfci.model import PerfciError
+
+
+def from_asv(path: Path) -> dict[str, Any]:
+    """Take from an asv project what perfci has a place for, so that it runs unchanged."""
+    values = _json_with_comments(path)
+    matrix = values.get("matrix", {})
+    requirements = matrix.get("req", {} if set(matrix) & {"env", "env_nobuild"} else matrix)
+    suite = {"path": str(values.get("benchmark_dir", "benchmarks"))}
+    timeout = values.get("default_benchmark_timeout")
+    return {
+        "project": {"name": str(values.get("project", "")), "branch": str((values.get("branches") or [""])[0] or "")},
+        "suite": suite | ({"timeout_s": float(timeout)} if timeout else {}),
+        "environment": {
+            "requirements": tuple(_requirements(requirements)),
+            "build": tuple(_asv_commands(values, path)),
+        },
+    }
+
+
+def _requirements(matrix: Mapping[str, Any]) -> list[str]:
+    """One environment: the first value of each axis, as ``name==version`` (asv's ``pip+`` prefix dropped)."""
+    found = []
+    for name, versions in matrix.items():
+        version = (versions or [""])[0] if isinstance(versions, list) else versions
+        if version is not None:
+            found.append(name.removeprefix("pip+") + (f"=={version}" if version else ""))
+    return found
+
+
+def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
+    """asv's own commands, told to install where perfci wants it; its default builds a wheel of the project."""
+    commands = [*(values.get("build_command") or []), *(values.get("install_command") or [])]
+    if "build_command" in values or "install_command" in values:
+        return [str(command) for command in commands]
+    builds = any((path.parent / name).exists() for name in ("pyproject.toml", "setup.py"))
+    return ["in-dir={build_dir} python -m pip install --no-deps --target {target} ."] if builds else []
+
+
+def _json_with_comments(path: Path) -> dict[str, Any]:
+    """asv's configuration is JSON with ``//`` comments and trailing commas."""
+    text = re.sub(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', lambda m: m.group(1) or "", path.read_text(), flags=re.S)
+    text = re.sub(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', lambda m: m.group(1) or "", text)
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise PerfciError(f"{path} is not readable as asv's configuration: {error}") from None
+    if not isinstance(values, dict):
+        raise PerfciError(f"{path}: a JSON object was expected")
+    return values

@@ -1,0 +1,146 @@
+"""The tables that say what is measured, how, and by which bars it is judged."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, FiniteFloat
+
+from perfci.config.base import Table
+from perfci.model import MetricClass
+
+
+class ProjectTable(Table):
+    name: str = ""
+    branch: str = ""
+
+
+class SuiteTable(Table):
+    path: str = "benchmarks"
+    source: Literal["worktree", "commit"] = "worktree"  # whose suite measures a commit
+    timeout_s: float = Field(default=60.0, gt=0)
+
+
+class EnvironmentTable(Table):
+    python: str = ""  # the interpreter that measures; empty = the one that runs perfci
+    requirements: tuple[
+        str, ...
+    ] = ()  # what pip installs into a cached environment, e.g. "torch==2.13.0" or "-r req.txt"
+    lock_files: tuple[str, ...] = ()  # files of the commit whose content decides whether an environment can be reused
+    build: tuple[str, ...] = ()  # commands run in the commit's work tree; {target} is the folder they install into
+    paths: tuple[str, ...] = ()  # folders of the work tree to import from; empty = src/ where it exists, else the root
+    preload: tuple[str, ...] = ("torch", "torch._dynamo")
+
+
+class RunTable(Table):
+    rounds: int = Field(default=5, ge=1, le=1000)
+    launch: Literal["auto", "fork", "spawn"] = "auto"
+    threads: int = Field(default=1, ge=1)
+    turns: Literal["auto", "always", "never"] = "auto"
+
+
+class JudgeTable(Table):
+    bar: float = Field(default=0.05, gt=0, lt=1)
+    strict: bool = False
+    max_pairs: int = Field(default=20, ge=5, le=200)
+
+
+def _expression(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression was expected, but {error}") from None
+    return text
+
+
+class PolicyTable(Table):
+    """One ``[[policy]]``: how series whose cell and metric ``match`` are judged; what is left out stays as it is."""
+
+    match: Annotated[str, Field(min_length=1), AfterValidator(_expression)]
+    bar: float | None = Field(default=None, ge=0, lt=1)
+    floor: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # in the metric's own unit
+    floor_bytes: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # for metrics in bytes
+    metric_class: MetricClass | None = Field(default=None, alias="class")
+    judge: bool = True
+
+
+Value = str | bool | int | FiniteFloat
+
+
+class GoalTable(Table):
+    """One ``[[goal]]``: requirements on the metrics of the benchmarks whose cell ``match`` finds."""
+
+    name: str = ""
+    match: Annotated[str, AfterValidator(_expression)] = ""
+    require: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class StepTable(Table):
+    """One step of a ladder: what it is called, and the parameters it sets."""
+
+    name: Annotated[str, Field(min_length=1)]
+    set: Annotated[dict[str, Value], Field(min_length=1)]
+
+
+class LadderTable(Table):
+    """One ``[[ladder]]``: variants of one commit, each a change to the one before; the first is the baseline."""
+
+    name: Annotated[str, Field(min_length=1)]
+    match: Annotated[str, AfterValidator(_expression)] = ""
+    steps: Annotated[tuple[StepTable, ...], Field(min_length=2)]
+
+
+class HistoryTable(Table):
+    """How change points become pages."""
+
+    pages_per_week: int = Field(default=5, ge=0, le=1000)
+    releases: str = "v*"  # tags of releases, with * and ?, that creep is measured against
+    canaries: tuple[Annotated[str, Field(min_length=1), AfterValidator(_expression)], ...] = ()
+
+
+def _class_name(text: str) -> str:
+    if not text.isidentifier() or keyword.iskeyword(text) or text.startswith("_"):
+        raise ValueError("a Python name that begins with a letter was expected, such as 'gpt_small'")
+    return text
+
+
+def _dotted(text: str) -> str:
+    module, colon, path = text.partition(":")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
+        raise ValueError("a function's dotted name was expected, such as 'package.module:function'")
+    return text
+
+
+Dotted = Annotated[str, AfterValidator(_dotted)]
+
+
+class ModelTable(Table):
+    """One ``[[model]]``: a ``perfci.bench.ModelBench`` for those who will not import us, its hooks by dotted name."""
+
+    name: Annotated[str, AfterValidator(_class_name)]
+    build: Dotted
+    batch: Dotted | None = None
+    loss: Dotted | None = None
+    stream: Dotted | None = None
+    audio_seconds: Dotted | None = None
+    params: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
+    sla: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {}
+    tokens_per_batch: int | None = Field(default=None, gt=0)
+    reference: dict[str, Value] = {}
+    requests: int | None = Field(default=None, gt=0)
+    steps: int | None = Field(default=None, gt=0)
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What is given beside the hooks, as plain values."""
+        values = self.model_dump(include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"})
+        values["params"] = {name: list(choices) for name, choices in self.params.items()}
+        return {name: value for name, value in values.items() if value}
+
+    @property
+    def hooks(self) -> dict[str, str]:
+        """The hooks that are given."""
+        named = {hook: getattr(self, hook) for hook in ("build", "batch", "loss", "stream", "audio_seconds")}
+        return {hook: dotted for hook, dotted in named.items() if dotted}

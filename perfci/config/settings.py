@@ -1,0 +1,66 @@
+"""All tables of ``perfci.toml`` as one value, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import difflib
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+
+from perfci.config.base import Table
+from perfci.config.measuring import (
+    EnvironmentTable,
+    GoalTable,
+    HistoryTable,
+    JudgeTable,
+    LadderTable,
+    ModelTable,
+    PolicyTable,
+    ProjectTable,
+    RunTable,
+    SuiteTable,
+)
+from perfci.config.serving import AccessTable, ClientTable, NotifyTable, RetentionTable, ServerTable, StoreTable
+
+
+class Settings(Table):
+    """The tables of ``perfci.toml``."""
+
+    project: ProjectTable = ProjectTable()
+    suite: SuiteTable = SuiteTable()
+    environment: EnvironmentTable = EnvironmentTable()
+    run: RunTable = RunTable()
+    judge: JudgeTable = JudgeTable()
+    history: HistoryTable = HistoryTable()
+    store: StoreTable = StoreTable()
+    server: ServerTable = ServerTable()
+    access: AccessTable = AccessTable()
+    client: ClientTable = ClientTable()
+    notify: NotifyTable = NotifyTable()
+    retention: RetentionTable = RetentionTable()
+    model: tuple[ModelTable, ...] = ()
+    policy: tuple[PolicyTable, ...] = ()  # the first that matches a series speaks for it
+    goal: tuple[GoalTable, ...] = ()
+    ladder: tuple[LadderTable, ...] = ()
+
+
+def explain(error: ValidationError) -> str:
+    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")  # a misspelt key is missed as well
+    place = [str(part) for part in first["loc"]]
+    if first["type"] == "missing":
+        return f"{'.'.join(place)} is missing"
+    if first["type"] != "extra_forbidden":
+        return f"{'.'.join(place)}: {first['msg'].removeprefix('Value error, ')}, found {first['input']!r}"
+    known = sorted(_keys_of(place[:-1]))
+    close = difflib.get_close_matches(place[-1], known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
+    return f"unknown key {'.'.join(place)!r}; {hint}"
+
+
+def _keys_of(place: list[str]) -> list[str]:
+    table: type[BaseModel] = Settings
+    for name in place:
+        field = table.model_fields.get(name)  # none for the number of one of several tables
+        types = (field.annotation, *get_args(field.annotation)) if field else ()
+        table = next((t for t in types if isinstance(t, type) and issubclass(t, BaseModel)), table)
+    return [field.alias or name for name, field in table.model_fields.items()]

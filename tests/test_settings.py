@@ -1,0 +1,108 @@
+"""Every setting is documented as it is, and the environment beats the file."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from perfci.config import Secrets, load_config
+from perfci.config.settings import Settings
+from perfci.config.variables import TABLES, variable
+from perfci.model import PerfciError
+
+PAGE = (Path(__file__).parent.parent / "docs" / "settings.md").read_text()
+
+
+def documented() -> dict[str, list[list[str]]]:
+    """The rows of each table of the page, as cells without the meaning."""
+    found: dict[str, list[list[str]]] = {}
+    for section in re.split(r"^### ", PAGE, flags=re.M)[1:]:
+        if heading := re.match(r"`\[+(\w+)\]+`", section):
+            rows = re.findall(r"^\| `(.*)\|$", section, flags=re.M)
+            found[heading[1]] = [[cell.strip(" `") for cell in row.split(" | ")[:-1]] for row in rows]
+    return found
+
+
+def declared() -> dict[str, list[list[str]]]:
+    found = {}
+    for name, field in Settings.model_fields.items():
+        table = next(one for one in (field.annotation, *get_args(field.annotation)) if issubclass(one, BaseModel))
+        found[name] = [
+            [inner.alias or key, shown(inner.default), *([variable(name, key)] if name in TABLES else [])]
+            for key, inner in table.model_fields.items()
+        ]
+    return found
+
+
+def shown(default: Any) -> str:
+    if default is PydanticUndefined:
+        return "required"
+    if default is None:
+        return "unset"
+    whole = isinstance(default, float) and default.is_integer()
+    return json.dumps(int(default) if whole else default)
+
+
+@pytest.mark.parametrize("table", list(Settings.model_fields))
+def test_every_setting_is_documented_with_its_default(table: str) -> None:
+    assert documented()[table] == declared()[table]
+
+
+def test_every_secret_is_documented() -> None:
+    assert re.findall(r"^\| `(PERFCI_\w+)` \|", PAGE, flags=re.M) == [
+        f"PERFCI_{name.upper()}" for name in Secrets.model_fields
+    ]
+
+
+def test_a_variable_beats_the_file(tmp_path: Path) -> None:
+    (tmp_path / "perfci.toml").write_text("[server]\nport = 9000\nthreads = 4\n")
+
+    server = load_config(
+        tmp_path, {"PERFCI_SERVER_PORT": "9001", "PERFCI_SERVER_TRUSTED_PROXIES": "10.0.0.0/8, ::1/128"}
+    ).settings.server
+
+    assert (server.port, server.threads) == (9001, 4)
+    assert server.trusted_proxies == (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("::1/128"))
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        ({"PERFCI_SERVER_WORKRES": "2"}, "unknown variable PERFCI_SERVER_WORKRES; did you mean PERFCI_SERVER_WORKERS?"),
+        (
+            {"PERFCI_SERVER_WORKERS": "many"},
+            "PERFCI_SERVER_WORKERS: workers: Input should be a valid integer, "
+            "unable to parse string as an integer, found 'many'",
+        ),
+        (
+            {"PERFCI_CLIENT_SERVER": "perf.example"},
+            "PERFCI_CLIENT_SERVER: server: an address that begins with http:// or https:// was expected, "
+            "found 'perf.example'",
+        ),
+    ],
+)
+def test_a_wrong_variable_is_named(tmp_path: Path, variables: dict[str, str], sentence: str) -> None:
+    with pytest.raises(PerfciError) as error:
+        load_config(tmp_path, variables)
+
+    assert str(error.value) == sentence
+
+
+def test_what_an_orchestrator_sets_for_a_service_of_our_name_is_no_setting(tmp_path: Path) -> None:
+    set_by_kubernetes = {"PERFCI_SERVER_SERVICE_PORT": "80", "PERFCI_SERVER_PORT_80_TCP": "tcp://10.0.0.1:80"}
+
+    assert load_config(tmp_path, set_by_kubernetes).settings.server.port == 8787
+
+
+def test_a_secret_is_in_no_text(tmp_path: Path) -> None:
+    config = load_config(tmp_path, {"PERFCI_TOKEN": "pfciu_secret"})
+
+    assert config.secrets.token.get_secret_value() == "pfciu_secret"
+    assert "pfciu_secret" not in repr(config) + config.model_dump_json()
