@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from perfci.formats import Document, Warn
+from perfci.formats import Document, Given, Warn
 from perfci.formats.files import MIB, read_bytes, unpack
 from perfci.model import (
     Benchmark,
@@ -220,21 +219,24 @@ def idempotency_key(run: Run) -> str:
     return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
 
+def result_of(content: dict[str, Any], run: Run) -> Result:
+    """Read one result of a run back from what ``result_content`` made of it."""
+    part = ResultPart.model_validate_json(json.dumps(content))
+    return _result(part, run.machine, run.variant, run.harness)
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a document."""
     return RunDocument.model_json_schema()
 
 
-def recognises(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with contextlib.suppress(PerfciError):
-        return b'"perfci.run/' in read_bytes(path)
-    return False
+def recognises(path: Path, head: bytes) -> bool:
+    return b'"perfci.run/' in head
 
 
-def documents(path: Path, project: str, warn: Warn) -> Iterator[Document]:
+def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
     """The one run of a document, which names its project itself."""
+    project = given.project
     body = read_bytes(path, MAX_BYTES)
     run = _parse(body, str(path))
     if run.project != project:
@@ -246,7 +248,7 @@ def documents(path: Path, project: str, warn: Warn) -> Iterator[Document]:
 
 def _parse(body: bytes, what: str) -> Run:
     try:
-        return _run(RunDocument.model_validate_json(body))
+        return run_of(RunDocument.model_validate_json(body))
     except ValidationError as error:
         raise PerfciError(f"{what} is no valid {SCHEMA}: {_first_fault(error)}") from error
 
@@ -260,7 +262,8 @@ def _first_fault(error: ValidationError) -> str:
     return f"{place or 'document'}: {faults[0]['msg']}{found}{more}."
 
 
-def _run(document: RunDocument) -> Run:
+def run_of(document: RunDocument) -> Run:
+    """The run that a valid document tells."""
     machine, variant = Machine(**document.machine.model_dump()), Variant(pairs_of(document.variant))
     commit = document.commit
     return Run(
@@ -342,6 +345,12 @@ def _result_part(result: Result, run: Run) -> dict[str, Any]:
     series = result.series
     if (series.machine, series.variant, series.harness) != (run.machine, run.variant, run.harness):
         raise PerfciError(f"{series.label} was measured on another machine, variant or harness than its run says.")
+    return result_content(result)
+
+
+def result_content(result: Result) -> dict[str, Any]:
+    """One result as a document has it: all but the machine, variant and harness, which its run has once."""
+    series = result.series
     return _present(
         {
             "benchmark": series.benchmark.name,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from flask import Flask, Response, render_template, request
+from flask import Flask, Request, Response, render_template, request
 from werkzeug.exceptions import HTTPException, NotFound
 
-from perfci.config import HistoryTable
+from perfci.auth.access import LOCAL, LOOKER, Actor
+from perfci.config import HistoryTable, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
-from perfci_web import rendering
+from perfci_web import rendering, request_ids
+from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
 from perfci_web.missing import Missing
@@ -27,21 +29,33 @@ def create_app(
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     policy: Policy | None = None,
     history: HistoryTable | None = None,
+    settings: Settings | None = None,
+    identify: Callable[[Request], Actor] | None = None,
 ) -> Flask:
-    """Build the dashboard of one store.
+    """Build the dashboard and the API of one store.
 
     ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is;
     ``policy`` says by which bars series are judged, where it is not the plain one; ``history`` how their
-    change points become pages.
+    change points become pages. ``settings`` hold the limits of the API; ``identify`` tells who asks, where it is not
+    simply whoever sits at this machine.
     """
     app = Flask("perfci_web", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.url_map.strict_slashes = True
+    request_ids.install(app)
     rendering.install(app, clock)
     guard(app, read_only=read_only, loopback_only=loopback_only)
     serve_assets(app)
     add_routes(app, store, clock, policy or Policy(), history or HistoryTable())
+    api.install(
+        app,
+        store,
+        identify=identify or (lambda _: LOOKER if read_only else LOCAL),
+        clock=clock,
+        policy=policy or Policy(),
+        settings=settings or Settings(),
+    )
     _explain_errors(app, store)
     return app
 
@@ -53,20 +67,26 @@ def _explain_errors(app: Flask, store: Store) -> None:
 
     @app.errorhandler(NotFound)
     def unknown(error: NotFound) -> tuple[str, int] | Response:
+        if api.is_api(request):
+            return api.http_problem(error)
         if request.path.startswith("/static/"):
             return Response(f"{error.description}\n", 404, content_type="text/plain; charset=utf-8")
         return missing(nothing_here(store, request.path))
 
     @app.errorhandler(PerfciError)
-    def unavailable(error: PerfciError) -> tuple[str, int]:
+    def unavailable(error: PerfciError) -> tuple[str, int] | Response:
         """A database's address may hold a password, and is no reader's business anyway."""
         text = str(error).replace(store.url, "behind this dashboard")
+        if api.is_api(request):
+            return api.problem("unavailable", text)
         return render_template("error.html", title="The store cannot be read", text=text), 503
 
     @app.errorhandler(HTTPException)
     def refused(error: HTTPException) -> tuple[str, int] | Response | HTTPException:
         if error.code is None or error.code < 400:
             return error
+        if api.is_api(request):
+            return api.http_problem(error)
         if error.code == 403:
             return Response(f"{error.description}\n", error.code, content_type="text/plain; charset=utf-8")
         return render_template("error.html", title=error.name, text=error.description or ""), error.code

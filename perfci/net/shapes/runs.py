@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import Asked, Key, Page, Paged, Shape
+from perfci.net.shapes import Asked, Key, Page, Shape
 
 Visibility = Literal["public", "private"]
 
@@ -35,7 +34,6 @@ class Receipt(Shape):
 
     key: Key
     project: str
-    run: int
     stored: bool
     results: int
     samples: int

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
 from perfci.auth.access import Actor, Need
 from perfci.config import Settings
 from perfci.store import Store
+from perfci.store.groups import Group
+from perfci.store.projects import Project
 from perfci.verdicts.policy import Policy
-
-if TYPE_CHECKING:
-    from perfci.store.groups import Group
-    from perfci.store.projects import Project
 
 
 @dataclass(frozen=True, slots=True)

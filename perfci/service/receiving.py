@@ -1,0 +1,88 @@
+"""An upload becomes a stored run and a promise to judge it, in one transaction."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import Actor
+from perfci.model import PerfciError, Result, Role, Run
+from perfci.net.shapes.runs import Receipt
+from perfci.store import arrivals, audit, outbox
+from perfci.store.groups import Group
+from perfci.store.loading import HISTORY_KINDS
+from perfci.store.projects import Project, touch
+from perfci.store.writes import ingest_run
+
+HISTORY, COMPARE, EQUALS = "history", "compare", "aa"
+
+RECEIVED = "run.receive"
+"""What the audit log calls uploads: one line a day for each caller, for there may be many."""
+
+
+def receive(
+    group: Group, run: Run, key: str, body_hash: str, *, project: Project, actor: Actor, now: datetime, request_id: str
+) -> Receipt:
+    """Store a run and answer only after the commit; the same run with the same content is a success as well."""
+
+    def job(tx: Session) -> Receipt:
+        kind = kind_of(run, actor)
+        stored = _store(tx, run, key, body_hash, kind)
+        if stored:
+            _promise(tx, run, key, kind, project, now)
+            _note(tx, actor, project, now, key, request_id)
+            touch(tx, [project.id])
+        samples = sum(len(process.samples) for result in run.results for process in result.processes)
+        return Receipt(key=key, project=run.project, stored=stored, results=len(run.results), samples=samples)
+
+    return group.submit(job)
+
+
+def kind_of(run: Run, actor: Actor) -> str:
+    """What a session of this run is for: a history takes in no pull request, no changed working tree, no comparison.
+
+    The server decides; what a document says of itself is only what is measured in it.
+    """
+    pairs = [_pairs(result) for result in run.results]
+    if any(base & head for base, head in pairs):
+        return EQUALS
+    if any(base or head for base, head in pairs) or run.commit.dirty or _of_pull_request(run):
+        return COMPARE
+    return HISTORY
+
+
+def _pairs(result: Result) -> tuple[set[int | None], set[int | None]]:
+    """The pairs of which a result holds the base side, and those of which it holds the head side."""
+    base, head = (
+        {process.pair for process in result.processes if process.role is role} for role in (Role.BASE, Role.HEAD)
+    )
+    return base, head
+
+
+def _of_pull_request(run: Run) -> bool:
+    return dict(run.origin).get("event", "").startswith("pull_request")
+
+
+def _store(tx: Session, run: Run, key: str, body_hash: str, kind: str) -> bool:
+    before = arrivals.session_kind(tx, run.session)
+    stored = ingest_run(tx, run, key, body_hash, kind=kind)
+    if stored and before not in (None, kind) and not {before, kind} <= set(HISTORY_KINDS):
+        raise PerfciError(
+            f"The session {run.session} is one of kind {before}, and this run would be one of kind {kind}: "
+            "give the run a session of its own."
+        )
+    return stored
+
+
+def _promise(tx: Session, run: Run, key: str, kind: str, project: Project, now: datetime) -> None:
+    if kind == HISTORY:
+        outbox.add(tx, project.id, "judge", key, now)
+    else:
+        outbox.add(tx, project.id, "judge_pr", run.session, now)
+
+
+def _note(tx: Session, actor: Actor, project: Project, now: datetime, key: str, request_id: str) -> None:
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if not audit.was_done(tx, project.id, actor.name, RECEIVED, today):
+        audit.record(tx, actor.name, RECEIVED, key, at=now, project_id=project.id, request_id=request_id)

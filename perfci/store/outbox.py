@@ -1,0 +1,88 @@
+"""Work that a transaction promised: written with what made it necessary, deleted with what it led to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.store.coordinates import CHUNK, table
+from perfci.store.tables import ProjectRow
+from perfci.store.tables_work import OutboxRow
+
+Kind = Literal["judge", "judge_pr"]
+
+MOST_ATTEMPTS = 8
+"""After so many failures work is left lying with its problem, for a person to look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One promise: ``subject`` is the key of a run whose series are to be judged, or the uid of a compared session."""
+
+    id: int
+    project_id: int
+    project: str
+    kind: str
+    subject: str
+    created_at: datetime
+    attempts: int
+    problem: str = ""
+
+
+def add(tx: Session, project_id: int, kind: Kind, subject: str, at: datetime) -> None:
+    row = {"project_id": project_id, "kind": kind, "subject": subject, "created_at": at, "problem": ""}
+    tx.execute(sa.insert(table(OutboxRow)), row)
+
+
+def take(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[Work]:
+    """What is due for the project that waits longest, oldest first.
+
+    No row is remembered as passed: on a server a lower id may be committed after a higher one.
+    """
+    due = sa.and_(
+        OutboxRow.kind.in_(kinds),
+        OutboxRow.attempts < MOST_ATTEMPTS,
+        sa.or_(OutboxRow.not_before.is_(None), OutboxRow.not_before <= now),
+    )
+    first = tx.scalar(sa.select(OutboxRow.project_id).where(due).order_by(OutboxRow.id).limit(1))
+    if first is None:
+        return []
+    return _works(tx, sa.and_(due, OutboxRow.project_id == first), limit)
+
+
+def done(tx: Session, ids: Collection[int]) -> None:
+    """Forget exactly the work that was read; what came meanwhile stays."""
+    some = sorted(ids)
+    for start in range(0, len(some), CHUNK):
+        tx.execute(sa.delete(table(OutboxRow)).where(OutboxRow.id.in_(some[start : start + CHUNK])))
+
+
+def failed(tx: Session, work_id: int, problem: str, not_before: datetime) -> None:
+    """Try again later, and keep what went wrong."""
+    again = {"attempts": OutboxRow.attempts + 1, "problem": problem, "not_before": not_before}
+    tx.execute(sa.update(table(OutboxRow)).where(OutboxRow.id == work_id).values(again))
+
+
+def stuck(tx: Session, limit: int = 100) -> list[Work]:
+    """Work nobody tries any more."""
+    return _works(tx, OutboxRow.attempts >= MOST_ATTEMPTS, limit)
+
+
+def oldest(tx: Session) -> datetime | None:
+    """Since when the work that waits longest waits."""
+    waits = sa.select(sa.func.min(OutboxRow.created_at, type_=table(OutboxRow).c.created_at.type))
+    return tx.scalar(waits.where(OutboxRow.attempts < MOST_ATTEMPTS))
+
+
+def _works(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[Work]:
+    columns = (*table(OutboxRow).c, ProjectRow.slug)
+    query = sa.select(*columns).join(ProjectRow, OutboxRow.project_id == ProjectRow.id).where(condition)
+    return [
+        Work(row.id, row.project_id, row.slug, row.kind, row.subject, row.created_at, row.attempts, row.problem)
+        for row in tx.execute(query.order_by(OutboxRow.id).limit(limit))
+    ]

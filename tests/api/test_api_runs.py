@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from api_client import NOW, Api
+from builders import a_commit, a_process, a_result, a_run, a_series
+
+from perfci.formats import run_document
+from perfci.model import Role
+from perfci.store import Store, outbox, reads
+
+
+def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> None:
+    answer = api.upload(a_run(a_result()))
+
+    assert answer.status_code == 201
+    assert answer.json == {
+        "key": run_document.idempotency_key(a_run()),
+        "project": "acme/model",
+        "stored": True,
+        "results": 1,
+        "samples": 1,
+    }
+    with store.read() as tx:
+        assert reads.sessions(tx, "acme/model")[0].kind == "history"
+
+
+def test_takes_the_same_upload_twice_as_one(api: Api) -> None:
+    api.upload(a_run(a_result()))
+
+    again = api.upload(a_run(a_result()))
+
+    assert (again.status_code, again.json["stored"]) == (200, False)
+
+
+def test_refuses_another_body_under_the_same_key(api: Api) -> None:
+    api.upload(a_run(a_result()))
+
+    other = api.upload(a_run(a_result(None, a_process(2.0))))
+
+    assert other.status_code == 409
+    assert other.content_type == "application/problem+json"
+    assert other.json["type"] == "/api/problems/conflict"
+    assert other.json["instance"] == other.headers["X-Request-Id"]
+
+
+def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:
+    run = a_run(a_result())
+
+    api.upload(run)
+    api.upload(run)
+
+    with store.read() as tx:
+        work = outbox.take(tx, ["judge"], 10, NOW)
+    assert [(one.project, one.subject) for one in work] == [("acme/model", run_document.idempotency_key(run))]
+
+
+def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, store: Store) -> None:
+    base = a_process(role=Role.BASE, pair=0)
+    head = a_process(role=Role.HEAD, pair=0)
+    runs = {
+        "of a pull request": a_run(a_result(), session="pr", origin=(("event", "pull_request_target"),)),
+        "one side of pairs": a_run(a_result(None, head), session="pairs"),
+        "both sides of pairs": a_run(a_result(None, base, head), session="aa"),
+        "dirty": a_run(a_result(), session="dirty", commit=a_commit(dirty=True)),
+    }
+
+    statuses = [api.upload(run).status_code for run in runs.values()]
+
+    assert statuses == [201] * 4
+    with store.read() as tx:
+        kinds = {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
+        series = reads.find_series(tx, "acme/model", a_series().benchmark.name)
+        assert reads.history(tx, series[0].id) == []
+    assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
+
+
+def test_lists_the_projects(api: Api) -> None:
+    api.upload(a_run(a_result()))
+
+    answer = api.get("/projects")
+
+    assert answer.json == {
+        "items": [{"project": "acme/model", "visibility": "private", "version": 1, "archived": False}]
+    }
+
+
+def test_answers_unknown_addresses_and_methods_with_problems(api: Api) -> None:
+    unknown, method = api.get("/nothing"), api.client.delete("/api/v1/projects")
+
+    assert (unknown.status_code, unknown.json["type"]) == (404, "/api/problems/not-found")
+    assert (method.status_code, method.json["type"], method.headers["Allow"]) == (
+        405,
+        "/api/problems/method",
+        "GET, HEAD, POST",
+    )

@@ -1,0 +1,35 @@
+"""What may stand in an address of the API, once as a converter and once as a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from werkzeug.routing import BaseConverter
+
+
+class KeyConverter(BaseConverter):
+    """A run's key or a series' identity."""
+
+    regex = "[0-9a-f]{64}"
+
+
+class NumberConverter(BaseConverter):
+    """The number of a verdict or an incident, within what a database counts to."""
+
+    regex = "[0-9]{1,18}"
+
+    def to_python(self, value: str) -> int:
+        return int(value)
+
+
+CONVERTERS = {"key": KeyConverter, "number": NumberConverter}
+
+SCHEMAS: Mapping[str, Mapping[str, Any]] = {
+    "key": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+    "number": {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    "project": {"type": "string", "minLength": 1, "maxLength": 600},
+    "name": {"type": "string", "minLength": 1, "maxLength": 600},
+    "default": {"type": "string", "minLength": 1},
+}
+"""How OpenAPI describes them. Names are spelled as in the addresses of pages: ``/`` as ``:``, the rest as ``~HH``."""

@@ -1,0 +1,87 @@
+"""Projects and runs: what there is, and how a run arrives."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import Need, may_see
+from perfci.config import project_name
+from perfci.formats.run_document import RunDocument, idempotency_key, run_of
+from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt
+from perfci.service.receiving import receive
+from perfci.store import audit
+from perfci.store.projects import Project, create_project, projects
+from perfci_web.api.calls import Call, Reply
+from perfci_web.api.operations import Operation
+from perfci_web.api.problems import Declined
+
+KEY_HEADER = "Idempotency-Key"
+
+
+def list_projects(call: Call) -> Reply:
+    with call.store.read() as tx:
+        found = [_shape(one) for one in projects(tx) if may_see(call.actor, one)]
+    return Reply(ProjectPage(items=tuple(found)))
+
+
+def get_project(call: Call) -> Reply:
+    return Reply(_shape(call.the_project))
+
+
+def new_project(call: Call) -> Reply:
+    asked: NewProject = call.body
+    name = project_name(asked.project)
+    made = call.group.submit(lambda tx: _create(call, tx, name, asked.visibility))
+    return Reply(_shape(made), 201)
+
+
+def receive_run(call: Call) -> Reply:
+    document: RunDocument = call.body
+    key = call.headers.get(KEY_HEADER, "")
+    if not key:
+        raise Declined("bad-request", f"The header {KEY_HEADER} is missing: it makes an upload arrive once.")
+    project = call.admit(document.project, Need.WRITE_RESULTS)
+    run = run_of(document)
+    if key != idempotency_key(run):
+        raise Declined("conflict", f"The header {KEY_HEADER} is not the key of this run: was its body changed?")
+    receipt = receive(
+        call.group, run, key, sha256(call.raw).hexdigest(),
+        project=project, actor=call.actor, now=call.now, request_id=call.request_id,
+    )  # fmt: skip
+    return Reply(receipt, 201 if receipt.stored else 200)
+
+
+def _create(call: Call, tx: Session, name: str, visibility: str) -> Project:
+    made = create_project(tx, name, visibility, call.now)
+    audit.record(
+        tx, call.actor.name, "project.create", name,
+        at=call.now, project_id=made.id, detail={"visibility": visibility}, request_id=call.request_id,
+    )  # fmt: skip
+    return made
+
+
+def _shape(found: Project) -> ProjectShape:
+    return ProjectShape(project=found.slug, visibility=found.visibility, version=found.version, archived=found.archived)
+
+
+OPERATIONS = (
+    Operation(
+        "list_projects", "GET", "/projects", Need.PUBLIC, list_projects, "The projects you may see, by name",
+        answers={200: ProjectPage},
+    ),
+    Operation(
+        "create_project", "POST", "/projects", Need.SERVER, new_project, "Add a project",
+        body=NewProject, answers={201: ProjectShape},
+    ),
+    Operation(
+        "get_project", "GET", "/projects/<project:project>", Need.READ, get_project, "One project",
+        answers={200: ProjectShape}, etag=True,
+    ),
+    Operation(
+        "upload_run", "POST", "/runs", Need.PUBLIC, receive_run,
+        "Store a run: 201 new, 200 known with the same content, 409 known with another",
+        body=RunDocument, answers={201: Receipt, 200: Receipt}, headers={KEY_HEADER: "^[0-9a-f]{64}$"},
+    ),
+)  # fmt: skip

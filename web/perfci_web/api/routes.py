@@ -1,0 +1,83 @@
+"""Every operation becomes a route; nothing below the prefix is registered anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from flask import Flask, Request, Response, request
+from werkzeug.exceptions import HTTPException
+
+from perfci.auth.access import Actor
+from perfci.config import Settings
+from perfci.store import Store
+from perfci.verdicts.policy import Policy
+from perfci_web.api import problems
+from perfci_web.api.addresses import CONVERTERS
+from perfci_web.api.bodies import MIB, Bodies
+from perfci_web.api.limits import Allowance
+from perfci_web.api.operations import PREFIX, Operation
+from perfci_web.api.problems import Declined
+from perfci_web.api.serving import Serving, Writer, answer
+from perfci_web.api.table import ALL
+from perfci_web.request_ids import request_id
+
+
+def install(
+    app: Flask,
+    store: Store,
+    *,
+    identify: Callable[[Request], Actor],
+    clock: Callable[[], datetime],
+    policy: Policy,
+    settings: Settings,
+) -> None:
+    """Serve every operation of the table from a store."""
+    server = settings.server
+    serving = Serving(
+        store=store,
+        group=Writer(store),
+        identify=identify,
+        clock=clock,
+        policy=policy,
+        settings=settings,
+        bodies=Bodies(wire=int(server.max_body_mb * MIB), inflated=int(server.max_inflated_mb * MIB)),
+        requests=Allowance(server.requests_per_minute),
+        uploads=Allowance(server.uploads_per_minute_mb * MIB),
+    )
+    app.extensions["perfci_api"] = serving
+    app.url_map.converters |= CONVERTERS
+    for operation in ALL:
+        view = partial(_view, serving, operation)
+        methods = [operation.method]
+        app.add_url_rule(
+            operation.path, f"api.{operation.name}", view, methods=methods, provide_automatic_options=False
+        )
+    for word in problems.WORDS:
+        app.add_url_rule(problems.PAGES + word, f"problem.{word}", partial(_explained, word))
+    app.register_error_handler(Declined, lambda error: problems.response_of(error, request_id()))
+
+
+def is_api(asked: Request) -> bool:
+    return asked.path == PREFIX or asked.path.startswith(PREFIX + "/")
+
+
+def http_problem(error: HTTPException) -> Response:
+    """What the framework refused below the prefix, in the words of the API."""
+    return problems.response_of(problems.of_http(error), request_id())
+
+
+def problem(word: str, detail: str) -> Response:
+    return problems.response_of(Declined(word, detail), request_id())
+
+
+def _view(serving: Serving, operation: Operation, **path: Any) -> Response:
+    return answer(serving, operation, request, path, request_id())
+
+
+def _explained(word: str) -> Response:
+    """The page that the type of a problem names."""
+    about = problems.WORDS[word]
+    return Response(f"{about.status} {about.title}\n\n{about.text}\n", content_type="text/plain; charset=utf-8")
