@@ -23,7 +23,7 @@ WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """``routes`` say of which incidents it hears, ``quiet`` when it wants none, ``digest`` when it wants all at once."""
+    """``routes`` say of what it hears, ``quiet`` when it wants no message, ``digest`` when it wants all at once."""
 
     name: str
     kind: str

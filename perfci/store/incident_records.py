@@ -12,6 +12,12 @@ from perfci.model import ChangePoint, IncidentState, Series
 DATA = "data"
 """The kind of an incident that no change point made: something that should have been measured was not."""
 
+PAGE = "page"
+"""What is said of an incident that asks for a person."""
+
+MONITORED = "monitored"
+"""What is said of one that would, were its benchmarks not quarantined."""
+
 OPEN = frozenset({IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND})
 """States in which a person is still to do something."""
 
@@ -57,7 +63,7 @@ class IncidentRecord:
     @property
     def asks(self) -> bool:
         """Whether the statistics ask for a person, or data is missing, whatever people did since."""
-        return self.kind == DATA or (self.say == "page" and self.standing)
+        return self.kind == DATA or (self.say == PAGE and self.standing)
 
     @property
     def open(self) -> bool:

@@ -13,7 +13,7 @@ from perfci.model import IncidentState
 from perfci.store.coordinates import CHUNK, table
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.endings import in_chunks
-from perfci.store.incident_records import DATA, Event, IncidentRecord, Look
+from perfci.store.incident_records import DATA, OPEN, PAGE, Event, IncidentRecord, Look
 from perfci.store.tables_incidents import IncidentEventRow, IncidentRow, LookRow
 
 INCIDENTS, EVENTS, LOOKS = table(IncidentRow), table(IncidentEventRow), table(LookRow)
@@ -49,6 +49,14 @@ def of_project(tx: Session, project_id: int) -> list[IncidentRecord]:
 def data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
     """The newest incident about the same missing data."""
     return next(iter(_records(tx, _of(project_id), INCIDENTS.c.kind == DATA, INCIDENTS.c.derived_id == key)), None)
+
+
+def unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
+    """What asks for a person and has not done so before, oldest first."""
+    asking = sa.or_(INCIDENTS.c.kind == DATA, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing))
+    fresh = (INCIDENTS.c.paged_at.is_(None), INCIDENTS.c.gone_at.is_(None))
+    working = INCIDENTS.c.state.in_([state.value for state in OPEN])
+    return _records(tx, _of(project_id), asking, *fresh, working)[::-1]
 
 
 def in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:

@@ -1,0 +1,87 @@
+"""Which stored incident each incident of a look is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from perfci.model import Incident, IncidentKind, IncidentState
+from perfci.service.matching import Found, Kept, matched
+from perfci.store.incident_records import IncidentRecord, Member
+from perfci.verdicts.budget import Say, Told
+from tests.builders import a_sha
+
+NOW = datetime(2026, 5, 4, tzinfo=UTC)
+LINE = {a_sha(number): number for number in range(1, 60)}
+
+
+def found(name: str, good: int, bad: int, *series: int, kind: IncidentKind = IncidentKind.REGRESSION) -> Found:
+    incident = Incident(name, kind, a_sha(good), a_sha(bad), ())
+    return Found(Told(incident, Say.PAGE), {one: Member(one, a_sha(bad), a_sha(good), 0.1, 1, 1.1) for one in series})
+
+
+def kept(
+    row_id: int, name: str, good: int, bad: int, *series: int, pinned: bool = False, kind: str = "regression"
+) -> Kept:
+    record = IncidentRecord(
+        row_id, row_id, name, kind, IncidentState.NEW, 1, 1, a_sha(good), a_sha(bad), NOW, NOW, "", 1, pinned=pinned
+    )
+    return Kept(record, frozenset(series))
+
+
+def pairs(found: list[Found], kept: list[Kept]) -> list[tuple[str, set[int], int | None]]:
+    return [
+        (one.told.incident.id, set(one.members), to.record.id if to else None) for one, to in matched(found, kept, LINE)
+    ]
+
+
+def test_the_same_name_is_the_same_incident() -> None:
+    assert pairs([found("a", 4, 5, 1)], [kept(1, "a", 4, 5, 1), kept(2, "b", 4, 5, 1)]) == [("a", {1}, 1)]
+
+
+def test_another_range_that_overlaps_and_shares_a_series_is_the_same_incident() -> None:
+    assert pairs([found("new", 3, 5, 1, 2)], [kept(1, "old", 4, 8, 2, 3)]) == [("new", {1, 2}, 1)]
+
+
+def test_neighbouring_ranges_are_two_incidents() -> None:
+    assert pairs([found("new", 5, 6, 1)], [kept(1, "old", 4, 5, 1)]) == [("new", {1}, None)]
+
+
+def test_another_series_is_another_incident() -> None:
+    assert pairs([found("new", 4, 5, 2)], [kept(1, "old", 4, 5, 1)]) == [("new", {2}, None)]
+
+
+def test_of_several_the_one_that_shares_most_is_meant() -> None:
+    stored = [kept(1, "x", 4, 5, 1), kept(2, "y", 4, 6, 1, 2)]
+
+    assert pairs([found("new", 3, 6, 1, 2)], stored) == [("new", {1, 2}, 2)]
+
+
+def test_a_kind_of_the_same_family_goes_first() -> None:
+    stored = [kept(1, "x", 4, 5, 1, 2, kind="improvement"), kept(2, "y", 4, 5, 1)]
+
+    assert pairs([found("new", 3, 5, 1, 2, kind=IncidentKind.MIXED)], stored) == [("new", {1, 2}, 2)]
+
+
+def test_a_regression_that_turns_out_to_be_the_environment_stays_one_incident() -> None:
+    stored = [kept(1, "x", 4, 5, 1)]
+
+    assert pairs([found("new", 4, 5, 1, kind=IncidentKind.ENVIRONMENT)], stored) == [("new", {1}, 1)]
+
+
+def test_what_was_merged_stays_together() -> None:
+    stored = [kept(1, "x", 4, 5, 1, 2, pinned=True)]
+
+    assert pairs([found("a", 4, 5, 1), found("b", 3, 5, 2)], stored) == [("a", {1}, 1), ("b", {2}, 1)]
+
+
+def test_what_was_split_stays_apart_and_a_new_series_joins_the_larger_part() -> None:
+    stored = [kept(1, "x", 4, 5, 1, 2, pinned=True), kept(2, "y", 4, 5, 3, pinned=True)]
+
+    assert pairs([found("a", 4, 5, 1, 2, 3, 4)], stored) == [("a", {1, 2, 4}, 1), ("a", {3}, 2)]
+
+
+def test_a_series_that_was_taken_out_does_not_come_back() -> None:
+    stored = [replace(kept(1, "x", 4, 5, 1, pinned=True), dropped=frozenset({2}))]
+
+    assert pairs([found("a", 4, 5, 1, 2)], stored) == [("a", {1}, 1)]
