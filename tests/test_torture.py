@@ -8,7 +8,7 @@ from torture import torture
 
 
 def test_a_run_killed_at_random_moments_loses_only_the_process_in_flight(tmp_path: Path) -> None:
-    report = torture(tmp_path, kills=3, seed=7)
+    report = torture(tmp_path, kills=3, seed=7, rounds=9)
 
     assert report.kills == 3
     assert report.broken == []

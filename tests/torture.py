@@ -53,14 +53,14 @@ class Report:
     broken: list[str]
 
 
-def torture(folder: Path, kills: int, seed: int) -> Report:
-    """Kill a run again and again, then let it finish and count."""
+def torture(folder: Path, kills: int, seed: int, rounds: int = ROUNDS) -> Report:
+    """Kill a run again and again, then let it finish and count; it has to be long enough for all kills to hit it."""
     project = GitProject(folder / "project")
     for number in range(COMMITS + 1):
         project.commit(f"Commit {number}", thing=f"VALUE = 1  # {number}\n", benchmarks__suite=SUITE)
     dice, broken, done, last = random.Random(seed), [], 0, 0
     while done < kills:
-        run = start(project, folder)
+        run = start(project, folder, rounds)
         time.sleep(dice.uniform(0.3, 2.0))
         if run.poll() is not None:
             broken.append(f"the run ended by itself with {run.returncode} after {done} kills: make it longer")
@@ -73,16 +73,16 @@ def torture(folder: Path, kills: int, seed: int) -> Report:
             broken.append(f"kill {done}: {last} rows had been committed, {rows} are left")
         last = rows
         broken += [f"kill {done}: {line} outlived the run" for line in survivors(folder)]
-    final = start(project, folder)
+    final = start(project, folder, rounds)
     if final.wait() != 0:
         broken.append(f"the last run exited with {final.returncode}")
     return Report(
-        done, len((folder / "started").read_text()), count_rows(project), broken + check(project, folder, done)
+        done, len((folder / "started").read_text()), count_rows(project), broken + check(project, folder, done, rounds)
     )
 
 
-def check(project: GitProject, folder: Path, kills: int) -> list[str]:
-    expected = COMMITS * CELLS * ROUNDS
+def check(project: GitProject, folder: Path, kills: int, rounds: int) -> list[str]:
+    expected = COMMITS * CELLS * rounds
     broken = []
     with database(project) as tx:
         doubles = tx.execute(
@@ -102,9 +102,9 @@ def check(project: GitProject, folder: Path, kills: int) -> list[str]:
     return broken
 
 
-def start(project: GitProject, folder: Path) -> subprocess.Popen[bytes]:
+def start(project: GitProject, folder: Path, rounds: int) -> subprocess.Popen[bytes]:
     env = {**os.environ, "STARTED": str(folder / "started"), "PERFCI_LOCK": str(folder / "lock")}
-    command = [sys.executable, "-m", "perfci.cli", "run", f"HEAD~{COMMITS}..HEAD", "--rounds", str(ROUNDS)]
+    command = [sys.executable, "-m", "perfci.cli", "run", f"HEAD~{COMMITS}..HEAD", "--rounds", str(rounds)]
     (folder / "started").touch()
     return subprocess.Popen(command, cwd=project.folder, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
