@@ -9,9 +9,10 @@ import click
 
 from perfci.cli.context import config_here, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
-from perfci.formats import FORMATS
+from perfci.formats import FORMATS, Given
+from perfci.model import Direction
 from perfci.report.units import counting
-from perfci.service.ingest import ingest_path
+from perfci.service.ingest import commit_named, ingest_path, line_here
 from perfci.service.judging import policy_of
 from perfci.service.recording import record_imported_changes
 from perfci.store.reads import newest_result
@@ -22,17 +23,29 @@ from perfci.store.reads import newest_result
 @click.option(
     "--format", "format_name", type=click.Choice(["auto", *FORMATS]), default="auto", help="auto: by content  [default]"
 )
+@click.option("--commit", "sha", metavar="SHA", help="of files that name none  [default: HEAD of the repository here]")
+@click.option("--machine", default="", metavar="NAME", help="of files that name none")
+@click.option("--direction", type=click.Choice(["lower", "higher"]), help="which is better, of files that do not say")
 @json_option
 @global_options
-def command(paths: tuple[Path, ...], format_name: str, json_file: str | None) -> None:
+def command(
+    paths: tuple[Path, ...],
+    format_name: str,
+    sha: str | None,
+    machine: str,
+    direction: Direction | None,
+    json_file: str | None,
+) -> None:
     """Read result files or folders; the same document twice is one run."""
     config = config_here()
+    line = line_here(Path.cwd())
+    given = Given(config.project, commit_named(sha, line), machine, direction)
     reports = []
     with closing(store_to_write(config)) as store:
         with store.begin() as tx:
             before = newest_result(tx)
         for path in paths:
-            report = ingest_path(store, path, format_name, config.project)
+            report = ingest_path(store, path, format_name, given, line)
             reports.append(report)
             for warning in report.warnings:
                 click.echo(f"  {warning}", err=True)

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
-from perfci.model import Benchmark, PerfciError, Run
+from perfci.model import Benchmark, Commit, Direction, PerfciError, Result, Run
 
 Warn = Callable[[str], None]
 """Takes one sentence about something that was left out and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a file of another tool may not say, said by who reads it; what the file says itself counts more."""
+
+    project: str
+    commit: Commit | None = None
+    machine: str = ""
+    direction: Direction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A result whose unit or direction nobody knows: it is kept as it came, and judged when a person has said them.
+
+    ``result`` is complete but for these two; ``found`` is what the file says of it.
+    """
+
+    metric: str
+    result: Result
+    found: Mapping[str, Any]
+    reason: str
 
 
 class Document(NamedTuple):
@@ -24,23 +48,42 @@ class Document(NamedTuple):
     key: str
     body_hash: str
     described: Mapping[Benchmark, tuple[str, Mapping[str, Any]]] = MappingProxyType({})
+    quarantined: tuple[Quarantined, ...] = ()
 
 
 class Format(Protocol):
     """What a module of this package offers to be read from.
 
-    ``CHANGED`` says what a known key with another body means: a mistake, or a file that has grown.
+    ``CHANGED`` says what a known key with another body means: a mistake, or a file that has grown. ``head`` is how the
+    content of a file begins, and nothing for a folder.
     """
 
     CHANGED: Literal["refuse", "add"]
 
-    def recognises(self, path: Path) -> bool: ...
+    def recognises(self, path: Path, head: bytes) -> bool: ...
 
-    def documents(self, path: Path, project: str, warn: Warn) -> Iterator[Document]: ...
+    def documents(self, path: Path, given: Given, warn: Warn) -> Iterator[Document]: ...
 
 
-FORMATS = {"asv": "perfci.formats.asv", "perfci": "perfci.formats.run_document"}
-"""Every format that can be read and its module, loaded only when asked for. The cheapest to recognise comes first."""
+class Writer(Protocol):
+    """What a module of this package offers to be written with: bytes to stream, and a sentence for each thing that
+    the format cannot say."""
+
+    def write(self, runs: Iterable[Run], lost: Warn) -> Iterator[bytes]: ...
+
+
+FORMATS = {
+    "asv": "perfci.formats.asv",
+    "perfci": "perfci.formats.run_document",
+    "pytest-benchmark": "perfci.formats.pytest_benchmark",
+}
+"""Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
+
+WRITERS: dict[str, str] = {}
+"""Every format that can be written from runs, likewise."""
+
+HEAD_BYTES = 65_536
+"""How much of a file is looked at first: every format shows what it is within that, but for odd orders of keys."""
 
 
 def format_named(name: str) -> Format:
@@ -49,23 +92,43 @@ def format_named(name: str) -> Format:
     return cast(Format, import_module(FORMATS[name]))
 
 
+def writer_named(name: str) -> Writer:
+    if name not in WRITERS:
+        raise PerfciError(f"Nothing is written as {name}: expected one of {', '.join(WRITERS)}.")
+    return cast(Writer, import_module(WRITERS[name]))
+
+
 def detect_format(path: Path) -> str:
-    """Name the format of a file or folder by its content, whatever it is called."""
+    """Name the format of a file or folder by its content, whatever it is called.
+
+    The head of a file decides; only where it does not is the whole read, once.
+    """
+    from perfci.formats.files import read_bytes, read_head
+    from perfci.formats.refused import require_data
+
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
-    for name in FORMATS:
-        if format_named(name).recognises(path):
-            return name
-    raise PerfciError(f"{path} holds no results that perfci knows: expected one of {', '.join(FORMATS)}.")
+    head = read_head(path, HEAD_BYTES) if path.is_file() else b""
+    require_data(path, head)
+    found = _recognised(path, head)
+    if found is None and len(head) == HEAD_BYTES:
+        found = _recognised(path, read_bytes(path))
+    if found is None:
+        raise PerfciError(f"{path} holds no results that perfci knows: expected one of {', '.join(FORMATS)}.")
+    return found
 
 
-def read_documents(path: Path, format_name: str, project: str, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, format_name: str, given: Given, warn: Warn) -> Iterator[Document]:
     """Read runs one after the other, each with the keys that make it arrive once."""
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
-    return format_named(format_name).documents(path, project, warn)
+    return format_named(format_name).documents(path, given, warn)
 
 
 def read_runs(path: Path, format_name: str, project: str, warn: Warn = lambda _: None) -> Iterator[Run]:
     """Read runs one after the other, telling ``warn`` what had to be left out."""
-    return (document.run for document in read_documents(path, format_name, project, warn))
+    return (document.run for document in read_documents(path, format_name, Given(project), warn))
+
+
+def _recognised(path: Path, head: bytes) -> str | None:
+    return next((name for name in FORMATS if format_named(name).recognises(path, head)), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +10,10 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats import Document, Warn
+from perfci.formats import Document, Given, Warn
 from perfci.formats.asv_cells import Description, describe, grid, result_of
 from perfci.formats.asv_rows import EPOCH, Row, load, load_results, moment, rows
-from perfci.formats.files import Folder, Tree, is_archive, open_tree, read_bytes
+from perfci.formats.files import Folder, Tree, is_archive, is_tar, open_tree
 from perfci.model import (
     Benchmark,
     Commit,
@@ -46,19 +45,15 @@ BYTES_FROM = 2**31
 SIZES = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
-def recognises(path: Path) -> bool:
+def recognises(path: Path, head: bytes) -> bool:
     if path.is_dir():
         return any((path / name).is_file() for name in (BENCHMARKS, MACHINE)) or any(path.glob(f"*/{MACHINE}"))
-    if is_archive(path):
-        return True
-    with contextlib.suppress(PerfciError):
-        body = read_bytes(path)
-        return b'"commit_hash"' in body and b'"results"' in body
-    return False
+    return is_tar(head) or (b'"commit_hash"' in head and b'"results"' in head)
 
 
-def documents(path: Path, project: str, warn: Warn) -> Iterator[Document]:
+def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
     """One run for each result file: a commit on a machine in an environment. A broken file is left out."""
+    project = given.project
     if path.is_dir() or is_archive(path):
         with open_tree(path) as tree:
             yield from _all_of(tree, project, warn, path)

@@ -9,7 +9,8 @@ from itertools import product
 from typing import Any
 
 from perfci.formats import Warn
-from perfci.formats.asv_rows import Row, finite
+from perfci.formats.asv_rows import Row
+from perfci.formats.foreign import finite
 from perfci.model import Boundaries, Clock, Direction, Metric, Pairs, Process, Result, Series, Status, Summary
 
 MAX_CELLS = 100_000

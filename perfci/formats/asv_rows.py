@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from perfci.formats import Warn
+from perfci.formats.foreign import SHA, parse_json
 from perfci.model import PerfciError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-SHA = re.compile(r"[0-9a-f]{7,64}")
-
-ODD_TEXT = re.compile(rb"\\u(?:0000|[dD][89abAB])")
-"""Escapes that may decode to text no database takes: a zero character, half of a surrogate pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +31,8 @@ class Row:
 
 
 def load(body: bytes, what: str) -> dict[str, Any]:
-    """Parse JSON as asv writes it, with bare NaN and Infinity."""
-    try:
-        content = json.loads(body)
-        if ODD_TEXT.search(body):
-            _require_plain_text(content)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise PerfciError(f"{what} is not readable JSON: {reason}.") from error
+    """Parse a JSON object."""
+    content = parse_json(body, what)
     if not isinstance(content, dict):
         raise PerfciError(f"{what} is no asv file: expected a JSON object.")
     return content
@@ -133,21 +120,3 @@ def _columns_1(content: Mapping[str, Any], name: str, entry: Any) -> Mapping[str
 
 def _listed(value: Any) -> list[Any] | None:
     return value if value is None or isinstance(value, list) else [value]
-
-
-def _require_plain_text(content: Any) -> None:
-    text = json.dumps(content, ensure_ascii=False)
-    if "\\u0000" in text:
-        raise ValueError("it holds a zero character")
-    text.encode()  # a lone surrogate raises, and that is a ValueError
-
-
-def finite(value: object) -> float | None:
-    """A number that can be stored and compared; nothing for what is missing, infinite or no number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None

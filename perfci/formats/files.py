@@ -40,6 +40,13 @@ def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
         return _bounded(file, str(path), limit)
 
 
+def read_head(path: Path, size: int) -> bytes:
+    """How the content of a file begins, unpacked if need be."""
+    with _sentences(str(path)), path.open("rb") as file, _decompressed(file) as content:
+        head: bytes = content.read(size)
+    return head
+
+
 def unpack(body: bytes, what: str, limit: int = MAX_FILE_BYTES) -> bytes:
     """The same for a body that arrived some other way."""
     with _sentences(what):
@@ -105,17 +112,14 @@ class Archive:
         return body
 
 
+def is_tar(head: bytes) -> bool:
+    return head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC
+
+
 def is_archive(path: Path) -> bool:
     """Whether a file is a tar archive, looking only at its start."""
-    if not path.is_file():
-        return False
-    with (
-        contextlib.suppress(PerfciError),
-        _sentences(str(path)),
-        path.open("rb") as file,
-        _decompressed(file) as content,
-    ):
-        return content.read(TAR_MAGIC_AT + len(TAR_MAGIC)).endswith(TAR_MAGIC)
+    with contextlib.suppress(PerfciError):
+        return path.is_file() and is_tar(read_head(path, TAR_MAGIC_AT + len(TAR_MAGIC)))
     return False
 
 

@@ -57,10 +57,23 @@ MAX_TEXT = 100_000
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 
 
-def _plain(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("text must not hold a zero character")
-    return text
+MOST_RESULTS, MOST_PROCESSES, MOST_PARAMETERS = 10_000, 10_000, 64
+MOST_SAMPLES = 100_000
+"""Of one process; a run holds ten times as many at most."""
+
+NO_NUL = r"^[^\x00]*$"
+"""What every database takes."""
+
+VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*$"
+"""What a name is made of: no control character, none that is invisible, none that turns the text around it."""
+
+EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
+
+
+def _plausible(moment: datetime) -> datetime:
+    if not EARLIEST <= moment < LATEST:
+        raise ValueError("a date between 1900 and 3000 was expected")
+    return moment
 
 
 def _exact(numbers: Any) -> Any:
@@ -71,15 +84,18 @@ def _exact(numbers: Any) -> Any:
     return numbers
 
 
-Text = Annotated[str, AfterValidator(_plain), Field(max_length=MAX_TEXT)]
-Name = Annotated[str, AfterValidator(_plain), Field(min_length=1, max_length=2_000)]
-Moment = Annotated[AwareDatetime, Field(ge=datetime(1900, 1, 1, tzinfo=UTC), lt=datetime(3000, 1, 1, tzinfo=UTC))]
+Text = Annotated[str, Field(max_length=MAX_TEXT, pattern=NO_NUL)]
+Line = Annotated[str, Field(max_length=2_000, pattern=VISIBLE)]
+Name = Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE)]
+Moment = Annotated[AwareDatetime, AfterValidator(_plausible)]
 Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
 Place = Annotated[int, Field(ge=0, le=INT32)]
 Count = Annotated[int, Field(ge=1, le=INT64)]
 Number = Annotated[FiniteFloat, BeforeValidator(_exact)]
-Samples = Annotated[list[FiniteFloat], BeforeValidator(_exact)]
-NamedText = Annotated[dict[Name, Text], Field(max_length=1_000)]
+Samples = Annotated[list[FiniteFloat], BeforeValidator(_exact), Field(max_length=MOST_SAMPLES)]
+Names = Annotated[list[Name], Field(max_length=1_000)]
+Observed = Annotated[dict[Name, Text], Field(max_length=1_000)]
+Chosen = Annotated[dict[Name, Line], Field(max_length=MOST_PARAMETERS)]
 
 
 class Part(BaseModel):
@@ -90,9 +106,9 @@ class Part(BaseModel):
 
 class CommitPart(Part):
     sha: Sha
-    parents: list[Sha] = []
-    branch: Text = ""
-    tags: list[Name] = []
+    parents: Annotated[list[Sha], Field(max_length=100)] = []
+    branch: Line = ""
+    tags: Names = []
     committed_at: Moment | None = None
     subject: Text = ""
     author: Text = ""
@@ -103,12 +119,12 @@ class CommitPart(Part):
 class MachinePart(Part):
     """A machine class: no host name, serial or kernel. ``name`` is for machines whose hardware is not known."""
 
-    cpu: Text = ""
+    cpu: Line = ""
     cores: Place | None = None
     memory_gb: Place | None = None
-    accelerator: Text = ""
+    accelerator: Line = ""
     accelerators: Place = 0
-    name: Text = ""
+    name: Line = ""
 
 
 class SummaryPart(Part):
@@ -137,7 +153,7 @@ class ProcessPart(Part):
     reason: Text = ""
     exit_code: Annotated[int, Field(ge=-INT32, le=INT32)] | None = None
     stderr_tail: Text = ""
-    flags: list[Name] = []
+    flags: Names = []
 
     @model_validator(mode="after")
     def _has_samples(self) -> Self:
@@ -148,17 +164,17 @@ class ProcessPart(Part):
 
 class ResultPart(Part):
     benchmark: Name
-    benchmark_version: Text = ""
-    parameters: NamedText = {}
+    benchmark_version: Line = ""
+    parameters: Chosen = {}
     metric: Name
-    unit: Text
+    unit: Line
     direction: Literal["lower", "higher"] = "lower"
     status: Status = Status.OK
     reason: Text = ""
     number: Count | None = None
     boundaries: Boundaries = Boundaries.PROCESS
     summary: SummaryPart | None = None
-    processes: list[ProcessPart] = []
+    processes: Annotated[list[ProcessPart], Field(max_length=MOST_PROCESSES)] = []
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
@@ -177,14 +193,21 @@ class RunDocument(Part):
     session: Name
     commit: CommitPart
     machine: MachinePart
-    environment: NamedText = {}
-    variant: NamedText = {}
-    suite: Text = ""
-    harness: Text = ""
+    environment: Observed = {}
+    variant: Chosen = {}
+    suite: Line = ""
+    harness: Line = ""
     started_at: Moment
     finished_at: Moment | None = None
-    origin: NamedText = {}
-    results: list[ResultPart] = []
+    origin: Chosen = {}
+    results: Annotated[list[ResultPart], Field(max_length=MOST_RESULTS)] = []
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> Self:
+        most = 10 * MOST_SAMPLES
+        if sum(len(process.samples) for result in self.results for process in result.processes) > most:
+            raise ValueError(f"a run holds at most {most:,} samples: send it in several sessions")
+        return self
 
 
 def read(source: Path | bytes) -> Run:
@@ -209,13 +232,17 @@ def write(run: Run) -> str:
 def idempotency_key(run: Run) -> str:
     """The key under which a run arrives once (DESIGN 5.3).
 
-    A run of a CI system is named by run id, attempt and job; one measured by hand by its session. A variant is part of
-    it where there is one: variants of one commit are measured in one session.
+    A run of a CI system is named by run id, attempt and job; one measured by hand by its session, in which a commit is
+    another run with another environment or harness. A variant is part of it where there is one: variants of one commit
+    are measured in one session. A changed working tree is never the commit it started from.
     """
     origin = dict(run.origin)
     place = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
     parts: list[object] = [run.project, run.commit.sha, _present(_machine_part(run.machine)), run.suite]
     parts += [*place, *([] if place[0] else [run.session]), *([run.variant.values] if run.variant.values else [])]
+    by_hand = {} if place[0] else {"environment": run.environment.values, "harness": run.harness}
+    if more := _present({"dirty": run.commit.dirty or None, **by_hand}):
+        parts.append(more)
     return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
 

@@ -6,14 +6,20 @@ import contextlib
 import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perfci.formats import Document, detect_format, format_named, read_documents
-from perfci.model import Benchmark, Run
-from perfci.store import Store
+from sqlalchemy.orm import Session
+
+from perfci.formats import Document, Given, detect_format, format_named, read_documents, run_document
+from perfci.model import Benchmark, Commit, PerfciError, Run
+from perfci.runner.git import Repository
+from perfci.store import Store, quarantine
 from perfci.store.writes import describe_benchmarks, ingest_runs
+
+APPROXIMATE = "commits ordered by date: their git was not at hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +31,98 @@ class IngestReport:
     values: int
     samples: int
     warnings: tuple[str, ...]
+    quarantined: int = 0
 
 
-def ingest_path(store: Store, path: Path, format: str, project: str) -> IngestReport:
-    """Read a file or folder of ``format`` (``auto`` looks at the content) in one transaction."""
+def ingest_path(
+    store: Store, path: Path, format: str, project: str | Given, line: Mapping[str, Commit] | None = None
+) -> IngestReport:
+    """Read a file or folder of ``format`` (``auto`` looks at the content) in one transaction.
+
+    ``line`` are the commits of the repository at hand by sha: what a file only names is completed from there.
+    """
     name = detect_format(path) if format == "auto" else format
-    warnings: Counter[str] = Counter()
-    described: dict[Benchmark, tuple[str, Mapping[str, Any]]] = {}
-    documents = read_documents(path, name, project, lambda sentence: warnings.update([sentence]))
+    given = project if isinstance(project, Given) else Given(project)
+    arriving = _Arriving(line or {})
+    documents = read_documents(path, name, given, lambda sentence: arriving.warnings.update([sentence]))
     with _without_collector(), store.begin() as tx:
-        counts = ingest_runs(tx, _keyed(documents, described), changed=format_named(name).CHANGED)
-        describe_benchmarks(tx, project, described)
+        counts = ingest_runs(tx, arriving.runs(documents), changed=format_named(name).CHANGED)
+        describe_benchmarks(tx, given.project, arriving.described)
+        quarantined = arriving.keep_apart(tx, name, datetime.now(UTC))
+        quarantine.say_source(tx, sorted(arriving.unplaced), APPROXIMATE)
     return IngestReport(
         runs_new=counts.runs_new,
         runs_known=counts.runs_known,
         values=counts.values,
         samples=counts.samples,
-        warnings=tuple(f"{text} ({times} times)" if times > 1 else text for text, times in warnings.items()),
+        warnings=tuple(f"{text} ({n} times)" if n > 1 else text for text, n in arriving.warnings.items()),
+        quarantined=quarantined,
     )
 
 
-def _keyed(
-    documents: Iterator[Document], described: dict[Benchmark, tuple[str, Mapping[str, Any]]]
-) -> Iterator[tuple[Run, str, str]]:
-    """Pass runs on as they are read, noting what is told of benchmarks on the way."""
-    for document in documents:
-        described.update(document.described)
-        yield document.run, document.key, document.body_hash
+def line_here(folder: Path) -> dict[str, Commit]:
+    """The first-parent commits of the repository a folder lies in, by sha, the newest last; none outside of one."""
+    with contextlib.suppress(PerfciError):
+        return {commit.sha: commit for commit in Repository(folder).line("HEAD")}
+    return {}
+
+
+def commit_named(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
+    """The commit a user names for files that name none, by default the newest at hand."""
+    if sha is None:
+        return next(reversed(line.values()), None)
+    found = [commit for full, commit in line.items() if full.startswith(sha.lower())]
+    if len(found) == 1:
+        return found[0]
+    if len(sha) not in (40, 64) or set(sha.lower()) - set("0123456789abcdef"):
+        raise PerfciError(f"--commit {sha}: expected a full sha, or the start of one on the line of HEAD here")
+    return Commit(sha.lower())
+
+
+class _Arriving:
+    """Runs on their way into the store, and what is learnt while they pass."""
+
+    def __init__(self, line: Mapping[str, Commit]) -> None:
+        self.warnings: Counter[str] = Counter()
+        self.described: dict[Benchmark, tuple[str, Mapping[str, Any]]] = {}
+        self.unplaced: set[str] = set()
+        self._apart: list[Document] = []
+        self._line = line
+
+    def runs(self, documents: Iterator[Document]) -> Iterator[tuple[Run, str, str]]:
+        for document in documents:
+            self.described.update(document.described)
+            if document.quarantined:
+                self._apart.append(document)
+            yield self._placed(document.run), document.key, document.body_hash
+
+    def keep_apart(self, tx: Session, format_name: str, at: datetime) -> int:
+        """Store what nobody can judge yet beside its run."""
+        kept = 0
+        for document in self._apart:
+            rows = [
+                (one.metric, {"found": one.found, "result": run_document.result_content(one.result)}, one.reason)
+                for one in document.quarantined
+            ]
+            kept += quarantine.add(tx, document.key, format_name, rows, at)
+            for one in document.quarantined:
+                self.warnings[f"{one.metric} is kept apart: {one.reason}"] += 1
+        return kept
+
+    def _placed(self, run: Run) -> Run:
+        """A run with all that git knows of its commit; without it the order of its history is that of dates."""
+        found = self._line.get(run.commit.sha) or self._abbreviated(run.commit.sha)
+        if found is not None:
+            return replace(run, commit=replace(found, dirty=run.commit.dirty))
+        if run.commit.position is None:
+            self.unplaced.add(run.session)
+        return run
+
+    def _abbreviated(self, sha: str) -> Commit | None:
+        if len(sha) >= 40:
+            return None
+        found = [commit for full, commit in self._line.items() if full.startswith(sha)]
+        return found[0] if len(found) == 1 else None
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import pytest
 from asv_builders import AsvFolder, a_result_file
 from builders import a_process, a_result, a_run, a_series, a_summary
 
-from perfci.formats import read_documents, run_document
+from perfci.formats import Given, read_documents, run_document
 from perfci.model import PerfciError
 from perfci.store import Store, open_store
 from perfci.store.writes import describe_benchmarks, ingest_runs
@@ -128,7 +128,7 @@ def entries(content: Any) -> Iterator[tuple[Any, Any]]:
 def read_and_store(store: Store, path: Path, format_name: str) -> bool:
     """Read and store, then give the transaction up, so that the next file meets an empty database."""
     try:
-        documents = list(read_documents(path, format_name, PROJECT, lambda _: None))
+        documents = list(read_documents(path, format_name, Given(PROJECT), lambda _: None))
     except PerfciError:
         return False
     with contextlib.suppress(GivenUpError), store.begin() as tx:

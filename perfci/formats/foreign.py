@@ -1,0 +1,317 @@
+"""What every reader of another tool's file needs: its JSON, checked, and a run put together result by result."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from perfci.formats import Document, Given, Quarantined, Warn
+from perfci.formats.files import MIB, read_bytes
+from perfci.model import (
+    Benchmark,
+    Boundaries,
+    Clock,
+    Commit,
+    Environment,
+    Machine,
+    Metric,
+    Pairs,
+    PerfciError,
+    Process,
+    Result,
+    Run,
+    Series,
+    Status,
+    Summary,
+    Variant,
+)
+from perfci.stats.location import median
+
+MAX_BYTES = 64 * MIB
+"""One file of such a tool with all its samples is a few megabytes; parsed it takes some twenty times its size."""
+
+MAX_RESULTS = 10_000
+"""Results in one file; ten times what a run of perfci may hold over HTTP."""
+
+ODD_TEXT = re.compile(rb"\\u(?:0000|[dD][89abAB])")
+"""Escapes that may decode to text no database takes: a zero character, half of a surrogate pair."""
+
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+"""Characters that make a name look like another one, or end a line in it."""
+
+MAX_NAME = 500
+
+UNKNOWN_MACHINE = "unknown"
+
+SHA = re.compile(r"[0-9a-f]{7,64}")
+
+
+def read_json(path: Path) -> tuple[Any, bytes]:
+    """The JSON of a file, and the bytes it was read from."""
+    body = read_bytes(path, MAX_BYTES)
+    return parse_json(body, str(path)), body
+
+
+def parse_json(body: bytes, what: str) -> Any:
+    """Parse JSON as Python tools write it, with bare NaN and Infinity."""
+    try:
+        content = json.loads(body)
+        if ODD_TEXT.search(body):
+            _require_plain_text(content)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise PerfciError(f"{what} is not readable JSON: {reason}.") from error
+    return content
+
+
+def parse_json_lines(body: bytes, what: str) -> list[Any]:
+    """The values of a file that is one JSON value, or has one on each line; lists are taken apart."""
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    try:
+        values = [parse_json(body, what)]
+    except PerfciError:
+        if len(lines) < 2:
+            raise
+        values = [parse_json(line, f"{what}, line {number}") for number, line in enumerate(lines, start=1)]
+    return [one for value in values for one in (value if isinstance(value, list) else [value])]
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def text(value: object) -> str:
+    """What a value reads as in a name, a parameter or an environment."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def finite(value: object) -> float | None:
+    """A number that can be stored and compared; nothing for what is missing, infinite or no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def moment(value: object) -> datetime | None:
+    """A time as ISO 8601 or seconds since 1970; one without a zone is in UTC. Nothing for what is no time."""
+    seconds = finite(value)
+    try:
+        if seconds is not None:
+            return datetime.fromtimestamp(seconds, UTC)
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def file_time(path: Path) -> datetime:
+    """When a file was written, for those that do not say when they measured."""
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def pairs(values: Mapping[str, object]) -> Pairs:
+    """Freeze a mapping as text, without what is empty."""
+    return tuple((name, told) for name, value in values.items() if (told := text(value)))
+
+
+class Assembly:
+    """One run of a foreign file, put together result by result.
+
+    What cannot be kept is told to ``warn``. The same series met again adds processes to what is there: a run holds
+    each series once.
+    """
+
+    def __init__(
+        self,
+        tool: str,
+        what: str,
+        given: Given,
+        warn: Warn,
+        *,
+        started_at: datetime,
+        commit: Commit | None = None,
+        machine: Machine | None = None,
+        environment: Pairs = (),
+        variant: Pairs = (),
+    ) -> None:
+        self._tool, self._what, self._warn = tool, what, warn
+        self._given, self._started_at = given, started_at
+        self._commit = commit or given.commit or _no_commit(what)
+        self._machine = machine or Machine(name=given.machine or UNKNOWN_MACHINE)
+        self._environment, self._variant = Environment(environment), Variant(variant)
+        self._results: dict[Series, Result] = {}
+        self._quarantined: list[Quarantined] = []
+        if not machine and not given.machine:
+            warn(f"{tool} does not say on which machine it measured: give --machine NAME, or all machines are one line")
+
+    def samples(
+        self,
+        benchmark: str,
+        parameters: Pairs,
+        metric: Metric,
+        values: Iterable[object],
+        clock: Clock,
+        *,
+        apart: bool = False,
+        boundaries: Boundaries = Boundaries.PROCESS,
+        number: int | None = None,
+        version: str = "",
+        flags: tuple[str, ...] = (),
+    ) -> None:
+        """Raw samples of one process, or where each is a process of its own (``apart``) of as many."""
+        stored = list(values)
+        numbers = [number for number in map(finite, stored) if number is not None]
+        if len(numbers) < len(stored):
+            self._warn(f"{benchmark}: some of its samples are no finite numbers; left out")
+        groups = [(one,) for one in numbers] if apart else [tuple(numbers)] if numbers else []
+        if not groups:
+            return self.ended(benchmark, parameters, metric, Status.FAILED, "no sample is a number", version=version)
+        processes = tuple(Process(index, samples=group, clock=clock, flags=flags) for index, group in enumerate(groups))
+        summary = _summary_of(processes, boundaries)
+        self._add(benchmark, parameters, metric, version, Status.OK, processes, summary, boundaries, number)
+        return None
+
+    def summary(
+        self, benchmark: str, parameters: Pairs, metric: Metric, summary: Summary, *, version: str = ""
+    ) -> None:
+        """What a tool computed from samples that it did not write: shown and segmented, never compared in pairs."""
+        self._add(benchmark, parameters, metric, version, Status.OK, (), summary, Boundaries.UNKNOWN)
+
+    def ended(
+        self, benchmark: str, parameters: Pairs, metric: Metric, status: Status, reason: str, *, version: str = ""
+    ) -> None:
+        """A result without a number, and why."""
+        self._add(benchmark, parameters, metric, version, status, (), None, Boundaries.UNKNOWN, None, reason)
+
+    def quarantine(
+        self,
+        benchmark: str,
+        parameters: Pairs,
+        metric: str,
+        values: Iterable[object],
+        clock: Clock,
+        found: Mapping[str, Any],
+        reason: str,
+        *,
+        boundaries: Boundaries = Boundaries.UNKNOWN,
+    ) -> None:
+        """A metric of unknown unit or direction: kept beside the run until somebody says them."""
+        series = self._series(benchmark, parameters, Metric(metric, ""), "")
+        numbers = [number for number in map(finite, values) if number is not None]
+        if series is None or not numbers:
+            return
+        processes = (Process(0, samples=tuple(numbers), clock=clock),)
+        result = Result(series, Status.OK, processes, _summary_of(processes, boundaries), boundaries)
+        self._quarantined.append(Quarantined(metric, result, found, reason))
+
+    def document(self, body: bytes) -> Document:
+        """The run, its key and the hash of its body; a file has no place in its key, only what it says."""
+        project, machine = self._given.project, self._machine
+        body_hash = sha256(body).hexdigest()
+        run = Run(
+            project=project,
+            session=f"{self._tool}-{_hash(project, repr(machine))[:16]}",
+            commit=self._commit,
+            machine=machine,
+            environment=self._environment,
+            variant=self._variant,
+            suite=self._tool,
+            harness=self._tool,
+            started_at=self._started_at,
+            origin=(("format", self._tool), ("file", Path(self._what).name)),
+            results=tuple(self._results.values()),
+        )
+        key = _hash(project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash)
+        return Document(run, key, body_hash, quarantined=tuple(self._quarantined))
+
+    def _add(
+        self,
+        benchmark: str,
+        parameters: Pairs,
+        metric: Metric,
+        version: str,
+        status: Status,
+        processes: tuple[Process, ...],
+        summary: Summary | None,
+        boundaries: Boundaries,
+        number: int | None = None,
+        reason: str = "",
+    ) -> None:
+        series = self._series(benchmark, parameters, metric, version)
+        if series is None:
+            return
+        new = Result(series, status, processes, summary, boundaries, number, reason)
+        known = self._results.get(series)
+        self._results[series] = new if known is None else _joined(known, new)
+
+    def _series(self, benchmark: str, parameters: Pairs, metric: Metric, version: str) -> Series | None:
+        """The series of a result, if its names are fit to be shown."""
+        names = [benchmark, metric.name, version, *(one for pair in parameters for one in pair)]
+        wrong = next((name for name in names if len(name) > MAX_NAME or CONTROL.search(name)), None)
+        if wrong is not None:
+            self._warn(f"{wrong[:60]!a} is no name: up to {MAX_NAME} characters without control characters; left out")
+            return None
+        if len(self._results) >= MAX_RESULTS:
+            raise PerfciError(f"{self._what} holds more than {MAX_RESULTS} results, which no run does.")
+        return Series(Benchmark(benchmark, version), parameters, metric, self._machine, self._variant, self._tool)
+
+
+def _joined(known: Result, new: Result) -> Result:
+    """The same series met again in one file: its processes are counted on; without any the last summary counts."""
+    if new.status is not Status.OK:
+        return known
+    if known.status is not Status.OK:
+        return new
+    start = len(known.processes)
+    more = (replace(process, index=start + place) for place, process in enumerate(new.processes))
+    processes = (*known.processes, *more)
+    boundaries = known.boundaries if known.boundaries is new.boundaries else Boundaries.UNKNOWN
+    return replace(
+        new, processes=processes, boundaries=boundaries, summary=_summary_of(processes, boundaries) or new.summary
+    )
+
+
+def _summary_of(processes: Iterable[Process], boundaries: Boundaries) -> Summary | None:
+    """One number for samples of which nobody knows the process; known processes have levels of their own."""
+    samples = [sample for process in processes for sample in process.samples]
+    return Summary(median(samples), n=len(samples)) if samples and boundaries is not Boundaries.PROCESS else None
+
+
+def commit_of(sha: object, **known: Any) -> Commit | None:
+    """A commit as a file names it; nothing where it does not."""
+    found = text(sha).lower()
+    return Commit(found, **known) if SHA.fullmatch(found) else None
+
+
+def _no_commit(what: str) -> Commit:
+    raise PerfciError(
+        f"{what} does not say which commit it measured: give --commit SHA, or ingest it inside the repository."
+    )
+
+
+def _require_plain_text(content: Any) -> None:
+    told = json.dumps(content, ensure_ascii=False)
+    if "\\u0000" in told:
+        raise ValueError("it holds a zero character")
+    told.encode()  # a lone surrogate raises, and that is a ValueError
+
+
+def _hash(*parts: str) -> str:
+    return sha256(json.dumps(parts).encode()).hexdigest()
