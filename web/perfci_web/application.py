@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from flask import Flask, Request, Response, render_template, request
 from werkzeug.exceptions import HTTPException, NotFound
 
-from perfci.auth.access import LOCAL, LOOKER, Actor
+from perfci.auth.access import Actor
 from perfci.config import HistoryTable, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
-from perfci_web import rendering, request_ids
+from perfci_web import admission, rendering, request_ids
 from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
@@ -46,12 +46,20 @@ def create_app(
     request_ids.install(app)
     rendering.install(app, clock)
     guard(app, read_only=read_only, loopback_only=loopback_only)
+    gate = admission.install(
+        app,
+        store,
+        settings or Settings(),
+        read_only=read_only,
+        clock=clock,
+        group=lambda: app.extensions["perfci_api"].group(),
+    )
     serve_assets(app)
     add_routes(app, store, clock, policy or Policy(), history or HistoryTable())
     api.install(
         app,
         store,
-        identify=identify or (lambda _: LOOKER if read_only else LOCAL),
+        identify=identify or gate.identify,
         clock=clock,
         policy=policy or Policy(),
         settings=settings or Settings(),

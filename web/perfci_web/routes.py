@@ -31,6 +31,7 @@ from perfci.store import Store, reads
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
 from perfci.verdicts.calibration import Calibration
 from perfci.verdicts.policy import Policy
+from perfci_web.admission import no_such_project, seen_projects
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.pages import benchmarks, commit, compare, incidents, measured, overview, series
 from perfci_web.pages.cells import Cell
@@ -91,7 +92,8 @@ def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: 
 
 def projects_page(store: Store) -> str | Answer:
     with store.read() as tx:
-        known = reads.projects(tx)
+        seen = {one.slug for one in seen_projects(tx)}
+        known = [record for record in reads.projects(tx) if record.slug in seen]
     if len(known) == 1:
         return redirect(f"{request.script_root}/{project_segment(known[0].slug)}/")
     return render_template("projects.html", projects=known, links_of=partial(Links, root=request.script_root))
@@ -306,11 +308,9 @@ def _project(tx: Session, project: str) -> ProjectRecord:
 
 
 def _known(tx: Session, project: str) -> None:
-    """Refuse a project that is not there, with those that are."""
-    if reads.has_project(tx, project):
-        return
-    offers = [Offer(record.slug, _links(record.slug).overview) for record in reads.projects(tx)]
-    raise Missing(f"There is no project {project} in this store.", nearest(project, offers), "Projects here")
+    """Refuse a project that is not there, or not for this caller."""
+    if not any(one.slug == project for one in seen_projects(tx)):
+        raise no_such_project(tx, project)
 
 
 def _commit(tx: Session, project: str, sha: str) -> Commit:

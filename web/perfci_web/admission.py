@@ -1,0 +1,116 @@
+"""Which pages a caller may have: asked before any page is made, by its rule alone, whatever its address ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import cast
+
+from flask import Flask, Request, Response, current_app, render_template, request
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import SIGN_IN, Actor, Denied, Need, decide, may_see
+from perfci.config import Settings
+from perfci.store import Store
+from perfci.store.groups import Group
+from perfci.store.projects import Project, project, projects
+from perfci_web.api.identity import Gate, rules_of
+from perfci_web.api.operations import PREFIX
+from perfci_web.login.csrf import CHANGING
+from perfci_web.login.proxy import TrustedProxies
+from perfci_web.missing import Missing, Offer, nearest
+from perfci_web.urls import Links
+
+NEEDS: Mapping[str, Need] = MappingProxyType({})
+"""What the pages that change something need, by endpoint; to look at a page of a project is READ."""
+
+OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Asked by machines that look after this one; they tell nothing of any project."""
+
+
+def install(
+    app: Flask,
+    store: Store,
+    settings: Settings,
+    *,
+    read_only: bool,
+    clock: Callable[[], datetime],
+    group: Callable[[], Group],
+) -> Gate:
+    """Let nobody through to a page of a project he may not see."""
+    rules = rules_of(settings, writable=not read_only)
+    gate = Gate(store, rules, clock, group)
+    app.extensions["perfci_gate"] = gate
+    app.wsgi_app = TrustedProxies(app.wsgi_app, rules.trusted, rules.proxy_header)  # type: ignore[method-assign]
+    app.jinja_env.globals |= {"caller": caller, "csrf_token": lambda: gate.csrf_token(caller())}
+
+    @app.before_request
+    def admit() -> None:
+        if not _is_page(request):
+            return
+        actor = gate.identify(request)
+        name = (request.view_args or {}).get("project")
+        need = need_of(request)
+        if name is None:
+            _require(actor, None, need)
+            return
+        with store.read() as tx:
+            found = project(tx, name)
+            if not decide(actor, found, Need.READ).allowed:
+                raise no_such_project(tx, name)
+        _require(actor, found, need)
+
+    @app.after_request
+    def keep_apart(response: Response) -> Response:
+        """What one caller was shown is no answer for another one."""
+        if _is_page(request):
+            response.vary.update(("Cookie", "Authorization"))
+            response.headers.setdefault("Cache-Control", "private, no-cache")
+        return gate.write_down(response)
+
+    @app.errorhandler(Denied)
+    def denied(error: Denied) -> tuple[str, int, dict[str, str]]:
+        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+        return render_template("error.html", title="Not allowed", text=str(error)), error.status, headers
+
+    return gate
+
+
+def need_of(request: Request) -> Need:
+    """What this page asks of its caller; a page that may change something and says nothing is for admins alone."""
+    if request.endpoint in NEEDS:
+        return NEEDS[request.endpoint]
+    if request.method in CHANGING:
+        return Need.ADMIN
+    return Need.READ if "project" in (request.view_args or {}) else Need.PUBLIC
+
+
+def caller() -> Actor:
+    """Who asks for the page that is being made."""
+    return cast(Gate, current_app.extensions["perfci_gate"]).identify(request)
+
+
+def seen_projects(tx: Session) -> Sequence[Project]:
+    """The projects that the caller may know of."""
+    return [one for one in projects(tx) if may_see(caller(), one)]
+
+
+def no_such_project(tx: Session, name: str) -> Missing:
+    """Refuse a project that is not there, or not for this caller: both in the same words, with those he may see."""
+    offers = [Offer(one.slug, Links(one.slug, root=request.script_root).overview) for one in seen_projects(tx)]
+    return Missing(f"There is no project {name} in this store.", nearest(name, offers), "Projects here")
+
+
+def _is_page(request: Request) -> bool:
+    """Everything but the API, which asks for itself, and the files that every page is made of."""
+    return request.path not in OPEN and not f"{request.path}/".startswith((f"{PREFIX}/", "/static/"))
+
+
+def _require(actor: Actor, found: Project | None, need: Need) -> None:
+    decision = decide(actor, found, need)
+    if decision.allowed:
+        return
+    if decision.status == 404:
+        raise Missing(decision.reason)
+    raise Denied(401 if decision.status == 401 else 403, decision.reason or SIGN_IN)
