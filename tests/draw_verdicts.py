@@ -42,9 +42,10 @@ from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, trend_of
 from perfci.store import open_store, reads
 from perfci.store.records import MeasuredProcess
-from perfci.verdicts.compare import Rule, look
+from perfci.verdicts.compare import look
 from perfci.verdicts.history import change_points
 from perfci.verdicts.levels import process_level, usable
+from perfci.verdicts.rule import Rule
 
 sys.path.insert(0, str(Path(__file__).parent))
 from git_project import GitProject

@@ -39,9 +39,11 @@ from perfci.service.measuring import Session
 from perfci.service.opening import Subject, open_session, open_subject, open_workbench
 from perfci.stats import noise
 from perfci.store import Store, open_store
-from perfci.verdicts.compare import MOVES, Rule, Sides, convict
+from perfci.verdicts.compare import convict
 from perfci.verdicts.gating import gated
 from perfci.verdicts.levels import usable
+from perfci.verdicts.rule import MOVES, Rule
+from perfci.verdicts.sides import Sides
 
 ROOT = Path(__file__).parent.parent
 PAIRS = 20

@@ -9,7 +9,7 @@ from perfci.demo.story import Planted
 from perfci.model import Commit, Stage, Verdict, VerdictKind
 from perfci.report.text import aligned
 from perfci.report.units import counting, percent, signed_percent
-from perfci.verdicts.compare import MOVES
+from perfci.verdicts.rule import MOVES
 
 ALARMS = (*MOVES, VerdictKind.FAILED)
 

@@ -17,8 +17,8 @@ from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store import Store
-from perfci.verdicts.compare import MOVES
 from perfci.verdicts.pooled import PooledVerdict, pooled_verdict
+from perfci.verdicts.rule import MOVES
 
 
 @dataclass(frozen=True, slots=True)

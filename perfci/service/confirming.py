@@ -12,7 +12,7 @@ from perfci.service.pairing import OnLook, Pairing
 from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
-from perfci.verdicts.compare import control
+from perfci.verdicts.discoveries import control
 from perfci.verdicts.policy import Policy
 
 FALSE_DISCOVERY_RATE = 0.01

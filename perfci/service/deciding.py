@@ -14,9 +14,10 @@ from perfci.model import MetricClass, PerfciError, Process, Role, Series
 from perfci.service.measuring import Measured, Session
 from perfci.stats.interval import Prior, Shift
 from perfci.store.decisions import DecisionRecord, Equal, LookRecord, equals_until, newest_verdict
-from perfci.verdicts.compare import Look, Rule
+from perfci.verdicts.compare import Look
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.lending import Spread, lent
+from perfci.verdicts.rule import Rule
 
 Readings = Mapping[str, Sequence[Measured]]
 """What a question's cells gave, by commit."""

@@ -11,7 +11,7 @@ from perfci.model import Commit, PerfciError, Run, Series, Verdict
 from perfci.service.confirming import FALSE_DISCOVERY_RATE
 from perfci.service.lineups import Sides
 from perfci.service.opening import Say
-from perfci.verdicts.compare import control
+from perfci.verdicts.discoveries import control
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.recorded import Key, Recorded, judged, recorded
 

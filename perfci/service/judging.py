@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perfci.config import Config
-from perfci.verdicts.compare import Rule
 from perfci.verdicts.policy import Override, Policy
+from perfci.verdicts.rule import Rule
 
 
 def policy_of(config: Config, *, strict: bool = False) -> Policy:

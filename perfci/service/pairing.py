@@ -12,7 +12,9 @@ from perfci.service.measuring import Session
 from perfci.service.questions import Question, visits
 from perfci.stats.interval import Prior, Shift
 from perfci.store.decisions import LookRecord
-from perfci.verdicts.compare import MOVES, Look, is_exact, look
+from perfci.verdicts.compare import Look, look
+from perfci.verdicts.discoveries import is_exact
+from perfci.verdicts.rule import MOVES
 from perfci.verdicts.policy import Policy
 
 CONVICTION_PAIRS = 10

@@ -14,7 +14,8 @@ from perfci.store import Store
 from perfci.store.decisions import DecisionRecord, Equal, LookRecord, decisions, equals_until
 from perfci.store.reads import session_processes, verdict_records
 from perfci.store.records import VerdictRecord
-from perfci.verdicts.compare import Look, control
+from perfci.verdicts.compare import Look
+from perfci.verdicts.discoveries import control
 
 
 @dataclass(frozen=True, slots=True)

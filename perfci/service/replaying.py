@@ -17,9 +17,10 @@ from perfci.store import Store
 from perfci.store.decisions import DecisionRecord, Equal, decisions, equals_until
 from perfci.store.reads import session_processes, sessions, verdict_records
 from perfci.store.records import SessionRecord, VerdictRecord
-from perfci.verdicts.compare import MOVES, control
+from perfci.verdicts.discoveries import control
 from perfci.verdicts.neighbours import pair_spreads
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.rule import MOVES
 
 BY_NUMBERS = (*MOVES, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
 """The verdicts a policy has a say in; a crash or a missing side is none of them."""

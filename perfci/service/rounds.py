@@ -14,10 +14,12 @@ from perfci.service.opening import Subject
 from perfci.service.watching import Watcher
 from perfci.stats.interval import Prior
 from perfci.stats.sequential import ALPHA
-from perfci.verdicts.compare import MOVES, PRIOR_DF, Look, screen
+from perfci.verdicts.compare import Look, screen
 from perfci.verdicts.gating import gated_by_commit
+from perfci.verdicts.lending import PRIOR_DF
 from perfci.verdicts.neighbours import nominate, pair_spreads
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.rule import MOVES
 
 RENEW_AFTER_S = 30.0  # a fresh environment parent costs about 3 s: at most a tenth of the time goes into starting them
 

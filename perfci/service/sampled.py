@@ -10,8 +10,9 @@ from perfci.service.deciding import ROUNDS, Compared, Sides, judged_sides, pairs
 from perfci.service.measuring import Measured
 from perfci.store.decisions import DecisionRecord, LookRecord
 from perfci.store.records import MeasuredProcess
-from perfci.verdicts.compare import Look, Rule, look, screen
+from perfci.verdicts.compare import Look, look, screen
 from perfci.verdicts.gating import ByCommit, gated_by_commit
+from perfci.verdicts.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)

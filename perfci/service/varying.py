@@ -23,8 +23,9 @@ from perfci.service.pairing import Pairing
 from perfci.service.questions import Question
 from perfci.service.watching import Watcher
 from perfci.store import Store
-from perfci.verdicts.compare import MOVES, control
+from perfci.verdicts.discoveries import control
 from perfci.verdicts.goals import Goal
+from perfci.verdicts.rule import MOVES
 from perfci.verdicts.variants import Contrast, Variants
 
 KIND = "variants"

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from perfci.model import MetricClass, Series, Stage, VerdictKind
 from perfci.stats.proportion import exact_interval
-from perfci.verdicts.compare import MOVES
+from perfci.verdicts.rule import MOVES
 
 Given = tuple[Stage, VerdictKind]
 """What was said once, and on what evidence."""

@@ -17,7 +17,7 @@ from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
 from perfci.stats import fdr
 from perfci.stats.interval import Shift, side_by_side
 from perfci.verdicts.boundaries import SETTLED_POINTS, Seen
-from perfci.verdicts.compare import Limits
+from perfci.verdicts.limits import Limits
 from perfci.verdicts.moves import cost_of
 from perfci.verdicts.neighbours import Rules, plainly
 

@@ -14,9 +14,12 @@ from perfci.stats import fdr
 from perfci.stats.growing import detect_many
 from perfci.stats.interval import Prior, Shift, moderate
 from perfci.stats.location import Floats, warmup_length
-from perfci.verdicts.compare import Limits, Rule, Sides, plan
 from perfci.verdicts.lending import Spread, lent
+from perfci.verdicts.limits import Limits
 from perfci.verdicts.pooled import PooledVerdict, members_alone, pooled
+from perfci.verdicts.rule import Rule
+from perfci.verdicts.sides import Sides
+from perfci.verdicts.stopping import plan
 
 Document = dict[str, Any]
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from perfci.model import ChangePoint, Clock, Point, Series
 from perfci.stats.growing import Growing, detect, detect_many, grow
 from perfci.stats.location import median
-from perfci.verdicts.compare import Rule
 from perfci.verdicts.levels import judged_level, usable
 from perfci.verdicts.neighbours import Rules, plainly
+from perfci.verdicts.rule import Rule
 
 __all__ = ["Memory", "change_points", "changes_of_histories", "detect"]
 

@@ -12,7 +12,9 @@ from scipy.special import fdtrc
 from perfci.model import MetricClass
 from perfci.stats import noise
 from perfci.stats.interval import Prior, Shift
-from perfci.verdicts.compare import PRIOR_DF
+
+PRIOR_DF = 8.0
+"""What a known standard deviation of a pair is worth: eight more pairs, so fresh pairs can still overrule it."""
 
 ENOUGH_EQUALS = 3
 """Comparisons of equals that make a past: ``noise.fit_prior`` learns nothing from fewer values either."""

@@ -11,11 +11,11 @@ from datetime import datetime
 
 from perfci.model import ChangePoint, Commit, IncidentKind, Machine, ObservedChange, Series, Stage, Verdict, VerdictKind
 from perfci.verdicts.boundaries import SETTLED_POINTS, Boundary, Seen, boundary
-from perfci.verdicts.compare import MOVES
 from perfci.verdicts.epochs import coincidence
 from perfci.verdicts.grouping import Stretch, drop_of_likelihood
 from perfci.verdicts.neighbours import Rules, plainly
 from perfci.verdicts.recurrence import machine_states, went_away
+from perfci.verdicts.rule import MOVES
 
 
 @dataclass(frozen=True, slots=True)

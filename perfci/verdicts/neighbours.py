@@ -20,8 +20,10 @@ from perfci.stats import noise, power
 from perfci.stats.interval import Prior
 from perfci.stats.location import Floats
 from perfci.stats.rounds import Calm, Ladder, Move, calmed, ladder, moves, rivals
-from perfci.verdicts.compare import Limits, Rule, screen
+from perfci.verdicts.compare import screen
 from perfci.verdicts.levels import process_level, usable
+from perfci.verdicts.limits import Limits
+from perfci.verdicts.rule import Rule
 
 Measured = Mapping[Series, Mapping[str, Sequence[Process]]]
 Line = Sequence[tuple[str, str]]

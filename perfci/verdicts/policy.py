@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from perfci.model import MetricClass, Series
-from perfci.verdicts.compare import Rule
+from perfci.verdicts.rule import Rule
 
 BLOCK = 512
 """PyTorch's caching allocator hands out whole blocks of 512 bytes (``kMinBlockSize`` in CUDACachingAllocator)."""

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
+from perfci.model import Clock, Process, Verdict, VerdictKind
 from perfci.stats.interval import Shift
 from perfci.stats.power import pairs_for_evidence, pairs_to_decide, smallest_visible
-from perfci.verdicts.compare import Rule, control, convict, look, screen
-from tests.builders import a_process, a_series, a_verdict
+from perfci.verdicts.compare import convict, look, screen
+from perfci.verdicts.rule import Rule
+from tests.builders import a_process, a_series
 
 TIME, COUNT = a_series(), a_series(metric="operators", unit="count")
 JITTER = (0.0, 0.004, -0.004, 0.003, -0.003, 0.001, -0.001, 0.002)
@@ -131,18 +132,3 @@ def test_a_look_names_what_it_rests_on() -> None:
     assert seen.bare == seen.shift
     assert seen.tail is not None
     assert look(COUNT, "base", "head", exact(7), exact(7)).tail is None
-
-
-def convicted(p_value: float, noise_floor: float = 0.01) -> Verdict:
-    return a_verdict(stage=Stage.CONVICTION, p_value=p_value, noise_floor=noise_floor, interval=Interval(1.1, 1.3))
-
-
-def test_certain_changes_make_no_room_for_chance() -> None:
-    counts, doubtful = [convicted(0.0, noise_floor=0.0)] * 50, convicted(0.009)
-    others = [a_verdict(kind=VerdictKind.UNCHANGED, p_value=0.5)] * 3
-
-    alone, among = control([doubtful, *others], 0.01), control([doubtful, *others, *counts], 0.01)
-
-    assert alone[0].kind is VerdictKind.INCONCLUSIVE
-    assert among[0] == alone[0]
-    assert [one.kind for one in among[4:]] == [VerdictKind.REGRESSION] * 50

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from perfci.model import Process, VerdictKind
 from perfci.stats.interval import Prior, moderate
-from perfci.verdicts.compare import Limits, Rule, Sides, convict, look
+from perfci.verdicts.compare import convict, look
 from perfci.verdicts.filters import judge
+from perfci.verdicts.limits import Limits
+from perfci.verdicts.rule import Rule
+from perfci.verdicts.sides import Sides
 from tests.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)

@@ -30,7 +30,7 @@ def test_a_jump_on_the_newest_point_buys_a_retest_of_the_commit_and_its_parent()
     (retest,) = retests(jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))}))
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 1), a_sha(LENGTH))
-    assert retest.reason.startswith("+29.6% on the newest point, ")
+    assert retest.reason.startswith("+29.6 % on the newest point, ")
 
 
 def test_a_jump_of_two_points_names_the_first_of_them() -> None:

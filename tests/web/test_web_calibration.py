@@ -17,8 +17,8 @@ from web_builders import NOW, PROJECT, STEP_TIME, TOKENS, a_commit, a_run, a_sto
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.writes import add_run, add_verdicts, start_session, upsert_commits
-from perfci.verdicts.compare import Rule
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.rule import Rule
 from perfci_web import create_app
 
 PAGE = "/acme:tiny-lm/calibration"

@@ -22,8 +22,10 @@ from perfci.stats import noise
 from perfci.stats.interval import Shift
 from perfci.stats.power import smallest_visible
 from perfci.store import open_store
-from perfci.verdicts.compare import Limits, Rule, Sides
 from perfci.verdicts.gating import gated
+from perfci.verdicts.limits import Limits
+from perfci.verdicts.rule import Rule
+from perfci.verdicts.sides import Sides
 
 EQUALS = Path(__file__).parent / "sample" / "perfci_equals"
 

@@ -1,0 +1,58 @@
+"""The rule of a comparison: what its metric, and the user, ask of a change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from perfci.model import VerdictKind
+from perfci.verdicts.figures import number
+
+MOVES = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
+"""The verdicts that say that something changed."""
+
+ROUNDING = 1e-9
+"""What arithmetic may do to a ratio, so that a difference of exactly the floor, or the bar, falls on its own side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The bar a change must pass, and how many pairs may be spent on finding out.
+
+    ``strict`` asks for the whole interval beyond the bar instead of half of it. ``looks`` are the numbers of pairs at
+    which a comparison may stop. ``exact_bar`` is the bar of values that repeat exactly, where it is another (0: any
+    change counts). ``floor`` is a difference in the metric's own unit: up to it nothing changed, whatever the ratio.
+    ``about`` names what has such a bar, for the reason.
+    """
+
+    bar: float = 0.05
+    strict: bool = False
+    max_pairs: int = 20
+    looks: tuple[int, ...] = tuple(range(5, 21))
+    exact_bar: float | None = None
+    floor: float = 0.0
+    about: str = ""
+
+    @property
+    def counted_bar(self) -> float:
+        return self.bar if self.exact_bar is None else self.exact_bar
+
+    @property
+    def planned_looks(self) -> list[int]:
+        """The looks up to the cap: where it lies beyond them, each further one has a tenth more pairs."""
+        looks = sorted({min(look, self.max_pairs) for look in self.looks})
+        while looks[-1] < self.max_pairs:
+            looks.append(min(looks[-1] + max(looks[-1] // 10, 1), self.max_pairs))
+        return looks
+
+    @property
+    def named(self) -> str:
+        return f" for {self.about}" if self.about else ""
+
+    def at(self, level: float | None) -> Rule:
+        """The same rule where the level is known: there the floor is a share of it, which the bar may not be below."""
+        share = self.floor * (1 + 2 * ROUNDING) / level if level is not None and level > 0 else 0.0
+        if share <= min(self.bar, self.counted_bar):
+            return self
+        exact_bar = self.exact_bar if self.exact_bar is None else max(self.exact_bar, share)
+        about = f"{self.about or 'this metric'}, which is its floor of {number(self.floor)}"
+        return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, about=about)

@@ -1,0 +1,82 @@
+"""How many pairs a comparison buys before it decides."""
+
+import math
+
+import numpy as np
+
+from perfci.model import Process, Verdict, VerdictKind
+from perfci.verdicts.compare import look
+from perfci.verdicts.rule import Rule
+from tests.builders import a_process, a_series
+
+TIME = a_series()
+
+
+def play(effect: float, sd: float, seed: int, rule: Rule) -> Verdict:
+    """Buy pairs as told until it is decided."""
+    rng = np.random.default_rng(seed)
+    pairs, more = 0, rule.looks[0]
+    base: list[Process] = []
+    head: list[Process] = []
+    while more:
+        base += [a_process(float(np.exp(rng.normal(0, sd))), pair=pairs + k) for k in range(more)]
+        head += [a_process(float(np.exp(rng.normal(effect, sd))), pair=pairs + k) for k in range(more)]
+        pairs += more
+        seen = look(TIME, "base", "head", base, head, rule=rule)
+        verdict, more = seen.verdict, seen.more
+    return verdict
+
+
+def test_deciding_a_quiet_benchmark_takes_the_first_look() -> None:
+    verdicts = [play(effect, 0.003, 1, Rule()) for effect in (0.0, math.log(1.1), -math.log(1.1))]
+
+    assert [(verdict.kind, verdict.pairs) for verdict in verdicts] == [
+        (VerdictKind.UNCHANGED, 5),
+        (VerdictKind.REGRESSION, 5),
+        (VerdictKind.IMPROVEMENT, 5),
+    ]
+
+
+def test_deciding_a_noisy_benchmark_takes_more_and_ends_at_the_cap() -> None:
+    verdicts = [play(0.0, 0.04, seed, Rule()) for seed in range(20)]
+
+    assert 7 < np.mean([verdict.pairs for verdict in verdicts]) < 20
+    assert max(verdict.pairs for verdict in verdicts) <= 20
+    assert VerdictKind.REGRESSION not in {verdict.kind for verdict in verdicts}
+
+
+def test_looking_often_keeps_the_error_of_one_look() -> None:
+    at_the_bar = [play(math.log(1.05), 0.02, seed, Rule()).kind for seed in range(150)]
+
+    assert at_the_bar.count(VerdictKind.UNCHANGED) <= 8  # nominal 2.5 %; anew at every look 8 %
+
+
+def test_a_change_that_sits_at_the_bar_is_told_early_instead_of_pursued() -> None:
+    base = [a_process(1.0, pair=k) for k in range(5)]
+    head = [a_process(level, pair=k) for k, level in enumerate((1.044, 1.046, 1.048, 1.050, 1.052))]
+
+    seen = look(TIME, "base", "head", base, head)
+    verdict, more = seen.verdict, seen.more
+
+    assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
+    assert verdict.reason == (
+        "+4.8% over 5 pairs, interval +4.4% to +5.2%: "
+        "neither beyond the bar of 5.0% nor inside it, too close to the bar for more pairs to settle."
+    )
+
+
+def test_pairs_that_would_hardly_decide_are_not_bought() -> None:
+    base = [a_process(1.0, pair=k) for k in range(16)]
+    head = [a_process(1.036 + 0.06 * (-1) ** k, pair=k) for k in range(16)]
+
+    seen = look(TIME, "base", "head", base, head)
+    verdict, more = seen.verdict, seen.more
+    with_room = look(TIME, "base", "head", base, head, rule=Rule(max_pairs=60)).more
+
+    assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
+    assert with_room > 0
+
+
+def test_looks_are_planned_up_to_whatever_cap() -> None:
+    assert Rule(max_pairs=7).planned_looks == [5, 6, 7]
+    assert Rule(max_pairs=30).planned_looks[-6:] == [20, 22, 24, 26, 28, 30]
