@@ -25,7 +25,7 @@ from perfci.service.comparing import Comparison, run_comparison
 from perfci.service.goals import goals_of, goals_of_commits, require_known
 from perfci.service.judging import policy_of
 from perfci.service.opening import open_subject, open_workbench
-from perfci.verdicts.goals import GoalVerdict
+from perfci.verdicts.reached import GoalVerdict
 
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

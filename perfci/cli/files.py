@@ -15,7 +15,7 @@ from perfci.report.text import comparison_text
 from perfci.service.files import FileComparison, compare_files
 from perfci.service.goals import compared_of, goals_of, judged, require_metrics_of
 from perfci.service.judging import policy_of
-from perfci.verdicts.goals import GoalVerdict
+from perfci.verdicts.reached import GoalVerdict
 
 
 def files(base: Path, head: Path, asked: Asked) -> int:

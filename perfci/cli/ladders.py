@@ -20,7 +20,7 @@ from perfci.service.goals import goals_of, goals_of_ladder, trades_of_ladder
 from perfci.service.goals import require_known as require_goals
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.steps import cells_on, ladder_named, steps_of
-from perfci.verdicts.goals import GoalVerdict
+from perfci.verdicts.reached import GoalVerdict
 
 
 def climb(name: str, at: str, asked: Asked) -> int:

@@ -22,7 +22,7 @@ from perfci.service.goals import goals_of, goals_of_variants, trades_of
 from perfci.service.goals import require_known as require_goals
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.varying import VariantComparison, run_variants
-from perfci.verdicts.goals import GoalVerdict, Outcome
+from perfci.verdicts.reached import GoalVerdict, Outcome
 
 
 @dataclass(frozen=True, slots=True)

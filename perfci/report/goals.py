@@ -9,7 +9,9 @@ from perfci.report.names import code_span, printable
 from perfci.report.sentences import moved
 from perfci.report.text import aligned
 from perfci.report.units import measured, quantity, scale_of, signed_percent
-from perfci.verdicts.goals import ClauseVerdict, GoalVerdict, Outcome, Trade, scale
+from perfci.verdicts.goals import scale
+from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
+from perfci.verdicts.trades import Trade
 from perfci.verdicts.variants import owner
 
 GLYPHS = {Outcome.MET: "✓", Outcome.BROKEN: "✕", Outcome.UNDECIDED: "?", Outcome.REJECTED: "✕"}

@@ -11,8 +11,8 @@ from perfci.report.sentences import counts_sentence, interval_text, level_texts
 from perfci.report.text import aligned
 from perfci.report.units import counting, signed_percent
 from perfci.report.words import verdict_glyph, verdict_word
-from perfci.verdicts.goals import Trade
 from perfci.verdicts.parity import Numerics, Parity
+from perfci.verdicts.trades import Trade
 from perfci.verdicts.variants import Contrast, Rejection, Variants, owner
 
 HEADINGS = ("", "metric", "variant", "base", "head", "change", "95 % interval", "pairs", "verdict")

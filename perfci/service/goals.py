@@ -18,7 +18,9 @@ from perfci.service.varying import VariantComparison
 from perfci.store import Store
 from perfci.store.reads import session_processes
 from perfci.store.records import MeasuredProcess
-from perfci.verdicts.goals import Compared, Goal, GoalVerdict, Trade, judge_goal, parse, require_metrics, trades
+from perfci.verdicts.goals import Goal, parse, require_metrics
+from perfci.verdicts.reached import Compared, GoalVerdict, judge_goal
+from perfci.verdicts.trades import Trade, trades
 from perfci.verdicts.policy import Policy
 
 

@@ -7,10 +7,10 @@ from report_builders import EXPECTED, a_series, a_verdict
 from perfci.model import Verdict, VerdictKind
 from perfci.report.ladder import ladder_text, ladders_markdown
 from perfci.report.variants import variants_markdown, variants_text
-from perfci.verdicts.goals import Trade
 from perfci.verdicts.ladder import Ladder, Rung
 from perfci.verdicts.parity import Numerics, Parity
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.trades import Trade
 from perfci.verdicts.variants import Contrast, Rejection, Variants
 
 NAME = "model.Gpt.measure_training"
