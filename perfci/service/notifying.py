@@ -82,5 +82,5 @@ def notice(tx: Transaction, project: Project, record: IncidentRecord) -> Mapping
         "commit": record.commit,
         "members": [words.member(change) for change in changes(tx, moved[:MOST_MEMBERS])],
         "more": max(0, len(moved) - MOST_MEMBERS),
-        "suspects": [f"{one['sha'][:10]} {one.get('subject') or ''}".strip() for one in suspects],
+        "suspects": [f"{one['commit'][:10]} {one.get('subject') or ''}".strip() for one in suspects],
     }

@@ -1,0 +1,69 @@
+"""What a look at a project found, made by hand: incidents that a test can keep, change and lose again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from perfci.model import ChangePoint, Commit, Incident, IncidentKind, Series, Suspect
+from perfci.service.incidents import Situation
+from perfci.service.syncing import Synced, sync
+from perfci.store import Store, projects
+from perfci.store.projects import Project
+from perfci.verdicts.budget import Say, Told
+from tests.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha
+
+LINE = 60
+
+
+def a_move(series: Series | str = "training.Step.time_step", at: int = 12, rel: float = 0.2) -> ChangePoint:
+    """A step at a commit, right after the one before it."""
+    named = a_series(series) if isinstance(series, str) else series
+    return a_change_point(named, commit=a_sha(at), last_good=a_sha(at - 1), rel=rel, before=1.0, after=1 + rel)
+
+
+def told(
+    name: str = "a1", *moves: ChangePoint, good: int = 11, bad: int = 12, say: Say = Say.PAGE, **changes: Any
+) -> Told:
+    """An incident of a look that asks for a person."""
+    values: dict[str, Any] = {
+        "id": name,
+        "kind": IncidentKind.REGRESSION,
+        "last_good": a_sha(good),
+        "commit": a_sha(bad),
+        "members": moves or (a_move(at=bad),),
+        "suspects": (Suspect(a_commit(bad), 1, 1.0),),
+        "p_value": 1e-9,
+        "settled": True,
+        "standing": True,
+        "measured_at": NOON + timedelta(hours=bad),
+    }
+    return Told(Incident(**(values | changes)), say, "2026-W09", 1)
+
+
+def a_situation(*found: Told, commits: Sequence[Commit] = (), project: str = PROJECT) -> Situation:
+    line = commits or [a_commit(number) for number in range(LINE, 0, -1)]
+    return Situation(project, found, (), (), {one.sha: one for one in line}, 5)
+
+
+def a_project(store: Store, slug: str = PROJECT) -> Project:
+    with store.read() as tx:
+        known = projects.project(tx, slug)
+    if known is not None:
+        return known
+    with store.begin() as tx:
+        return projects.create_project(tx, slug, "private", NOON)
+
+
+def look(store: Store, now: datetime, *found: Told) -> Synced:
+    """Keep what a look found."""
+    project = a_project(store)
+    with store.begin() as tx:
+        return sync(tx, project, a_situation(*found), now)
+
+
+def moved_on(one: Told, **changes: Any) -> Told:
+    """The same incident as a later look sees it."""
+    return replace(one, incident=replace(one.incident, **changes))

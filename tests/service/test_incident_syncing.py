@@ -1,0 +1,196 @@
+"""Stored incidents follow what every look derives, and keep what people made of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from perfci.model import IncidentKind, IncidentState
+from perfci.service.syncing import SEEN_NO_MORE
+from perfci.store import Store, incidents
+from perfci.store.deliveries import Destination, deliveries, keep_destination
+from perfci.store.incident_records import Event, IncidentRecord, Member, Suspension
+from perfci.store.members import ledger, members
+from perfci.store.suspensions import suspend
+from perfci.verdicts.budget import Say
+from tests.builders import NOON, a_sha
+from tests.looks import a_move, a_project, look, moved_on, told
+
+NOW = NOON + timedelta(days=3)
+LATER = NOW + timedelta(hours=1)
+
+
+def kept(store: Store, number: int = 1) -> IncidentRecord:
+    project = a_project(store)
+    with store.read() as tx:
+        found = incidents.numbered(tx, project.id, number)
+    assert found is not None
+    return found
+
+
+def kept_members(store: Store, number: int = 1) -> list[Member]:
+    with store.read() as tx:
+        return members(tx, kept(store, number).id)
+
+
+def history(store: Store, number: int = 1) -> list[Event]:
+    with store.read() as tx:
+        return incidents.events(tx, kept(store, number).id)
+
+
+def subscribe(store: Store, name: str = "team", **routes: object) -> None:
+    project = a_project_id(store)
+    with store.begin() as tx:
+        keep_destination(tx, project, Destination(name, "webhook", "https://hook.example/", routes=routes))
+
+
+def a_project_id(store: Store) -> int:
+    return a_project(store).id
+
+
+def sent(store: Store) -> list[tuple[int, int, str]]:
+    project = a_project_id(store)
+    with store.read() as tx:
+        return [(one.number, one.state_number, one.body["state"]) for one in deliveries(tx, project)]
+
+
+def test_an_incident_gets_a_number_and_keeps_it_when_its_range_changes(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+
+    look(store, LATER, told("a2", a_move("x"), a_move("y"), good=10))
+
+    record = kept(store)
+    assert (record.number, record.derived_id, record.last_good, record.state) == (1, "a2", a_sha(10), "new")
+    assert history(store)[-1].text == "more points show the range better"
+    assert look(store, LATER, told("a2", a_move("x"), a_move("y"), good=10)).changed == ()
+
+
+def test_words_of_the_look_are_kept_for_every_page(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+
+    record = kept(store)
+    assert record.headline == "2 series got worse at 0000000ccc Change number 12"
+    assert record.detail["suspects"][0]["commit"] == a_sha(12)
+
+
+def test_members_come_move_and_go(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+
+    look(store, LATER, told("a1", a_move("x", rel=0.3), a_move("z")))
+
+    assert [(one.rel, one.dropped_at) for one in kept_members(store)] == [(0.3, None), (0.2, None)]
+    assert kept(store).series_count == 2
+
+
+def test_one_that_is_seen_no_more_was_nothing(store: Store) -> None:
+    look(store, NOW, told("a1"))
+
+    assert look(store, LATER).gone == (1,)
+
+    record = kept(store)
+    assert (record.state, record.reason, record.gone_at) == (IncidentState.INVALID, SEEN_NO_MORE, LATER)
+
+
+def test_seen_again_it_is_new_again_and_nobody_is_told_twice(store: Store) -> None:
+    subscribe(store)
+    look(store, NOW, told("a1"))
+    look(store, NOW)
+
+    look(store, LATER, told("a1"))
+
+    assert (kept(store).state, kept(store).gone_at) == (IncidentState.NEW, None)
+    assert sent(store) == [(1, 1, "new")]
+
+
+def test_one_that_somebody_works_on_keeps_its_state(store: Store) -> None:
+    look(store, NOW, told("a1"))
+    with store.begin() as tx:
+        incidents.change(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
+
+    look(store, LATER)
+
+    assert (kept(store).state, kept(store).gone_at) == (IncidentState.INVESTIGATING, LATER)
+
+
+def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store: Store) -> None:
+    look(store, NOW, told("a1"))
+
+    look(store, LATER, told("b7", kind=IncidentKind.ENVIRONMENT, say=Say.NOTE))
+
+    assert (kept(store).kind, kept(store).say, kept(store).open) == ("environment", "note", False)
+    assert [(one.before, one.after) for one in history(store)][-1] == ("regression", "environment")
+
+
+def test_tells_when_it_comes_to_ask_for_a_person_and_only_then(store: Store) -> None:
+    subscribe(store)
+    look(store, NOW, told("a1", say=Say.HELD_BACK))
+    assert sent(store) == []
+
+    for _ in range(3):
+        look(store, LATER, told("a1"))
+
+    assert sent(store) == [(1, 1, "new")]
+    assert kept(store).paged_at == LATER
+
+
+def test_what_a_first_look_finds_in_an_old_history_is_no_news(store: Store) -> None:
+    subscribe(store)
+
+    look(store, NOW + timedelta(days=90), told("a1"))
+    look(store, NOW + timedelta(days=90), told("a1"), told("b1", a_move("y", at=30), good=29, bad=30))
+
+    assert sent(store) == [(2, 1, "new")]
+
+
+def test_what_is_in_quarantine_is_watched_and_told_to_nobody(store: Store) -> None:
+    subscribe(store)
+    project = a_project_id(store)
+    with store.begin() as tx:
+        suspend(tx, project, Suspension("x", "", 0.4, "too noisy", NOON, NOW + timedelta(days=9), "local"))
+
+    look(store, NOW, told("b1", a_move("x", at=20), a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+
+    assert (kept(store, 1).say, kept(store, 1).open, kept(store, 2).open) == ("monitored", False, True)
+    assert sent(store) == [(2, 1, "new")]
+
+
+def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x", at=12)))
+    gain = told("b1", a_move("x", at=20, rel=-0.3), good=19, bad=20, kind=IncidentKind.IMPROVEMENT, say=Say.NOTE)
+
+    look(store, LATER, moved_on(told("a1", a_move("x", at=12)), standing=False), gain)
+
+    with store.read() as tx:
+        lines, _ = ledger(tx, a_project_id(store))
+    assert [(one.commit, one.rel, one.incident) for one in lines] == [(a_sha(20), -0.3, 2), (a_sha(12), 0.2, 1)]
+
+
+def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x", at=12)))
+
+    look(store, LATER, told("a2", a_move("x", at=11), good=10, bad=12))
+
+    with store.read() as tx:
+        lines, _ = ledger(tx, a_project_id(store))
+    assert [one.commit for one in lines] == [a_sha(11)]
+
+
+def test_a_person_s_edge_and_members_stay(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    with store.begin() as tx:
+        incidents.change(tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)})
+
+    look(store, LATER, told("a2", a_move("x", rel=0.5), a_move("y"), good=10))
+
+    record = kept(store)
+    assert (record.commit, record.last_good, record.headline) == (
+        a_sha(11), a_sha(10), "2 series got worse at 0000000bcc Change number 11",
+    )  # fmt: skip
+    assert max(one.rel for one in kept_members(store)) == 0.5
+
+
+def test_a_number_is_given_once(store: Store) -> None:
+    project = a_project(store)
+    look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
+
+    with store.read() as tx:
+        assert [one.number for one in incidents.listed(tx, project.id)] == [2, 1]
