@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from builders import a_series
 
 from perfci.model import PerfciError
 from perfci.verdicts.goals import Goal, parse, require_metrics, resolve
