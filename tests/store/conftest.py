@@ -1,29 +1,27 @@
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from databases import database_url as database_url
+from databases import fresh_database
+from databases import kind as kind
+from databases import postgres_url as postgres_url
+from databases import store as store
 
 from perfci.store import Store, open_store
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database without rows, migrated once for all tests."""
-    path = tmp_path_factory.mktemp("store") / "empty.db"
-    open_store(f"sqlite:///{path}", create=True).close()
-    return path
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Path]:
+    """An empty SQLite database, for tests of what is particular to a file."""
+    with fresh_database("sqlite", tmp_path) as url:
+        yield Path(url.removeprefix("sqlite:///"))
 
 
 @pytest.fixture
-def database(empty_database: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(empty_database, tmp_path / "perfci.db"))
-
-
-@pytest.fixture
-def store(database: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{database}", create=False)
-    yield store
-    store.close()
+def sqlite_store(database: Path) -> Iterator[Store]:
+    with closing(open_store(f"sqlite:///{database}", create=False)) as store:
+        yield store

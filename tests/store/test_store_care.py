@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from builders import NOON, PROJECT, a_failed_process, a_process, a_result, a_run, a_series, a_summary, a_verdict
 
 from perfci.model import PerfciError, Status
-from perfci.store import Store, backup, check, open_store, reads, writes
+from perfci.store import Store, backup, check, engine, open_store, reads, writes
 
 
 def filled(store: Store) -> None:
@@ -30,7 +31,7 @@ def test_finds_nothing_wrong_with_what_the_program_wrote(store: Store) -> None:
     assert check(store.url) == []
 
 
-UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once;"
+UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once"
 
 
 @pytest.mark.parametrize(
@@ -43,52 +44,73 @@ UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once;"
         ("UPDATE results SET status = 'failed' WHERE id = 1", "Result 1 is not ok although one of its processes"),
         ("UPDATE series SET unit = 'ms' WHERE id = 1", "Series 1 (suite.a · time) does not match its identity."),
         ("UPDATE benchmarks SET version = '9' WHERE id = 1", "Series 1 (suite.a · time) does not match its identity."),
-        (f"{UNGUARDED} UPDATE verdicts SET superseded_by = NULL", "Series 4 has several current verdicts between 0000"),
-        (f"{UNGUARDED} UPDATE verdicts SET superseded_by = 1", "Verdict 1 is superseded by an older one."),
+        (
+            f"{UNGUARDED}; UPDATE verdicts SET superseded_by = NULL",
+            "Series 4 has several current verdicts between 0000",
+        ),
+        (f"{UNGUARDED}; UPDATE verdicts SET superseded_by = 1", "Verdict 1 is superseded by an older one."),
         ("DROP TRIGGER verdicts_are_kept", "The trigger verdicts_are_kept is gone, so verdicts that were given could"),
-        ("DELETE FROM commits", "Row 1 of runs points to a row of commits that does not exist."),
         (
             "INSERT INTO projects (id, slug) VALUES (9, 'acme/other'); UPDATE sessions SET project_id = 9",
             "Run 1 mixes a session, a commit or a series of different projects.",
         ),
     ],
 )
-def test_finds_what_does_not_hold(store: Store, database: Path, harm: str, finds: str) -> None:
+def test_finds_what_does_not_hold(store: Store, harm: str, finds: str) -> None:
     filled(store)
-    with closing(sqlite3.connect(database)) as connection:
-        connection.executescript(harm)
+    do(harm, store.url)
 
     problems = check(store.url)
 
     assert any(problem.startswith(finds) for problem in problems), problems
 
 
-def test_a_copy_is_whole_while_others_write(store: Store, tmp_path: Path) -> None:
-    filled(store)
+def do(harm: str, url: str) -> None:
+    """Change a database behind the program's back, in the words of its kind."""
+    if url.startswith("postgresql"):
+        harm = re.sub(r"x'(\w*)'", r"'\\x\1'", harm)
+        harm = re.sub(r"DROP TRIGGER (\w+)", r"DROP TRIGGER \1 ON verdicts", harm)
+    connection = engine.make_engine(engine.address_of(url)).connect()
+    with connection, connection.begin():
+        for statement in harm.split(";"):
+            connection.exec_driver_sql(statement)
+    connection.engine.dispose()
+
+
+def test_finds_a_reference_to_nothing(sqlite_store: Store, database: Path) -> None:
+    filled(sqlite_store)
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DELETE FROM commits")
+
+    assert "Row 1 of runs points to a row of commits that does not exist." in check(sqlite_store.url)
+
+
+def test_a_copy_is_whole_while_others_write(sqlite_store: Store, tmp_path: Path) -> None:
+    filled(sqlite_store)
     copy = tmp_path / "copy.db"
 
-    with store.begin() as tx:
+    with sqlite_store.begin() as tx:
         writes.start_session(tx, PROJECT, "not committed yet", "history", "", 1, 1, NOON)
-        backup(store.url, copy)
+        backup(sqlite_store.url, copy)
 
     with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:
         assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["session-1"]
         assert check(copied.url) == []
 
 
-def test_a_copy_never_replaces_a_file(store: Store, tmp_path: Path) -> None:
+def test_a_copy_never_replaces_a_file(sqlite_store: Store, tmp_path: Path) -> None:
     precious = tmp_path / "precious.db"
     precious.write_text("mine")
 
     with pytest.raises(PerfciError, match="exists already"):
-        backup(store.url, precious)
+        backup(sqlite_store.url, precious)
 
     assert precious.read_text() == "mine"
 
 
-def test_a_copy_to_nowhere_is_one_sentence(store: Store, tmp_path: Path) -> None:
+def test_a_copy_to_nowhere_is_one_sentence(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(PerfciError, match="Cannot write the copy"):
-        backup(store.url, tmp_path / "no folder" / "copy.db")
+        backup(sqlite_store.url, tmp_path / "no folder" / "copy.db")
 
 
 def test_a_server_is_not_copied_to_a_file(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(stor
     assert found.version == 1
 
 
-def test_a_full_disk_is_told_and_passes(store: Store, database: Path) -> None:
+def test_a_full_disk_is_told_and_passes(sqlite_store: Store) -> None:
     def fill(tx: Session) -> None:
         pages = tx.connection().exec_driver_sql("PRAGMA page_count").scalar_one()
         tx.connection().exec_driver_sql(f"PRAGMA max_page_count = {pages}")
@@ -141,12 +141,12 @@ def test_a_full_disk_is_told_and_passes(store: Store, database: Path) -> None:
         tx.connection().exec_driver_sql("PRAGMA max_page_count = 1000000")
         return start(tx, "fits")
 
-    with closing(Group(store)) as group:
+    with closing(Group(sqlite_store)) as group:
         with pytest.raises(Unavailable, match="the disk is full"):
             group.submit(fill)
         group.submit(make_room)
 
-    assert uids(store) == {"fits"}
+    assert uids(sqlite_store) == {"fits"}
 
 
 def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:

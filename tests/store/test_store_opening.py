@@ -87,8 +87,8 @@ def test_opens_a_current_database_without_loading_the_migrations(database: Path)
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_a_connection_waits_for_writers_and_checks_references(store: Store) -> None:
-    with store.read() as tx:
+def test_a_connection_waits_for_writers_and_checks_references(sqlite_store: Store) -> None:
+    with sqlite_store.read() as tx:
         pragmas = [tx.connection().exec_driver_sql(f"PRAGMA {name}").scalar() for name in PRAGMAS]
 
     assert pragmas == ["wal", 1, 1, 30_000]
