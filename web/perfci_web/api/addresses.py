@@ -23,11 +23,18 @@ class NumberConverter(BaseConverter):
         return int(value)
 
 
-CONVERTERS = {"key": KeyConverter, "number": NumberConverter}
+class UidConverter(BaseConverter):
+    """The uid of a token."""
+
+    regex = "[0-9a-f]{12}"
+
+
+CONVERTERS = {"key": KeyConverter, "number": NumberConverter, "uid": UidConverter}
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "key": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
     "number": {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    "uid": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
     "project": {"type": "string", "minLength": 1, "maxLength": 600},
     "name": {"type": "string", "minLength": 1, "maxLength": 600},
     "default": {"type": "string", "minLength": 1},

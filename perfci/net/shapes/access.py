@@ -1,0 +1,88 @@
+"""Tokens, members and the audit log as they travel."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from perfci.net.shapes import Asked, Page, Shape
+from perfci.net.shapes.runs import Visibility
+
+ScopeWord = Literal["results:read", "results:write", "admin"]
+RoleWord = Literal["reader", "sheriff", "admin"]
+VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+$"
+"""One line, nothing invisible, nothing that turns the reading direction."""
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE)]
+
+
+class TokenShape(Shape):
+    """Everything about a token but the token; ``uid`` names it."""
+
+    uid: str
+    name: str
+    last4: str
+    scopes: tuple[ScopeWord, ...]
+    created_by: str
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+
+
+class TokenPage(Page):
+    items: tuple[TokenShape, ...]
+
+
+class NewToken(Asked):
+    name: Name
+    scopes: Annotated[tuple[ScopeWord, ...], Field(min_length=1, max_length=3)]
+    days: Annotated[int, Field(ge=1, le=365)] = 90
+
+
+class TokenMade(Shape):
+    """``text`` is the token itself: this answer is the only one that ever holds it."""
+
+    token: TokenShape
+    text: str
+
+
+class MemberShape(Shape):
+    """``member`` is 'github/583231' or 'proxy/ada'."""
+
+    member: str
+    name: str
+    role: RoleWord
+
+
+class MemberPage(Page):
+    items: tuple[MemberShape, ...]
+
+
+class NewRole(Asked):
+    role: RoleWord
+    name: Name | None = None
+
+
+class ProjectChange(Asked):
+    """What is left out stays as it is."""
+
+    visibility: Visibility | None = None
+    archived: bool | None = None
+    repository: Annotated[str, Field(max_length=200, pattern=r"^([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)?$")] | None = None
+
+
+class AuditShape(Shape):
+    """Who changed what and when; ``actor`` is 'token:UID', 'user:github/583231', 'local' or 'perfci'."""
+
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+    request: str
+
+
+class AuditPage(Page):
+    items: tuple[AuditShape, ...]

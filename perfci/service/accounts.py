@@ -1,0 +1,150 @@
+"""Tokens, members and the visibility of projects: each change with its line in the audit log, in one transaction."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import EVERYWHERE, Actor, Role, Scope, may_grant
+from perfci.auth.tokens import make_token
+from perfci.model import PerfciError
+from perfci.store import access, audit, logins, tokens
+from perfci.store.projects import Project, set_project
+from perfci.store.tokens import Token
+
+DAYS = 90
+MOST_DAYS = 365
+PROVIDERS = ("github", "proxy")
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who changes something, when, and with which request."""
+
+    actor: Actor
+    at: datetime
+    request_id: str = ""
+
+    def note(
+        self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, Any] | None = None
+    ) -> None:
+        about = {"project_id": project_id, "detail": detail, "request_id": self.request_id}
+        audit.record(tx, self.actor.name, action, subject, at=self.at, **about)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A new token with its text, which nobody can ask for again."""
+
+    token: Token
+    text: str = field(repr=False)
+
+
+def create_token(
+    tx: Session, act: Act, project: Project | None, name: str, scopes: Collection[Scope], days: int = DAYS
+) -> Made:
+    """Make a token for one project, or for all where none is given; it may do no more than its maker."""
+    place = project.id if project else EVERYWHERE
+    if not 1 <= days <= MOST_DAYS:
+        raise PerfciError(f"A token lives for 1 to {MOST_DAYS} days, not {days}.")
+    if not scopes:
+        raise PerfciError(f"A token needs a scope: one of {', '.join(Scope)}.")
+    for scope in scopes:
+        if not may_grant(act.actor.role_in(place), scope) or not act.actor.has_scope(scope):
+            raise PerfciError(f"You may not give the scope {scope}: it does more than you may here.")
+    minted, uid = make_token("u"), secrets.token_hex(6)
+    told = sorted(scopes)
+    tokens.add_token(
+        tx, uid, place, name, minted.hash, minted.last4, told, act.actor.name, act.at, act.at + timedelta(days=days)
+    )
+    act.note(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
+    made = tokens.token_of_uid(tx, place, uid)
+    assert made is not None
+    return Made(made, minted.text)
+
+
+def revoke_token(tx: Session, act: Act, project_id: int, uid: str) -> bool:
+    """Whether there is such a token; it and all it made stop working now."""
+    found = tokens.token_of_uid(tx, project_id, uid)
+    if found is None:
+        return False
+    _revoke(tx, act, [found])
+    return True
+
+
+def set_member(tx: Session, act: Act, project_id: int, address: str, role: Role, name: str = "") -> access.Member:
+    """Give somebody a role; tokens of his that the new role could not have made stop working."""
+    provider, subject = parts_of(address)
+    user = access.ensure_user(tx, provider, subject, name or subject, act.at)
+    before = access.set_role(tx, user.id, project_id, role)
+    if before != role:
+        act.note(tx, "member.set", address, project_id, {"before": before, "after": role})
+    _revoke(tx, act, [one for one in _made_by(tx, user.actor, project_id) if not _may_keep(role, one)])
+    return access.Member(user, role)
+
+
+def remove_member(tx: Session, act: Act, project_id: int, address: str) -> bool:
+    """Whether he was one; whatever he made here stops working with him."""
+    provider, subject = parts_of(address)
+    user = access.find_user(tx, provider, subject)
+    if user is None or not access.remove_member(tx, user.id, project_id):
+        return False
+    if project_id == EVERYWHERE:
+        logins.end_logins_of(tx, user.id)
+    act.note(tx, "member.remove", address, project_id)
+    _revoke(tx, act, _made_by(tx, user.actor, project_id))
+    return True
+
+
+def change_project(
+    tx: Session,
+    act: Act,
+    project: Project,
+    *,
+    visibility: str | None = None,
+    archived: bool | None = None,
+    repository: str | None = None,
+) -> None:
+    """Change what is known of a project; what is not given stays."""
+    asked = {"visibility": visibility, "archived": archived, "repository": repository}
+    told = {name: value for name, value in asked.items() if value is not None}
+    columns = dict(told)
+    if (archive := columns.pop("archived", None)) is not None:
+        columns["archived_at"] = act.at if archive else None
+    if columns:
+        set_project(tx, project.id, **columns)
+        act.note(tx, "project.set", project.slug, project.id, told)
+
+
+def parts_of(address: str) -> tuple[str, str]:
+    """The provider and the number or name of a person, from 'github/123' or 'proxy/ada'."""
+    provider, slash, subject = address.partition("/")
+    if provider not in PROVIDERS or not slash or not subject.isprintable() or not 1 <= len(subject) <= 200:
+        raise PerfciError(f"Somebody is named as github/NUMBER or proxy/NAME, not as {address!r}.")
+    if provider == "github" and not (subject.isascii() and subject.isdigit()):
+        raise PerfciError(
+            f"GitHub gives names to others when somebody leaves: expected the number, as in github/583231, not "
+            f"{address!r}. It is the id that https://api.github.com/users/NAME tells."
+        )
+    return provider, subject
+
+
+def _made_by(tx: Session, maker: str, project_id: int) -> Sequence[Token]:
+    return tokens.live_tokens_made_by(tx, maker, project_id)
+
+
+def _may_keep(role: Role, token: Token) -> bool:
+    return all(may_grant(role, Scope(scope)) for scope in token.scopes)
+
+
+def _revoke(tx: Session, act: Act, found: Iterable[Token]) -> None:
+    """Revoke tokens and what was made with them: who holds a stolen token cannot have saved himself another one."""
+    for token in found:
+        if tokens.revoke_token(tx, token.project_id, token.uid, act.at):
+            act.note(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
+            _revoke(tx, act, _made_by(tx, f"token:{token.uid}", EVERYWHERE))

@@ -1,0 +1,104 @@
+"""Two projects and everybody who may ask for them: the cast of the isolation tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from builders import NOON, a_process, a_result, a_run, a_series
+from flask import Flask, request
+from werkzeug.test import TestResponse
+
+from perfci.auth.access import LOCAL, Role, Scope
+from perfci.config import Settings
+from perfci.service import accounts
+from perfci.service.accounts import Act
+from perfci.store import Store, writes
+from perfci.store.projects import Project, create_project, project
+from perfci_web import create_app
+
+NOW = NOON + timedelta(days=10)
+LONG_AGO = NOON - timedelta(days=300)
+SECRET, OPEN, OTHER = "acme/secret", "acme/open", "rival/own"
+
+
+@dataclass
+class Someone:
+    """Whoever asks, by what he sends."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Stage:
+    """A server behind a proxy that logs people in, with a private project, a public one and one of somebody else."""
+
+    def __init__(self, store: Store, **access: Any) -> None:
+        self.store = store
+        for name in (SECRET, OPEN, OTHER):
+            fill(store, name)
+        with store.begin() as tx:
+            tx.flush()
+        settings = Settings.model_validate(
+            {"access": {"mode": "proxy"} | access, "server": {"trusted_proxies": ["127.0.0.1/32"]}}
+        )
+        self.app = create_app(store, read_only=False, clock=lambda: NOW, settings=settings)
+        self.cast = self._cast()
+
+    def close(self) -> None:
+        self.app.extensions["perfci_api"].group.close()
+
+    def ask(self, who: str, method: str, path: str, **more: Any) -> TestResponse:
+        headers = self.cast[who].headers | more.pop("headers", {})
+        return self.app.test_client().open(path, method=method, headers=headers, **more)
+
+    def _cast(self) -> dict[str, Someone]:
+        people = {role: self._person(role, SECRET, OPEN, role=Role(role)) for role in Role}
+        return {
+            "anonymous": Someone(),
+            **people,
+            "stranger": self._person("stranger"),
+            "wrong project": self._person("rival", OTHER, role=Role.ADMIN),
+            "reading token": self._token(Scope.READ),
+            "writing token": self._token(Scope.WRITE),
+            "admin token": self._token(Scope.ADMIN),
+            "token of another project": self._token(Scope.ADMIN, projects=OTHER),
+            "expired token": self._token(Scope.ADMIN, expired=True),
+            "revoked token": self._token(Scope.ADMIN, revoked=True),
+            "no token": Someone({"Authorization": "Bearer pfciu_nonsense"}),
+        }
+
+    def _person(self, name: str, *projects: str, role: Role = Role.READER) -> Someone:
+        for slug in projects:
+            with self.store.begin() as tx:
+                accounts.set_member(tx, Act(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role)
+        return Someone({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})
+
+    def _token(self, scope: Scope, projects: str = SECRET, *, expired: bool = False, revoked: bool = False) -> Someone:
+        act = Act(LOCAL, LONG_AGO if expired else NOON)
+        with self.store.begin() as tx:
+            place = the(tx, projects)
+            made = accounts.create_token(tx, act, place, "ci", {scope})
+            if revoked:
+                accounts.revoke_token(tx, act, place.id, made.token.uid)
+        return Someone({"Authorization": f"Bearer {made.text}"})
+
+
+def csrf_of(app: Flask, name: str) -> str:
+    with app.test_request_context("/", headers={"X-Forwarded-User": name}, environ_base={"perfci.from_proxy": True}):
+        gate = app.extensions["perfci_gate"]
+        return str(gate.csrf_token(gate.identify(request)))
+
+
+def the(tx: Any, slug: str) -> Project:
+    found = project(tx, slug)
+    assert found is not None
+    return found
+
+
+def fill(store: Store, slug: str) -> None:
+    run = a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0)), project=slug, session=f"session of {slug}")
+    with store.begin() as tx:
+        create_project(tx, slug, "public" if slug == OPEN else "private", LONG_AGO)
+    with store.begin() as tx:
+        writes.ingest_run(tx, run, f"key of {slug}", "body")

@@ -1,0 +1,243 @@
+"""Every operation of the API and every rule of a page, asked by everybody, against what each was promised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from access_cast import OPEN, SECRET, Stage
+from builders import a_process, a_result, a_run, a_series
+from flask import url_for
+from werkzeug.routing import Rule
+
+from perfci.auth.access import NOT_HERE, Need
+from perfci.formats import run_document
+from perfci.net.slugs import segment
+from perfci.store import open_store
+from perfci_web.api import serving
+from perfci_web.api.calls import Reply
+from perfci_web.api.operations import Operation
+from perfci_web.api.table import ALL, BY_NAME
+
+OPERATIONS = {
+    Need.PUBLIC: {"list_projects"},
+    Need.READ: {"get_project"},
+    Need.WRITE_RESULTS: {"upload_run"},
+    Need.TRIAGE: set(),
+    Need.ADMIN: {
+        "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
+        "list_audit",
+    },
+    Need.SERVER: {"create_project"},
+}  # fmt: skip
+"""What each operation needs, written down a second time: a new one fails the tests until somebody says it here."""
+
+PAGES = {
+    Need.PUBLIC: {"projects_page"},
+    Need.READ: {
+        "overview", "incidents", "incidents.json", "benchmarks_page", "benchmarks_json", "benchmarks_csv",
+        "series_page", "series_json", "series_svg", "series_csv", "compare_chooser", "compare_page", "compare_json",
+        "compare_markdown", "commit_page", "calibration", "calibration.json",
+    },
+}  # fmt: skip
+"""The same for pages, by endpoint."""
+
+ASKED_BY_MACHINES = {"alive", "ready", "metrics", "asset"}
+"""Answered to everybody without asking who it is; no project is told of there."""
+
+IN = 200
+BAD_TOKENS = ("expired token", "revoked token", "no token")
+PROMISED: dict[str, tuple[int, int, int, int, int]] = {
+    # in a private project:      READ WRITE TRIAGE ADMIN SERVER
+    "anonymous":                (404, 401, 401, 401, 401),
+    "stranger":                 (404, 404, 404, 404, 403),
+    "wrong project":            (404, 404, 404, 404, 403),
+    "token of another project": (404, 404, 404, 404, 403),
+    "reader":                   (IN, 403, 403, 403, 403),
+    "sheriff":                  (IN, 403, IN, 403, 403),
+    "admin":                    (IN, IN, IN, IN, 403),
+    "reading token":            (IN, 403, 403, 403, 403),
+    "writing token":            (403, IN, 403, 403, 403),
+    "admin token":              (IN, IN, IN, IN, 403),
+}  # fmt: skip
+NEEDS = (Need.READ, Need.WRITE_RESULTS, Need.TRIAGE, Need.ADMIN, Need.SERVER)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/perfci.db", create=True)
+    stage = Stage(store)
+    yield stage
+    stage.close()
+    store.close()
+
+
+@pytest.fixture
+def reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an operation does is not the matter here: only whether somebody gets so far."""
+    monkeypatch.setattr(serving, "_handled", lambda operation, call: Reply(None))
+
+
+def need_of(name: str, table: dict[Need, set[str]]) -> Need:
+    found = [need for need, names in table.items() if name in names]
+    assert found, f"nobody has said yet who may reach {name}"
+    return found[0]
+
+
+def promised(who: str, need: Need, slug: str) -> int:
+    if who in BAD_TOKENS:
+        return 401
+    if need is Need.PUBLIC:
+        return IN
+    told = dict(zip(NEEDS, PROMISED[who], strict=True))[need]
+    if slug == OPEN:
+        return in_the_open(who, need, told)
+    return told
+
+
+def in_the_open(who: str, need: Need, in_private: int) -> int:
+    """A public project is everybody's to read; its tokens and people are the private one's, so tokens do nothing."""
+    if need is Need.READ:
+        return IN
+    if "token" in who and need is not Need.SERVER:
+        return 403
+    return 403 if in_private == 404 else in_private
+
+
+def path_of(operation: Operation, slug: str) -> str:
+    values = {"project": segment(slug), "uid": "0" * 12, "key": "0" * 64, "number": "1", "name": "x"}
+    return re.sub(r"<(?:(\w+):)?(\w+)>", lambda found: values.get(found[1] or "", values["name"]), operation.path)
+
+
+def test_every_operation_is_promised_to_somebody() -> None:
+    assert {name for names in OPERATIONS.values() for name in names} == set(BY_NAME)
+
+
+@pytest.mark.usefixtures("reached")
+@pytest.mark.parametrize("slug", [SECRET, OPEN])
+@pytest.mark.parametrize("operation", [one for one in ALL if one.name != "upload_run"], ids=lambda one: str(one.name))
+def test_an_operation_is_for_those_it_was_promised_to(stage: Stage, operation: Operation, slug: str) -> None:
+    need = need_of(operation.name, OPERATIONS)
+    about: dict[str, Any] = {"json": {}} if operation.body else {}
+
+    told = {who: stage.ask(who, operation.method, path_of(operation, slug), **about).status_code for who in stage.cast}
+
+    refused = {who: status if status in (401, 403, 404) else IN for who, status in told.items()}
+    assert refused == {who: promised(who, need, slug) for who in stage.cast}
+
+
+@pytest.mark.parametrize("slug", [SECRET, OPEN])
+def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Stage, slug: str) -> None:
+    run = a_run(a_result(a_series("suite.a"), a_process(1.0)), project=slug, session=f"sent to {slug}")
+    about = {
+        "data": run_document.write(run),
+        "headers": {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"},
+    }
+
+    told = {who: stage.ask(who, "POST", "/api/v1/runs", **about).status_code for who in stage.cast}
+
+    stored = {who: IN if status == 201 else status for who, status in told.items()}
+    assert stored == {who: promised(who, Need.WRITE_RESULTS, slug) for who in stage.cast}
+
+
+def rules(stage: Stage) -> list[Rule]:
+    found = [rule for rule in stage.app.url_map.iter_rules() if not rule.endpoint.startswith(("api.", "problem."))]
+    return [rule for rule in found if rule.endpoint not in ASKED_BY_MACHINES]
+
+
+def test_every_page_is_promised_to_somebody(stage: Stage) -> None:
+    assert {name for names in PAGES.values() for name in names} == {rule.endpoint for rule in rules(stage)}
+
+
+@pytest.mark.parametrize("slug", [SECRET, OPEN])
+def test_a_page_is_for_those_it_was_promised_to(stage: Stage, slug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for endpoint in list(stage.app.view_functions):
+        monkeypatch.setitem(stage.app.view_functions, endpoint, lambda **_: "reached")
+
+    for rule in rules(stage):
+        need = need_of(rule.endpoint, PAGES)
+        for method in sorted((rule.methods or set()) - {"OPTIONS", "HEAD"}):
+            told = {who: stage.ask(who, method, page(stage, rule, slug)).status_code for who in stage.cast}
+            assert told == {who: of_page(who, need, slug) for who in stage.cast}, (rule.rule, method)
+
+
+def page(stage: Stage, rule: Rule, slug: str) -> str:
+    values = {"project": slug, "benchmark": "suite.a", "metric": "time", "base": "a", "head": "b", "sha": "a"}
+    with stage.app.test_request_context():
+        return url_for(rule.endpoint, **{name: values.get(name, "1") for name in rule.arguments})
+
+
+def of_page(who: str, need: Need, slug: str) -> int:
+    """A page says of a private project that it is not there, whatever was to be done with it."""
+    told = promised(who, need, slug)
+    unseen = slug == SECRET and promised(who, Need.READ, SECRET) == 404 and need is not Need.PUBLIC
+    return 404 if unseen else told
+
+
+STRANGERS = ("anonymous", "stranger", "wrong project", "token of another project")
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+def test_tells_a_stranger_the_same_of_a_private_project_as_of_none(stage: Stage, who: str) -> None:
+    for rule in rules(stage):
+        if "project" in rule.arguments and "GET" in (rule.methods or ()):
+            private, none = (stage.ask(who, "GET", page(stage, rule, slug)) for slug in (SECRET, "acme/sacred"))
+            assert private.text.replace(SECRET, "acme/sacred") == none.text, rule.rule
+            assert headers(private) == headers(none)
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+def test_tells_a_stranger_the_same_over_the_api(stage: Stage, who: str) -> None:
+    for operation in ALL:
+        if operation.of_project and not operation.body:
+            private, none = (
+                stage.ask(who, operation.method, path_of(operation, slug)) for slug in (SECRET, "acme/sacred")
+            )
+            assert without_id(private.get_json()) == without_id(none.get_json()), operation.name
+            assert private.status_code in (401, 404)
+
+
+def headers(answer: Any) -> dict[str, str]:
+    passing = {"X-Request-Id", "Content-Length", "ETag"}
+    return {name: value for name, value in answer.headers.items() if name not in passing}
+
+
+def without_id(problem: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in problem.items() if name != "instance"}
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing/here", "/acme:sacred/", "/acme:secret/", "/api/v1/projects"])
+@pytest.mark.parametrize("who", STRANGERS)
+def test_never_names_a_private_project_to_a_stranger(stage: Stage, who: str, path: str) -> None:
+    answer = stage.ask(who, "GET", path, follow_redirects=True)
+
+    assert answer.text.replace("project acme/secret in", "").count("acme/secret") == 0
+
+
+def test_names_to_everybody_the_projects_he_may_see(stage: Stage) -> None:
+    seen = {
+        who: [one["project"] for one in stage.ask(who, "GET", "/api/v1/projects").json["items"]]
+        for who in ("anonymous", "reader", "wrong project", "reading token")
+    }
+
+    assert seen == {
+        "anonymous": [OPEN],
+        "reader": [OPEN, SECRET],
+        "wrong project": [OPEN, "rival/own"],
+        "reading token": [OPEN, SECRET],
+    }
+
+
+def test_says_in_one_sentence_that_there_is_nothing(stage: Stage) -> None:
+    problem = stage.ask("anonymous", "GET", "/api/v1/projects/acme:secret").json
+
+    assert (problem["status"], problem["detail"]) == (404, NOT_HERE)
+
+
+def test_gives_no_reader_the_answer_kept_for_another(stage: Stage) -> None:
+    one, other = (stage.ask(who, "GET", f"/api/v1/projects/{segment(OPEN)}") for who in ("anonymous", "admin"))
+
+    assert one.headers["ETag"] != other.headers["ETag"]
+    assert {"Cookie", "Authorization"} <= {word.strip() for word in one.headers["Vary"].split(",")}

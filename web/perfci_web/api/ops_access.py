@@ -1,0 +1,160 @@
+"""Tokens, members, the audit log, and who may see a project."""
+
+from __future__ import annotations
+
+from perfci.auth.access import Need, Role, Scope
+from perfci.net.shapes import Paged
+from perfci.net.shapes.access import (
+    AuditPage,
+    AuditShape,
+    MemberPage,
+    MemberShape,
+    NewRole,
+    NewToken,
+    ProjectChange,
+    TokenMade,
+    TokenPage,
+    TokenShape,
+)
+from perfci.net.shapes.runs import ProjectShape
+from perfci.service import accounts
+from perfci.service.accounts import Act
+from perfci.store import access, audit, tokens
+from perfci.store.projects import project
+from perfci_web.api import cursors
+from perfci_web.api.calls import Call, Reply
+from perfci_web.api.operations import Operation
+from perfci_web.api.problems import Declined
+
+NO_TOKEN = "There is no token of this uid here."
+NO_MEMBER = "Nobody of this name is a member here."
+
+
+def list_tokens(call: Call) -> Reply:
+    with call.store.read() as tx:
+        found = tokens.tokens_of(
+            tx, call.the_project.id, after=cursors.read(call.query.cursor), limit=call.query.limit + 1
+        )
+    items, following = cursors.page(found, call.query.limit, lambda one: one.id)
+    return Reply(TokenPage(items=tuple(_token(one) for one in items), next=following))
+
+
+def create_token(call: Call) -> Reply:
+    asked: NewToken = call.body
+    scopes = {Scope(one) for one in asked.scopes}
+    made = call.group.submit(
+        lambda tx: accounts.create_token(tx, _act(call), call.the_project, asked.name, scopes, asked.days)
+    )
+    return Reply(TokenMade(token=_token(made.token), text=made.text), 201)
+
+
+def revoke_token(call: Call) -> Reply:
+    there = call.group.submit(lambda tx: accounts.revoke_token(tx, _act(call), call.the_project.id, call.path["uid"]))
+    if not there:
+        raise Declined("not-found", NO_TOKEN)
+    return Reply(None)
+
+
+def list_members(call: Call) -> Reply:
+    with call.store.read() as tx:
+        found = access.members(tx, call.the_project.id)
+    return Reply(MemberPage(items=tuple(_member(one) for one in found)))
+
+
+def set_member(call: Call) -> Reply:
+    asked: NewRole = call.body
+    address, role = call.path["member"], Role(asked.role)
+    member = call.group.submit(
+        lambda tx: accounts.set_member(tx, _act(call), call.the_project.id, address, role, asked.name or "")
+    )
+    return Reply(_member(member))
+
+
+def remove_member(call: Call) -> Reply:
+    there = call.group.submit(
+        lambda tx: accounts.remove_member(tx, _act(call), call.the_project.id, call.path["member"])
+    )
+    if not there:
+        raise Declined("not-found", NO_MEMBER)
+    return Reply(None)
+
+
+def change_project(call: Call) -> Reply:
+    asked: ProjectChange = call.body
+    call.group.submit(lambda tx: accounts.change_project(tx, _act(call), call.the_project, **asked.model_dump()))
+    with call.store.read() as tx:
+        found = project(tx, call.the_project.slug)
+    assert found is not None
+    shape = ProjectShape(
+        project=found.slug, visibility=found.visibility, version=found.version, archived=found.archived
+    )
+    return Reply(shape)
+
+
+def list_audit(call: Call) -> Reply:
+    with call.store.read() as tx:
+        found = audit.lines(
+            tx, call.the_project.id, before=cursors.read(call.query.cursor) or None, limit=call.query.limit + 1
+        )
+    items, following = cursors.page(found, call.query.limit, lambda one: one.id)
+    return Reply(AuditPage(items=tuple(_line(one) for one in items), next=following))
+
+
+def _act(call: Call) -> Act:
+    return Act(call.actor, call.now, call.request_id)
+
+
+def _token(found: tokens.Token) -> TokenShape:
+    return TokenShape.model_validate({name: getattr(found, name) for name in TokenShape.model_fields})
+
+
+def _member(found: access.Member) -> MemberShape:
+    return MemberShape.model_validate({"member": found.user.address, "name": found.user.name, "role": found.role})
+
+
+def _line(found: audit.AuditLine) -> AuditShape:
+    return AuditShape(
+        at=found.at,
+        actor=found.actor,
+        action=found.action,
+        subject=found.subject,
+        detail=dict(found.detail),
+        request=found.request_id,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "change_project", "PATCH", "/projects/<project:project>", Need.ADMIN, change_project,
+        "Make a project public or private, archive it, or name its repository",
+        body=ProjectChange, answers={200: ProjectShape},
+    ),
+    Operation(
+        "list_tokens", "GET", "/projects/<project:project>/tokens", Need.ADMIN, list_tokens,
+        "The tokens of a project, in the order they were made", query=Paged, answers={200: TokenPage},
+    ),
+    Operation(
+        "create_token", "POST", "/projects/<project:project>/tokens", Need.ADMIN, create_token,
+        "Make a token; its text is in this answer only", body=NewToken, answers={201: TokenMade},
+    ),
+    Operation(
+        "revoke_token", "DELETE", "/projects/<project:project>/tokens/<uid:uid>", Need.ADMIN, revoke_token,
+        "Make a token, and all that was made with it, stop working", answers={204: None},
+    ),
+    Operation(
+        "list_members", "GET", "/projects/<project:project>/members", Need.ADMIN, list_members,
+        "Who has a role in a project", answers={200: MemberPage},
+    ),
+    Operation(
+        "set_member", "PUT", "/projects/<project:project>/members/<name:member>", Need.ADMIN, set_member,
+        "Give somebody a role", body=NewRole, answers={200: MemberShape},
+    ),
+    Operation(
+        "remove_member", "DELETE", "/projects/<project:project>/members/<name:member>", Need.ADMIN, remove_member,
+        "Take somebody's role, and the tokens he made, away", answers={204: None},
+    ),
+    Operation(
+        "list_audit", "GET", "/projects/<project:project>/audit", Need.ADMIN, list_audit,
+        "Who changed what, newest first", query=Paged, answers={200: AuditPage},
+    ),
+)  # fmt: skip
