@@ -20,6 +20,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from builders import NOON, PROJECT, a_process, a_run, a_series
+from databases import bare_database
 
 from perfci.model import PerfciError
 from perfci.store import Store, engine, open_store, reads, schema, upgrade, upgrade_if_older, writes
@@ -68,14 +69,14 @@ def test_keeps_what_is_there_when_created_again(database: Path) -> None:
         assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["one"]
 
 
-def test_several_programs_can_make_the_same_database_at_once(tmp_path: Path) -> None:
-    url = url_of(tmp_path / "perfci.db")
-    code = f"from perfci.store import open_store; open_store({url!r}, create=True).close()"
+def test_several_programs_can_make_the_same_database_at_once(kind: str, tmp_path: Path) -> None:
+    with bare_database(kind, tmp_path) as url:
+        code = f"from perfci.store import open_store; open_store({url!r}, create=True).close()"
 
-    makers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+        makers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
 
-    assert [maker.wait() for maker in makers] == [0, 0, 0]
-    open_store(url, create=False).close()
+        assert [maker.wait() for maker in makers] == [0, 0, 0]
+        open_store(url, create=False).close()
 
 
 def test_opens_a_current_database_without_loading_the_migrations(database: Path) -> None:
@@ -95,6 +96,17 @@ def test_a_connection_waits_for_writers_and_checks_references(sqlite_store: Stor
 
 
 PRAGMAS = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+
+
+def test_a_server_promises_that_a_commit_survives_a_power_cut(database: Path) -> None:
+    with closing(open_store(url_of(database), create=False, durable=True)) as store, store.begin() as tx:
+        assert tx.connection().exec_driver_sql("PRAGMA synchronous").scalar() == FULL
+
+    assert database.with_name("perfci.db-turn").exists()
+
+
+FULL = 2
+"""https://www.sqlite.org/pragma.html#pragma_synchronous"""
 
 
 def test_migrations_make_exactly_the_tables_of_the_program(store: Store) -> None:

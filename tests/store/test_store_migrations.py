@@ -1,0 +1,88 @@
+"""Every migration goes up and down on a database with rows in it, and loses none that both schemas can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from builders import NOON, PROJECT, a_change_point, a_process, a_result, a_run, a_series, a_verdict
+from databases import fresh_database
+
+from perfci.store import check, engine, open_store, schema, writes
+from perfci.store.tables import ProjectRow
+from perfci.store.tables_access import AuditRow
+from perfci.store.tables_incidents import IncidentRow
+from perfci.store.tables_work import OutboxRow
+
+
+def config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    return config
+
+
+REVISIONS = [one.revision for one in ScriptDirectory.from_config(config()).walk_revisions()][::-1]
+
+
+@pytest.fixture
+def connection(kind: str, tmp_path: Path) -> Iterator[sa.Connection]:
+    """A database with rows of every age, which the next test does not get."""
+    with fresh_database(kind, tmp_path) as url:
+        fill(url)
+        made = engine.make_engine(engine.address_of(url))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            yield connection
+        made.dispose()
+
+
+def fill(url: str) -> None:
+    store = open_store(url, create=False)
+    with store.begin() as tx:
+        writes.ingest_run(tx, a_run(a_result(a_series(), a_process(1.0, 2.0))), "key", "body")
+        writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON)
+        writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        project_id = tx.scalar(sa.select(ProjectRow.id))
+        tx.add(OutboxRow(project_id=project_id, kind="judge", subject="key", created_at=NOON))
+        tx.add(AuditRow(at=NOON, actor="local", action="token.create", subject="one", detail={}, request_id=""))
+        told = {"derived_id": "", "kind": "data", "state": "new", "last_good": "", "commit": "", "headline": ""}
+        seen = {"first_seen": NOON, "changed_at": NOON, "series_count": 1}
+        tx.add(IncidentRow(project_id=project_id, number=1, **told, **seen))
+    store.close()
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_goes_down_to_a_migration_and_up_again_with_its_rows(connection: sa.Connection, revision: str) -> None:
+    before = rows(connection)
+
+    move(connection, command.downgrade, revision)
+    left = rows(connection)
+    move(connection, command.upgrade, "head")
+
+    for name in left:
+        kept = [column for column in left[name][0] if column in before[name][0]] if left[name] else []
+        assert [[row[column] for column in kept] for row in rows(connection)[name]] == [
+            [row[column] for column in kept] for row in before[name]
+        ]
+    assert check(connection.engine.url.render_as_string(hide_password=False)) == []
+
+
+def move(connection: sa.Connection, how: object, revision: str) -> None:
+    assert callable(how)
+    moving = config()
+    moving.attributes["connection"] = connection
+    with connection.begin():
+        how(moving, revision)
+
+
+def rows(connection: sa.Connection) -> dict[str, list[dict[str, object]]]:
+    with connection.begin():
+        names = [name for name in sa.inspect(connection).get_table_names() if name != "alembic_version"]
+        return {
+            name: [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()]
+            for name in sorted(names)
+        }
