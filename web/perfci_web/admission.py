@@ -57,7 +57,7 @@ def install(
             return
         with store.read() as tx:
             found = project(tx, name)
-            if not decide(actor, found, Need.READ).allowed:
+            if decide(actor, found, Need.READ).status == 404:
                 raise no_such_project(tx, name)
         _require(actor, found, need)
 
