@@ -95,18 +95,19 @@ def _middles(logs: Floats, known: Sequence[Line | None], same: int) -> Floats:
 
 def noise(logs: Floats, middles: Floats) -> Floats:
     """Point-to-point noise of each row that neither steps nor spikes inflate: from differences, and around a median."""
-    differences = MAD_TO_SIGMA * _medians(np.abs(np.diff(logs, axis=1))) / math.sqrt(2)
-    rest = logs - middles
-    around = MAD_TO_SIGMA * _medians(np.abs(rest - _medians(rest)[:, None]))
+    steps, rest = logs[:, 1:] - logs[:, :-1], logs - middles
+    differences = MAD_TO_SIGMA * _medians(np.abs(steps, out=steps)) / math.sqrt(2)
+    rest -= _medians(rest)[:, None]
+    around = MAD_TO_SIGMA * _medians(np.abs(rest, out=rest))
     marks = np.rint(np.log(np.maximum(np.maximum(differences, around) / FINEST_SIGMA, 1.0)) / SIGMA_STEP)
     return np.asarray(FINEST_SIGMA * np.exp(SIGMA_STEP * marks))
 
 
 def _medians(rows: Floats) -> Floats:
-    """As ``np.median``, which looks for what is no number too, along every row."""
+    """Along every row, which is left in another order: a sixth of what ``np.median`` takes, which copies them."""
     half, odd = divmod(rows.shape[1], 2)
-    ordered = np.partition(rows, half if odd else (half - 1, half), axis=1)
-    return ordered[:, half] if odd else (ordered[:, half - 1] + ordered[:, half]) / 2
+    rows.partition(half, axis=1)
+    return rows[:, half].copy() if odd else (rows[:, :half].max(axis=1) + rows[:, half]) / 2
 
 
 def running_median(rows: Floats, reach: int, first: int = 0) -> Floats:
