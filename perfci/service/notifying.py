@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
@@ -67,7 +67,7 @@ def wants(destination: Destination, record: IncidentRecord, benchmarks: Iterable
     )
 
 
-def notice(tx: Transaction, project: Project, record: IncidentRecord) -> Mapping[str, Any]:
+def notice(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
     """An incident as it is now, in the words of every other surface."""
     moved = members(tx, record.id)
     suspects = record.detail.get("suspects", ())[:MOST_SUSPECTS]

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.coordinates import table
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import insert_or_ignore, rows_changed
 from perfci.store.tables import ProjectRow
 from perfci.store.tables_incidents import DeliveryRow, DestinationRow, IncidentRow
 
@@ -73,7 +73,7 @@ def keep_destination(tx: Session, project_id: int, wanted: Destination) -> bool:
     """Add a destination, or change the one of this name; True where it is new."""
     columns = {key: value for key, value in asdict(wanted).items() if key not in ("id", "name")}
     chosen = (DESTINATIONS.c.project_id == project_id, DESTINATIONS.c.name == wanted.name)
-    if tx.execute(sa.update(DESTINATIONS).where(*chosen).values(**columns)).rowcount:
+    if rows_changed(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
         return False
     tx.execute(insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": wanted.name, **columns})
     return True
@@ -85,7 +85,7 @@ def drop_destination(tx: Session, project_id: int, name: str) -> bool:
     if found is None:
         return False
     tx.execute(sa.delete(DELIVERIES).where(DELIVERIES.c.destination_id == found.id))
-    return bool(tx.execute(sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == found.id)).rowcount)
+    return bool(rows_changed(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == found.id)))
 
 
 def add_delivery(
@@ -106,7 +106,7 @@ def add_delivery(
         "state": WAITING,
         "body": body,
     }
-    return bool(tx.execute(insert_or_ignore(tx, DeliveryRow), row).rowcount)
+    return bool(rows_changed(tx, insert_or_ignore(tx, DeliveryRow), row))
 
 
 def due(tx: Session, holder: str, now: datetime, limit: int = 100) -> list[Delivery]:
@@ -126,7 +126,7 @@ def claim(tx: Session, found: Sequence[Delivery], holder: str, batch: str) -> li
     for one in found:
         chosen = (DELIVERIES.c.id == one.id, DELIVERIES.c.claim == one.claim, DELIVERIES.c.state == one.state)
         columns = {"state": CLAIMED, "claimed_by": holder, "claim": one.claim + 1, "batch": batch}
-        if tx.execute(sa.update(DELIVERIES).where(*chosen).values(**columns)).rowcount:
+        if rows_changed(tx, sa.update(DELIVERIES).where(*chosen).values(**columns)):
             mine.append(one)
     return mine
 
@@ -134,7 +134,7 @@ def claim(tx: Session, found: Sequence[Delivery], holder: str, batch: str) -> li
 def mark_sent(tx: Session, found: Collection[Delivery], holder: str, at: datetime) -> int:
     """One UPDATE for all that travelled together; those that somebody else took over meanwhile stay his."""
     columns = {"state": SENT, "sent_at": at, "problem": ""}
-    return tx.execute(sa.update(DELIVERIES).where(_in_hand(found, holder)).values(**columns)).rowcount
+    return rows_changed(tx, sa.update(DELIVERIES).where(_in_hand(found, holder)).values(**columns))
 
 
 def mark_failed(tx: Session, found: Collection[Delivery], holder: str, problem: str, again_at: datetime | None) -> int:
@@ -142,7 +142,7 @@ def mark_failed(tx: Session, found: Collection[Delivery], holder: str, problem: 
     state = FAILED if again_at is None else WAITING
     columns: dict[str, Any] = {"state": state, "problem": problem, "attempts": DELIVERIES.c.attempts + 1}
     columns |= {} if again_at is None else {"not_before": again_at}
-    return tx.execute(sa.update(DELIVERIES).where(_in_hand(found, holder)).values(**columns)).rowcount
+    return rows_changed(tx, sa.update(DELIVERIES).where(_in_hand(found, holder)).values(**columns))
 
 
 def deliveries(tx: Session, project_id: int, *, incident_id: int | None = None, limit: int = 100) -> list[Delivery]:
@@ -189,11 +189,11 @@ def _deliveries(
     return [_delivery(row) for row in tx.execute(query).mappings()]
 
 
-def _delivery(row: Mapping[str, Any]) -> Delivery:
+def _delivery(row: Any) -> Delivery:
     there = {name.removeprefix("to_"): value for name, value in row.items() if name.startswith("to_")}
     own = {name: value for name, value in row.items() if not name.startswith("to_")}
     return Delivery(destination=_destination(there), **own)
 
 
-def _destination(row: Mapping[str, Any]) -> Destination:
+def _destination(row: Any) -> Destination:
     return Destination(**{name: value for name, value in row.items() if name != "project_id"})

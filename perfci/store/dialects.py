@@ -90,3 +90,8 @@ def size_of(tx: Session) -> int:
     else:
         query = "SELECT pg_database_size(current_database())"
     return int(tx.scalar(sa.text(query)) or 0)
+
+
+def rows_changed(tx: Session, statement: Any, values: Any = None) -> int:
+    """How many rows a statement wrote: a state changes by one conditional write, and this tells whether it did."""
+    return cast(sa.CursorResult[Any], tx.execute(statement, values)).rowcount

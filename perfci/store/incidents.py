@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.store.coordinates import CHUNK, table
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import insert_or_ignore, rows_changed
 from perfci.store.endings import in_chunks
 from perfci.store.incident_records import DATA, OPEN, PAGE, Event, IncidentRecord, Look
 from perfci.store.tables_incidents import IncidentEventRow, IncidentRow, LookRow
@@ -90,7 +90,7 @@ def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> In
     statement = insert_or_ignore(tx, IncidentRow)
     for _ in range(TRIES):
         number = (tx.scalar(highest) or 0) + 1
-        if tx.execute(statement, {**columns, "project_id": project_id, "number": number}).rowcount:
+        if rows_changed(tx, statement, {**columns, "project_id": project_id, "number": number}):
             found = numbered(tx, project_id, number)
             assert found is not None
             return found
@@ -105,7 +105,7 @@ def refresh(tx: Session, incident_id: int, columns: Mapping[str, Any]) -> None:
 def change(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
     """Write what a person decided on an incident as he saw it; False where somebody was faster."""
     changed = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
-    return bool(tx.execute(changed.values(**columns, revision=INCIDENTS.c.revision + 1)).rowcount)
+    return bool(rows_changed(tx, changed.values(**columns, revision=INCIDENTS.c.revision + 1)))
 
 
 def change_all(tx: Session, revisions: Mapping[int, int], columns: Mapping[str, Any]) -> set[int]:
@@ -135,13 +135,13 @@ def events(tx: Session, incident_id: int) -> list[Event]:
 def keep_look(tx: Session, project_id: int, look: Look) -> None:
     """Replace what the last look found."""
     columns = asdict(look)
-    if not tx.execute(sa.update(LOOKS).where(LOOKS.c.project_id == project_id).values(**columns)).rowcount:
+    if not rows_changed(tx, sa.update(LOOKS).where(LOOKS.c.project_id == project_id).values(**columns)):
         tx.execute(insert_or_ignore(tx, LookRow), {"project_id": project_id, **columns})
 
 
 def last_look(tx: Session, project_id: int) -> Look | None:
     row = tx.execute(sa.select(LOOKS).where(LOOKS.c.project_id == project_id)).first()
-    return row and Look(row.looked_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
+    return None if row is None else Look(row.looked_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
 
 
 def _of(project_id: int) -> sa.ColumnElement[bool]:
@@ -163,5 +163,5 @@ def _records(tx: Session, *chosen: sa.ColumnElement[bool], limit: int | None = N
     return [_record(row) for row in tx.execute(query).mappings()]
 
 
-def _record(row: Mapping[str, Any]) -> IncidentRecord:
+def _record(row: Any) -> IncidentRecord:
     return IncidentRecord(**{**row, "state": IncidentState(row["state"])})

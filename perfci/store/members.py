@@ -60,7 +60,9 @@ def add_members(tx: Session, incident_id: int, found: Sequence[Member]) -> None:
         tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
     old = [_renamed(asdict(member)) for member in found if member.series_id in known]
     if old:
-        values = {name: sa.bindparam(f"new_{name}") for name in Member.__dataclass_fields__ if name != "series_id"}
+        values: dict[str, Any] = {
+            name: sa.bindparam(f"new_{name}") for name in Member.__dataclass_fields__ if name != "series_id"
+        }
         chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id == sa.bindparam("new_series_id"))
         tx.execute(sa.update(MEMBERS).where(*chosen).values(values), old)
 

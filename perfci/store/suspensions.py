@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.coordinates import table
+from perfci.store.dialects import rows_changed
 from perfci.store.incident_records import Suspension
 from perfci.store.tables_incidents import QuarantinedBenchmarkRow
 
@@ -32,7 +33,7 @@ def release(tx: Session, project_id: int, benchmark: str, metric: str, now: date
     """End a quarantine before its time; False where there is none."""
     same = (SUSPENDED.c.benchmark == benchmark, SUSPENDED.c.metric == metric)
     chosen = (SUSPENDED.c.project_id == project_id, *same, *_lasting(now))
-    return bool(tx.execute(sa.update(SUSPENDED).where(*chosen).values(released_at=now)).rowcount)
+    return bool(rows_changed(tx, sa.update(SUSPENDED).where(*chosen).values(released_at=now)))
 
 
 def was_released(tx: Session, project_id: int, benchmark: str, since: datetime) -> bool:

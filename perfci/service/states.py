@@ -1,0 +1,112 @@
+"""How an incident may go on: the states, what each needs, and what a change writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from perfci.model import IncidentState, PerfciError
+from perfci.store.incident_records import Event, IncidentRecord
+
+KEEP: Final = "\0keep"
+"""Stands for a field that a change leaves as it is; an empty text and None empty it."""
+
+S = IncidentState
+WORKING = frozenset({S.NEW, S.INVESTIGATING, S.CULPRIT_FOUND})
+CLOSED = frozenset({S.FIXED, S.ACCEPTED, S.REVERTED, S.ENVIRONMENT, S.INVALID, S.DUPLICATE})
+
+ALLOWED: Mapping[IncidentState, frozenset[IncidentState]] = {
+    S.NEW: frozenset({S.INVESTIGATING, S.CULPRIT_FOUND, S.SNOOZED}) | CLOSED,
+    S.INVESTIGATING: frozenset({S.NEW, S.CULPRIT_FOUND, S.SNOOZED}) | CLOSED,
+    S.CULPRIT_FOUND: frozenset({S.NEW, S.INVESTIGATING, S.SNOOZED}) | CLOSED,
+    S.SNOOZED: WORKING | CLOSED,
+    **{closed: frozenset({S.NEW, S.INVESTIGATING}) | CLOSED - {closed} for closed in CLOSED},
+}
+"""From each state the ones it may be followed by; what was closed may always be opened again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become different."""
+
+    state: IncidentState | None = None
+    assignee: str = KEEP
+    due_at: datetime | str | None = KEEP
+    snoozed_until: datetime | None = None
+    reason: str = ""
+    accepted_until: datetime | None = None
+    duplicate_of: int | None = None
+    issue_url: str = KEEP
+    fix_sha: str = KEEP
+    culprit_sha: str = KEEP
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who does it, when, and in which request."""
+
+    actor: str
+    now: datetime
+    request_id: str = ""
+
+
+LINKS = ("assignee", "due_at", "issue_url", "fix_sha", "culprit_sha")
+"""What a change may set beside the state."""
+
+
+def columns_of(
+    record: IncidentRecord, wanted: Change, now: datetime, original: IncidentRecord | None = None
+) -> dict[str, Any]:
+    """What a change writes, checked against what the incident is; ``original`` is what a duplicate repeats."""
+    told = {name: getattr(wanted, name) for name in LINKS}
+    columns: dict[str, Any] = {k: value for k, value in told.items() if value not in (KEEP, getattr(record, k))}
+    if wanted.state is not None and wanted.state is not record.state:
+        columns |= _state_columns(record, wanted, now, original)
+    if columns and record.triaged_at is None:
+        columns["triaged_at"] = now
+    return columns
+
+
+def _state_columns(
+    record: IncidentRecord, wanted: Change, now: datetime, original: IncidentRecord | None
+) -> dict[str, Any]:
+    state = wanted.state
+    assert state is not None
+    if state not in ALLOWED[record.state]:
+        known = ", ".join(sorted(ALLOWED[record.state]))
+        raise PerfciError(f"Incident {record.number} is {record.state}: it can become {known}, not {state}.")
+    if state is S.ACCEPTED and not (wanted.reason and wanted.accepted_until and wanted.accepted_until > now):
+        raise PerfciError("Accepting needs a reason and a day in the future until which it holds.")
+    if state is S.SNOOZED and not (wanted.snoozed_until and wanted.snoozed_until > now):
+        raise PerfciError("Snoozing needs a moment in the future until which it holds.")
+    if state is S.DUPLICATE and original is None:
+        raise PerfciError("A duplicate needs the number of the incident it repeats.")
+    if original is not None and (original.id == record.id or original.duplicate_of is not None):
+        raise PerfciError(f"Incident {original.number} cannot stand for {record.number}: it is that or a duplicate.")
+    return {
+        "state": state.value,
+        "state_number": record.state_number + 1,
+        "changed_at": now,
+        "reason": wanted.reason,
+        "accepted_until": wanted.accepted_until if state is S.ACCEPTED else None,
+        "snoozed_until": wanted.snoozed_until if state is S.SNOOZED else None,
+        "duplicate_of": original.id if original is not None and state is S.DUPLICATE else None,
+        "verified_at": None,
+    }
+
+
+def events_of(record: IncidentRecord, wanted: Change, by: By) -> list[Event]:
+    found = []
+    if wanted.state is not None and wanted.state is not record.state:
+        found.append(Event(by.now, by.actor, "state", record.state, wanted.state, wanted.reason))
+    for name in LINKS:
+        what = "link" if name.endswith(("_url", "_sha")) else "assign"
+        before, after = getattr(record, name), getattr(wanted, name)
+        if after not in (KEEP, before):
+            found.append(Event(by.now, by.actor, what, str(before or ""), str(after or ""), name))
+    if wanted.note:
+        found.append(Event(by.now, by.actor, "note", text=wanted.note))
+    return found

@@ -1,0 +1,179 @@
+"""What people do with an incident: to the revision they saw, kept in its history, told to who wants to know."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from itertools import product
+
+import pytest
+
+from perfci.model import IncidentState, PerfciError
+from perfci.service.states import ALLOWED, By, Change
+from perfci.service.triage import Bulk, Stale, change, change_many, incident_of
+from perfci.store import Store, audit, incidents
+from perfci.store.deliveries import Destination, deliveries, keep_destination
+from perfci.store.incident_records import IncidentRecord
+from perfci.store.members import ledger
+from tests.builders import NOON
+from tests.looks import a_move, a_project, look, told
+
+NOW = NOON + timedelta(days=3)
+ME = By("user:github/1", NOW + timedelta(hours=1), "r1")
+NEXT_MONTH = NOW + timedelta(days=30)
+
+
+@pytest.fixture
+def incident(store: Store) -> IncidentRecord:
+    """One that asks for a person."""
+    look(store, NOW, told("a1", a_move("x")))
+    return current(store)
+
+
+def current(store: Store, number: int = 1) -> IncidentRecord:
+    project = a_project(store)
+    with store.read() as tx:
+        return incident_of(tx, project, number)
+
+
+def decide(store: Store, wanted: Change, number: int = 1, revision: int | None = None) -> IncidentRecord:
+    project, known = a_project(store), current(store, number)
+    with store.begin() as tx:
+        return change(tx, project, number, known.revision if revision is None else revision, wanted, ME)
+
+
+def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: IncidentRecord) -> None:
+    found = decide(store, Change(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer"))
+
+    assert (found.state, found.assignee, found.revision, found.state_number) == ("investigating", "ada", 2, 2)
+    assert found.triaged_at == ME.now
+    with store.read() as tx:
+        history = [(one.actor, one.what, one.after, one.text) for one in incidents.events(tx, found.id)[1:]]
+        (line,) = audit.lines(tx, a_project(store).id)
+    assert history == [
+        (ME.actor, "state", "investigating", ""),
+        (ME.actor, "assign", "ada", "assignee"),
+        (ME.actor, "note", "", "looks like the tokenizer"),
+    ]
+    assert (line.actor, line.action, line.subject, line.request_id) == (ME.actor, "incident.change", "incident 1", "r1")
+
+
+def test_who_saw_an_older_revision_changes_nothing(store: Store, incident: IncidentRecord) -> None:
+    decide(store, Change(IncidentState.INVESTIGATING))
+
+    with pytest.raises(Stale, match=r"Incident 1 was changed meanwhile and is investigating now \(revision 2\)"):
+        decide(store, Change(IncidentState.INVALID), revision=1)
+
+    assert current(store).state is IncidentState.INVESTIGATING
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        (Change(IncidentState.ACCEPTED), "Accepting needs a reason and a day in the future"),
+        (Change(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOON), "Accepting needs a reason"),
+        (Change(IncidentState.SNOOZED), "Snoozing needs a moment in the future"),
+        (Change(IncidentState.DUPLICATE), "A duplicate needs the number"),
+        (Change(IncidentState.DUPLICATE, duplicate_of=1), "Incident 1 cannot stand for 1"),
+        (Change(IncidentState.DUPLICATE, duplicate_of=9), "has no incident 9"),
+    ],
+)
+def test_a_state_asks_for_what_it_needs(store: Store, incident: IncidentRecord, wanted: Change, sentence: str) -> None:
+    with pytest.raises(PerfciError, match=sentence):
+        decide(store, wanted)
+
+    assert current(store).revision == 1
+
+
+@pytest.mark.parametrize("pair", list(product(IncidentState, IncidentState)), ids=lambda pair: f"{pair[0]}-{pair[1]}")
+def test_from_every_state_there_is_a_way_back_to_work(pair: tuple[IncidentState, IncidentState]) -> None:
+    before, after = pair
+
+    assert (after in ALLOWED[before]) <= (before is not after)
+    assert IncidentState.INVESTIGATING in ALLOWED[before] or before is IncidentState.INVESTIGATING
+
+
+def test_an_accepted_level_is_marked_in_the_ledger_and_no_more_when_it_is_opened_again(
+    store: Store, incident: IncidentRecord
+) -> None:
+    decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    with store.read() as tx:
+        assert [one.accepted for one in ledger(tx, a_project(store).id)[0]] == [True]
+
+    decide(store, Change(IncidentState.INVESTIGATING))
+
+    with store.read() as tx:
+        assert [one.accepted for one in ledger(tx, a_project(store).id)[0]] == [False]
+    assert current(store).accepted_until is None
+
+
+def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
+    project = a_project(store)
+    with store.begin() as tx:
+        for name, states in (("all", ["new", "fixed"]), ("begins", ["new"])):
+            keep_destination(
+                tx, project.id, Destination(name, "webhook", "https://a.example/", routes={"states": states})
+            )
+    look(store, NOW, told("a1", a_move("x")))
+
+    decide(store, Change(IncidentState.FIXED, fix_sha="f" * 40, reason="reverted the fusion"))
+    decide(store, Change(note="thanks"))
+
+    with store.read() as tx:
+        told_of = sorted((one.destination.name, one.body["state"]) for one in deliveries(tx, project.id))
+    assert told_of == [("all", "fixed"), ("all", "new"), ("begins", "new")]
+
+
+def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
+    look(store, NOW, *(told(f"i{at}", a_move(f"s{at}", at=at), good=at - 1, bad=at) for at in range(30, 20, -1)))
+    decide(store, Change(IncidentState.INVESTIGATING), number=2)
+    decide(store, Change(IncidentState.INVALID), number=3)
+    project = a_project(store)
+
+    with store.begin() as tx:
+        found = change_many(
+            tx, project, {1: 1, 2: 1, 3: 2, 4: 1, 99: 1}, Change(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH), ME
+        )
+
+    assert (found.changed, found.stale) == ((1, 4), (2,))
+    assert set(found.refused) == {3, 99}
+    assert [current(store, number).state for number in (1, 2, 3, 4)] == [
+        "snoozed",
+        "investigating",
+        "invalid",
+        "snoozed",
+    ]
+
+
+def test_of_two_people_at_once_one_wins_and_the_other_is_told(store: Store, incident: IncidentRecord) -> None:
+    project = a_project(store)
+    outcomes: list[str] = []
+    start = threading.Barrier(8)
+
+    def person(number: int) -> None:
+        start.wait()
+        for _ in range(5):
+            with store.read() as tx:
+                seen = incident_of(tx, project, 1)
+            try:
+                with store.begin() as tx:
+                    change(tx, project, 1, seen.revision, Change(assignee=f"{seen.assignee}{number}"), ME)
+                outcomes.append("changed")
+            except Stale:
+                outcomes.append("stale")
+
+    people = [threading.Thread(target=person, args=(number,)) for number in range(8)]
+    for one in people:
+        one.start()
+    for one in people:
+        one.join()
+
+    assert len(outcomes) == 40
+    assert len(current(store).assignee) == outcomes.count("changed")  # nobody's addition was overwritten
+
+
+def test_nothing_to_change_for_nobody(store: Store, incident: IncidentRecord) -> None:
+    project = a_project(store)
+
+    with store.begin() as tx:
+        assert change_many(tx, project, {}, Change(IncidentState.INVALID), ME) == Bulk()
