@@ -23,11 +23,16 @@ VERBS = {
     "detect": "the change point statistics as a filter: JSON in, JSON out",
     "ingest": "read results of other tools into the store",
     "export": "write what the store holds",
+    "upload": "send result files to a server; what cannot be sent now waits on disk",
+    "flush": "send what waits on disk",
+    "judge-worker": "judge what was uploaded",
     "serve": "show the dashboard",
     "alerts": "list incidents: what moved, who is suspected, what to measure again",
     "check": "show what the policy of perfci.toml would have said of everything that is stored",
     "calibration": "show how often verdicts on equal commits were wrong, and what equals wander by themselves",
     "doctor": "say whether everything needed is there and the machine is quiet enough",
+    "project": "make projects, and say who may see and change them",
+    "token": "make, list and revoke the tokens that programs upload with",
     "db": "upgrade, check or back up the database",
 }
 
@@ -41,7 +46,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"perfci.cli.{name}").command
+        command: click.Command = importlib.import_module(f"perfci.cli.{name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

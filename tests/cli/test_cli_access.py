@@ -1,0 +1,106 @@
+"""``perfci token`` and ``perfci project``: who may do what, from the command line of the server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perfci.auth.tokens import ANYWHERE, checked
+from perfci.cli import run
+from perfci.store import audit, open_store
+from perfci.store.projects import project
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PERFCI_DB", f"sqlite:///{tmp_path}/perfci.db")
+    monkeypatch.setenv("PERFCI_PROJECT", "acme/model")
+    assert run(["project", "create", "acme/model"]) == 0
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = run(list(arguments))
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+def test_prints_a_new_token_alone_and_once(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = told(capsys, "token", "create", "--scope", "results:write", "--name", "nightly")
+
+    assert (status, bool(checked(out.strip()))) == (0, True)
+    assert ANYWHERE.search(err) is None
+
+
+def test_lists_tokens_without_showing_them(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = told(
+        capsys, "token", "create", "--scope", "results:write", "--scope", "results:read", "--expires", "7d"
+    )
+
+    _, shown, _ = told(capsys, "token", "list")
+    _, fields, _ = told(capsys, "token", "list", "--json")
+
+    assert shown.split()[3:6] == ["results:read", "results:write", f"…{text.strip()[-4:]}"]
+    assert ANYWHERE.search(shown + fields) is None
+    assert json.loads(fields)[0]["created_by"] == "local"
+
+
+def test_revokes_a_token_of_this_project_only(capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, "token", "create", "--scope", "admin")
+    uid = json.loads(told(capsys, "token", "list", "--json")[1])[0]["uid"]
+
+    assert told(capsys, "token", "revoke", uid, "--all-projects")[0] == 2
+    assert told(capsys, "token", "revoke", uid)[1] == f"token {uid} is revoked\n"
+    assert told(capsys, "token", "list")[1].split()[1] == "revoked"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--expires", "400d"], "A token lives for 1 to 365 days, not 400."),
+        (["--expires", "soon"], "A number of days was expected, such as 90d, not 'soon'."),
+        (["--project", "none"], "There is no project none in this store: make it with `perfci project create none`."),
+    ],
+)
+def test_says_what_is_wrong_with_a_wish(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    status, out, err = told(capsys, "token", "create", "--scope", "admin", *arguments)
+
+    assert (status, out, err) == (2, "", f"perfci: {sentence}\n")
+
+
+def test_makes_a_project_public(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    assert told(capsys, "project", "set", "acme/model", "--visibility", "public")[1] == "acme/model is public\n"
+    assert told(capsys, "project", "list")[1] == "public   acme/model\n"
+
+    store = open_store(f"sqlite:///{here}/perfci.db", create=False)
+    with store.read() as tx:
+        found = project(tx, "acme/model")
+        assert found is not None
+        lines = audit.lines(tx, found.id)
+    store.close()
+    assert [(one.actor, one.action, one.detail) for one in lines] == [
+        ("local", "project.set", {"visibility": "public"}),
+        ("local", "project.create", {"visibility": "private"}),
+    ]
+
+
+def test_grants_and_withdraws_a_role(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(capsys, "project", "grant", "proxy/ada", "sheriff")[1] == "proxy/ada is sheriff of acme/model\n"
+    assert told(capsys, "project", "members")[1] == "sheriff  proxy/ada  ada\n"
+    assert told(capsys, "project", "withdraw", "proxy/ada")[1] == "proxy/ada is no member any more\n"
+    assert told(capsys, "project", "withdraw", "proxy/ada")[0] == 2
+
+
+def test_wants_the_number_of_somebody_on_github(capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, err = told(capsys, "project", "grant", "github/octocat", "admin")
+
+    assert err == (
+        "perfci: GitHub gives names to others when somebody leaves: expected the number, as in github/583231, not "
+        "'github/octocat'. It is the id that https://api.github.com/users/NAME tells.\n"
+    )
