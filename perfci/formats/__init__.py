@@ -76,10 +76,11 @@ FORMATS = {
     "asv": "perfci.formats.asv",
     "perfci": "perfci.formats.run_document",
     "pytest-benchmark": "perfci.formats.pytest_benchmark",
+    "pytorch": "perfci.formats.pytorch",
 }
 """Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
 
-WRITERS: dict[str, str] = {}
+WRITERS = {"pytorch": "perfci.formats.pytorch_own"}
 """Every format that can be written from runs, likewise."""
 
 HEAD_BYTES = 65_536

@@ -158,6 +158,8 @@ class Assembly:
         self._environment, self._variant = Environment(environment), Variant(variant)
         self._results: dict[Series, Result] = {}
         self._quarantined: list[Quarantined] = []
+        if commit is None:
+            warn(f"{tool} does not say which commit it measured: taken to be {self._commit.short}")
         if not machine and not given.machine:
             warn(f"{tool} does not say on which machine it measured: give --machine NAME, or all machines are one line")
 

@@ -220,7 +220,7 @@ def read(source: Path | bytes) -> Run:
 def write(run: Run) -> str:
     """Write one document, and read it back, so that nothing is sent which would be refused."""
     try:
-        text = json.dumps(_content(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(content_of(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         RunDocument.model_validate_json(text.encode())
     except ValidationError as error:
         raise PerfciError(f"The run of {run.commit.short} does not fit {SCHEMA}: {_first_fault(error)}") from error
@@ -250,6 +250,11 @@ def result_of(content: dict[str, Any], run: Run) -> Result:
     """Read one result of a run back from what ``result_content`` made of it."""
     part = ResultPart.model_validate_json(json.dumps(content))
     return _result(part, run.machine, run.variant, run.harness)
+
+
+def read_content(content: dict[str, Any], what: str) -> Run:
+    """Read a run from the content of a document that travelled in parts."""
+    return _parse(json.dumps(content).encode(), what)
 
 
 def json_schema() -> dict[str, Any]:
@@ -339,7 +344,8 @@ def _process(part: ProcessPart) -> Process:
     return Process(**{**fields, "samples": tuple(part.samples), "flags": tuple(part.flags)})
 
 
-def _content(run: Run) -> dict[str, Any]:
+def content_of(run: Run) -> dict[str, Any]:
+    """What a document says of a run; what is not known is absent."""
     return _present(
         {
             "schema": SCHEMA,

@@ -75,8 +75,8 @@ SMALLER, BIGGER = ("seconds", "bytes", "joules", "watts"), ("/seconds",)
 
 SUFFIXES = (
     (re.compile(r"(?P<name>.+?)\s*[(\[](?P<unit>[^()\[\]]+)[)\]]"), None),
+    (re.compile(r"(.+_)?(?P<what>tok|token|request|sample|image|step|item)s?_?(?:per|/)_?s(?:ec|econd)?"), "/s"),
     (re.compile(r"(?P<name>.+)_(?P<unit>ns|us|ms|seconds|secs?|s|bytes|kib|mib|gib|kb|mb|gb)"), None),
-    (re.compile(r"(?P<what>tok|tokens?|requests?|samples?|images?|steps?)s?_?(?:per|/)_?s(?:ec|econd)?"), "/s"),
 )
 """Names that end in their unit: ``median_ttft_ms``, ``load_time(ms)``, ``tokens_per_second``."""
 
@@ -120,8 +120,9 @@ def scale_of(unit: str) -> Scale | None:
 
 def known(name: str, unit: str = "", direction: Direction | None = None) -> Known | None:
     """The metric a foreign name and unit mean; nothing where unit or direction would be a guess."""
-    short, told = (name, unit) if unit else _unit_in(name)
-    rule = next((rule for rule in NAMES if re.fullmatch(rule[0], short.strip().lower())), None)
+    rule = _rule(name)
+    short, told = (name, unit) if unit or rule else _unit_in(name)
+    rule = rule or _rule(short)
     told = told or (rule[1] if rule else "")
     scale = scale_of(told) or (Scale(told) if told and (direction or rule) else None)
     way = direction or (rule[2] if rule else None) or (_way(scale.unit) if scale else None)
@@ -135,6 +136,14 @@ def unknown(name: str, unit: str) -> str:
     if unit:
         return f"which way is good is not known of {name} in {unit}"
     return f"the unit of {name} is not known"
+
+
+def direction_named(told: object) -> Direction | None:
+    return told if told == "lower" or told == "higher" else None
+
+
+def _rule(name: str) -> tuple[str, str, Direction] | None:
+    return next((rule for rule in NAMES if re.fullmatch(rule[0], name.strip().lower())), None)
 
 
 def _unit_in(name: str) -> tuple[str, str]:

@@ -70,7 +70,7 @@ def line_here(folder: Path) -> dict[str, Commit]:
 def commit_named(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
     """The commit a user names for files that name none, by default the newest at hand."""
     if sha is None:
-        return next(reversed(line.values()), None)
+        return list(line.values())[-1] if line else None
     found = [commit for full, commit in line.items() if full.startswith(sha.lower())]
     if len(found) == 1:
         return found[0]
