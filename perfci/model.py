@@ -233,6 +233,10 @@ def cell_name(benchmark: str, parameters: Pairs) -> str:
     return f"{benchmark}({', '.join(value for _, value in parameters)})" if parameters else benchmark
 
 
+IN_TURNS = "in turns"
+"""The flag of a process whose k-th sample was taken next to the k-th sample of the other one of its pair."""
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """One fresh OS process of a benchmark, the unit of replication, with its raw samples of one metric."""

@@ -13,6 +13,7 @@ from perfci.bench.device import Device, this_device
 from perfci.bench.latency import Objective, Trace
 from perfci.bench.readings import Absent, Measured, Reading, witness
 from perfci.bench.timing import collector_off
+from perfci.bench.turns import offer_turn
 from perfci.bench.warmup import Events, warm_up
 from perfci.model import Clock, Metric
 
@@ -112,6 +113,7 @@ def record_stream(
         events = Events(device)
         pairs = []
         for _ in range(requests):
+            offer_turn()
             pairs.append(request())
             collect()
     reasons = [reason for reason in (warmed.unsettled, events.happened("in a measured request")) if reason]

@@ -15,6 +15,7 @@ from typing import Any
 
 from perfci.bench.device import Device, Marker, this_device
 from perfci.bench.readings import Reading
+from perfci.bench.turns import offer_turn
 from perfci.bench.warmup import Events, warm_up
 from perfci.model import Clock
 
@@ -83,6 +84,7 @@ def time_blocks(
     - After ``min_blocks`` blocks it stops as soon as the 95 % interval of the median is no wider than ``target`` on
       either side: a quarter of the 5 % that verdicts are about. nvbench stops by the noise of its samples in the same
       way. ``max_blocks`` and ``budget_s`` seconds (at least one block) stop it anyway; ``Timing.precision`` tells.
+    - Before each block a process that is measured beside this one may take its turn (``perfci.bench.turns``).
     - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's cold mode
       do, and times each call with events of its own. A kernel that is timed so belongs to another series: label it.
 
@@ -96,6 +98,7 @@ def time_blocks(
         events = Events(device)
         until = perf_counter() + budget_s
         while not enough(blocks, min_blocks, max_blocks, target, out_of_time=perf_counter() >= until):
+            until += offer_turn()
             collect()
             if prepare is not None:
                 prepare()

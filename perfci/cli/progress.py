@@ -9,7 +9,7 @@ import click
 
 from perfci.cli.context import on_terminal
 from perfci.model import Status
-from perfci.runner.driver import Outcome
+from perfci.runner.outcomes import Outcome
 from perfci.runner.plan import Visit
 
 

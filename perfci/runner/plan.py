@@ -21,6 +21,7 @@ class Visit:
     round: int | None = None
     pair: int | None = None
     bases: tuple[Cell, ...] = ()
+    beside: tuple[tuple[Cell, ...], ...] = ()  # variants, those of one benchmark together
 
     def role_of(self, cell: Cell) -> Role:
         """Where the sides are cells of one commit, those that others are compared with are the base."""
@@ -57,8 +58,10 @@ def lineup(sha: str, variants: Sequence[Sequence[Cell]], number: int, order: int
     """
     dice = random.Random(f"{seed}/lineup/{sha}/{number}")
     groups = dice.sample(variants, len(variants))
-    cells = tuple(cell for group in groups for cell in _shuffled(dice, group))
-    return Visit(sha, cells, order, Role.HEAD, pair=number, bases=tuple(group[0] for group in groups))
+    beside = tuple(_shuffled(dice, group) for group in groups)
+    cells = tuple(cell for group in beside for cell in group)
+    bases = tuple(group[0] for group in groups)
+    return Visit(sha, cells, order, Role.HEAD, pair=number, bases=bases, beside=beside)
 
 
 def _shuffled(dice: random.Random, cells: Sequence[Cell]) -> tuple[Cell, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -12,10 +15,12 @@ from typing import Any
 
 from perfci.config import Settings
 from perfci.model import Commit, Environment, Machine, PerfciError, Variant
-from perfci.runner.driver import HARNESS, Discovery, EnvironmentParent, Outcome, Profiles
+from perfci.runner.desk import Measured, Profiles, beside
+from perfci.runner.driver import HARNESS, EnvironmentParent
 from perfci.runner.entries import freeze_with_models
 from perfci.runner.git import Repository
 from perfci.runner.machine import observed_environment, this_machine
+from perfci.runner.outcomes import Discovery, Outcome, lost
 from perfci.runner.prepare import Prepared, prepare
 from perfci.runner.suite import Cell, Suite
 
@@ -63,25 +68,50 @@ class Workbench:
         prepared = self._prepared[sha]
         if prepared.failure:
             raise PerfciError(f"commit {prepared.commit.short} cannot be measured: {prepared.failure}")
-        return self._parent(prepared).discover(prepared)
+        return self._parent(prepared).desk().discover(prepared)
 
-    def visit(self, sha: str, cells: Sequence[Cell]) -> Iterator[tuple[Outcome, Discovery]]:
+    def visit(self, sha: str, cells: Sequence[Cell]) -> Iterator[Measured]:
         prepared = self._prepared[sha]
         if prepared.failure:
-            yield from EnvironmentParent.not_built(prepared, cells)
+            yield from not_built(prepared, cells)
         else:
-            yield from self._parent(prepared).measure(prepared, cells, self._caches)
+            yield from self._parent(prepared).desk().measure(prepared, cells, self._caches)
+
+    def can_take_turns(self, shas: Iterable[str]) -> bool:
+        """Whether processes of these commits may be alive together and be measured in turns.
+
+        Both then hold their memory, and an accelerator's is the scarce one: there it has to be asked for.
+        """
+        wanted = self.settings.run.turns
+        spare = wanted == "always" or (wanted == "auto" and not self.machine.accelerators)
+        return spare and not any(self._prepared[sha].failure for sha in shas)
+
+    def visit_beside(self, shas: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Measured]]:
+        """Visit several commits (or one, several times) at once; the processes of each row of cells take turns.
+
+        The k-th cell of a row is measured at the k-th commit.
+        """
+        used: Counter[EnvironmentParent] = Counter()
+        core = random.choice(sorted(os.sched_getaffinity(0)))
+        visits = []
+        for place, prepared in enumerate(self._prepared[sha] for sha in shas):
+            parent = self._parent(prepared)
+            desk = parent.desk(used[parent])
+            cells = [row[place] for row in rows if place < len(row)]
+            visits.append(desk.begin(prepared, cells, self._caches, abreast=len(shas), core=core))
+            used[parent] += 1
+        return beside(visits, rows)
 
     def profile(self, sha: str, cells: Sequence[Cell], folders: Mapping[str, Path]) -> Iterator[Outcome]:
         """Profile cells, each into the folder of its name; those without one run in NVTX ranges and write nothing."""
         prepared = self._prepared[sha]
         if prepared.failure:
-            outcomes = EnvironmentParent.not_built(prepared, cells)
+            outcomes = not_built(prepared, cells)
         else:
             roots = dict.fromkeys([str(prepared.tree), *prepared.paths], "")
             roots[str(self._suite_of(prepared).folder)] = self._suite_shown
             asked = Profiles({name: str(folder) for name, folder in folders.items()}, roots)
-            outcomes = self._parent(prepared).measure(prepared, cells, self._caches, asked)
+            outcomes = self._parent(prepared).desk().measure(prepared, cells, self._caches, asked)
         yield from (outcome for outcome, _ in outcomes)
 
     def environment(self, sha: str) -> Environment:
@@ -149,6 +179,12 @@ class Workbench:
         roots = {name.split(".")[0].encode() for name in wanted}
         used = {root for source in sources for root in roots if root in _read(source)} if roots else set()
         return [name for name in wanted if name.split(".")[0].encode() in used]
+
+
+def not_built(prepared: Prepared, cells: Sequence[Cell]) -> Iterator[Measured]:
+    """A commit that does not build is a result of every cell, with the build's log."""
+    for cell in cells:
+        yield lost(cell, prepared.failure, tail=prepared.log), Discovery({}, ())
 
 
 def _inside(repository: Repository, folder: Path) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.config import Config
 from perfci.model import CPU_TWIN, Role, Series, Verdict
-from perfci.runner.driver import Discovery
+from perfci.runner.outcomes import Discovery
 from perfci.runner.suite import Cell, cells_of
 from perfci.service.climbing import Climb
 from perfci.service.comparing import Comparison
@@ -19,9 +19,9 @@ from perfci.store import Store
 from perfci.store.reads import session_processes
 from perfci.store.records import MeasuredProcess
 from perfci.verdicts.goals import Goal, parse, require_metrics
+from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import Compared, GoalVerdict, judge_goal
 from perfci.verdicts.trades import Trade, trades
-from perfci.verdicts.policy import Policy
 
 
 def goals_of(config: Config) -> list[Goal]:

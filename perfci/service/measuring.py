@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from perfci.model import Benchmark, Commit, Metric, Process, Run, Series, Status
-from perfci.runner.driver import Discovery, MeasuredMetric, Outcome
+from perfci.runner.outcomes import Discovery, MeasuredMetric, Outcome
 from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell, DiscoveredBenchmark
 from perfci.runner.workbench import Workbench
@@ -58,19 +59,38 @@ class Session:
 
     def visit(self, visit: Visit, cells: Sequence[Cell] | None = None) -> None:
         """Visit one commit; each process is in the database before the next one starts."""
-        for index, (outcome, discovery) in enumerate(self.workbench.visit(visit.sha, cells or visit.cells)):
-            rows = list(self._rows(visit, index, outcome, discovery))
-            with self.store.begin() as tx:
-                ids = add_processes(tx, self._run(tx, visit.sha), rows)
-            for row_id, (series, process) in zip(ids, rows, strict=True):
-                self._remember(visit.sha, row_id, series, process)
-            self.statuses.append(outcome.status)
-            self.work_s += outcome.work_s
-            self.on_process(visit, outcome)
+        for index, measured in enumerate(self.workbench.visit(visit.sha, cells or visit.cells)):
+            self._keep(visit, index, *measured)
+
+    def visit_beside(self, visits: Sequence[Visit]) -> None:
+        """Visit what is to be compared: the processes take turns where they can, else they follow each other."""
+        if not self.workbench.can_take_turns(visit.sha for visit in visits):
+            for visit in visits:
+                self.visit(visit)
+            return
+        first, *others = visits
+        variants = first.beside  # of one commit, which is then visited once for each
+        rows: Sequence[Sequence[Cell]] = [[cell] * len(visits) for cell in first.cells] if others else variants
+        sides = visits if others else [first] * max(map(len, variants))
+        index = Counter[Visit]()
+        for measured in self.workbench.visit_beside([side.sha for side in sides], rows):
+            for side, one in zip(sides, measured, strict=False):
+                self._keep(side, index[side], *one)
+                index[side] += 1
 
     def readings(self, sha: str, cell: Cell) -> Sequence[Measured]:
         """All that the processes of one cell gave at one commit."""
         return self._cells.get((sha, cell.name), ())
+
+    def _keep(self, visit: Visit, index: int, outcome: Outcome, discovery: Discovery) -> None:
+        rows = list(self._rows(visit, index, outcome, discovery))
+        with self.store.begin() as tx:
+            ids = add_processes(tx, self._run(tx, visit.sha), rows)
+        for row_id, (series, process) in zip(ids, rows, strict=True):
+            self._remember(visit.sha, row_id, series, process)
+        self.statuses.append(outcome.status)
+        self.work_s += outcome.work_s
+        self.on_process(visit, outcome)
 
     def _remember(self, sha: str, row_id: int, series: Series, process: Process) -> None:
         self.measured.setdefault(sha, []).append((series, process))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from perfci.config import Config
 from perfci.model import Commit, PerfciError
-from perfci.runner.driver import Discovery
 from perfci.runner.git import Repository
+from perfci.runner.outcomes import Discovery
 from perfci.runner.suite import Cell, cells_of
 from perfci.runner.workbench import Workbench
 from perfci.service.measuring import OnProcess, Session

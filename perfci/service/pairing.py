@@ -14,8 +14,8 @@ from perfci.stats.interval import Prior, Shift
 from perfci.store.decisions import LookRecord
 from perfci.verdicts.compare import Look, look
 from perfci.verdicts.discoveries import is_exact
-from perfci.verdicts.rule import MOVES
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.rule import MOVES
 
 CONVICTION_PAIRS = 10
 """No statistical conviction on fewer fresh pairs: five can agree by chance where a benchmark has two states."""
@@ -75,8 +75,7 @@ class Pairing:
         for (base, head), questions in together.items():
             number = 1 + max(self._pairs, default=-1)
             self._pairs[number] = {Role.BASE: base, Role.HEAD: head}
-            for visit in visits(questions, number, self.session.seed):
-                self.session.visit(visit)
+            self.session.visit_beside(visits(questions, number, self.session.seed))
 
     def _judge(self, questions: Sequence[Question]) -> dict[Question, int]:
         """Look at what there is, note the verdicts and return how many more pairs to buy of each question.

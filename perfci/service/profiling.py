@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfci.model import Commit, PerfciError, Status
-from perfci.runner.driver import Outcome
+from perfci.runner.outcomes import Outcome
 from perfci.runner.suite import Cell
 from perfci.runner.workbench import Workbench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from perfci.runner.driver import Outcome
+from perfci.runner.outcomes import Outcome
 from perfci.runner.plan import Visit
 
 

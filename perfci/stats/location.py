@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import trim_mean
 
 Floats = NDArray[np.float64]
 
 MAD_TO_SIGMA = 1.4826
 """Median absolute deviation of a normal sample times this is its standard deviation (Hampel 1974)."""
+
+TRIMMED = 0.2
 
 MIN_WARMUP_SAMPLES = 8
 """Below this a process is too short to tell its warm-up from its noise; nothing is dropped."""
@@ -27,6 +30,11 @@ def median(samples: ArrayLike) -> float:
 def lower_quartile(samples: ArrayLike) -> float:
     """A level for one-sided noise: neighbours only ever slow a process down (after Chen & Revels 2016)."""
     return float(np.quantile(np.asarray(samples, dtype=float), 0.25))
+
+
+def trimmed_mean(samples: ArrayLike) -> float:
+    """The mean without the lowest and the highest fifth, the usual share (Wilcox 2012, section 3.3)."""
+    return float(trim_mean(np.asarray(samples, dtype=float), TRIMMED))
 
 
 def mad_sigma(values: Floats) -> float:

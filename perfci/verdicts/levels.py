@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfci.model import Clock, Point, Process, Series, Status
-from perfci.stats.location import lower_quartile, median, warmup_length
+from perfci.model import IN_TURNS, Clock, Point, Process, Series, Status
+from perfci.stats.location import lower_quartile, median, trimmed_mean, warmup_length
 
 DISQUALIFYING = ("throttled", "shared_gpu")
 """How the flags begin of a process that did not have the machine it was promised (DESIGN 7): shown, never judged."""
+
+MIN_TURNS = 5
+"""Turns that two processes have to share for their levels to rest on them: a fifth of them is then one sample."""
 
 MIN_CPU_SHARE = 0.2
 """A benchmark that never computes for a fifth of its wall time waits, and CPU time would not see it get slower."""
@@ -50,10 +53,31 @@ def disqualifying_flags(process: Process) -> list[str]:
 
 
 def settled_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[float], list[float]]:
-    """Levels of both sides after dropping the warm-up that all their processes share."""
+    """Levels of both sides after dropping the warm-up that all their processes share.
+
+    Two processes that took turns have their levels over the turns they shared: the machine's mood is then the same in
+    both, sample by sample, and a mean keeps it so where a quartile of each would take its own part of it.
+    """
     cut = warmup_length([process.samples for process in (*base, *head)])
-    sides = [[_level(process.samples[cut:], process.clock) for process in side] for side in (base, head)]
-    return sides[0], sides[1]
+    shared = _shared_turns(base, head)
+
+    def level(process: Process) -> float:
+        turns = shared.get(process.pair)
+        return _level(process.samples[cut:], process.clock) if turns is None else trimmed_mean(process.samples[:turns])
+
+    return [level(process) for process in base], [level(process) for process in head]
+
+
+def _shared_turns(base: Sequence[Process], head: Sequence[Process]) -> dict[int | None, int]:
+    """How many samples the sides of a pair took in turns, where they are times and enough of them to trim."""
+    sides = [{one.pair: len(one.samples) for one in side if _took_turns(one)} for side in (base, head)]
+    turns = {pair: min(sides[0][pair], sides[1][pair]) for pair in sides[0].keys() & sides[1].keys()}
+    return {pair: count for pair, count in turns.items() if count >= MIN_TURNS}
+
+
+def _took_turns(process: Process) -> bool:
+    timed = process.clock in (Clock.CPU, Clock.WALL, Clock.DEVICE)
+    return timed and process.pair is not None and IN_TURNS in process.flags
 
 
 def settled_level(side: Sequence[Process]) -> float | None:

@@ -8,8 +8,8 @@ import pytest
 from git_project import GitProject
 
 from perfci.config import RunTable, Settings
-from perfci.runner.driver import Outcome
 from perfci.runner.git import Repository
+from perfci.runner.outcomes import Outcome
 from perfci.runner.suite import cells_of
 from perfci.runner.workbench import Workbench
 

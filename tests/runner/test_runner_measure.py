@@ -12,7 +12,7 @@ from runner.test_runner_outcomes import alive
 
 from perfci.config import Settings
 from perfci.model import Clock, Status
-from perfci.runner.driver import Discovery, MeasuredMetric
+from perfci.runner.outcomes import Discovery, MeasuredMetric
 
 SUITE = """
     import os, subprocess

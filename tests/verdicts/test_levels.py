@@ -1,6 +1,8 @@
 """The number a process, a commit or a benchmark is judged by."""
 
-from perfci.model import Clock, Point, Status
+import pytest
+
+from perfci.model import IN_TURNS, Clock, Point, Process, Status
 from perfci.verdicts.levels import cpu_bound, judged_level, point_level, process_level, settled_levels, usable
 from tests.builders import a_commit, a_failed_process, a_process, a_summary
 
@@ -53,3 +55,30 @@ def test_both_sides_lose_the_same_warm_up() -> None:
 
     assert base == [1.0] * 3
     assert head == [1.1] * 3
+
+
+def test_two_that_took_turns_are_compared_over_the_turns_they_shared() -> None:
+    mood = (1.0, 1.0, 1.6, 1.6, 1.6, 1.0, 1.0)
+    base = a_process(*mood, clock=Clock.CPU, pair=3, flags=(IN_TURNS,))
+    head = a_process(*(1.1 * swell for swell in (*mood, 9.0, 9.0)), clock=Clock.CPU, pair=3, flags=(IN_TURNS,))
+
+    (before,), (after,) = settled_levels([base], [head])
+
+    assert after / before == pytest.approx(1.1)
+    assert process_level(base) == 1.0 < before
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        a_process(*SWOLLEN, clock=Clock.CPU, pair=3),
+        a_process(*SWOLLEN, clock=Clock.CPU, pair=4, flags=(IN_TURNS,)),
+        a_process(*SWOLLEN[:4], clock=Clock.CPU, pair=3, flags=(IN_TURNS,)),
+        a_process(*SWOLLEN, clock=Clock.EXACT, pair=3, flags=(IN_TURNS,)),
+    ],
+    ids=["no turns", "another pair", "too few turns", "no time"],
+)
+def test_turns_that_were_not_shared_leave_each_its_own_level(head: Process) -> None:
+    base = a_process(*SWOLLEN, clock=Clock.CPU, pair=3, flags=(IN_TURNS,))
+
+    assert settled_levels([base], [head]) == ([process_level(base)], [process_level(head)])

@@ -14,11 +14,15 @@ from typing import Any
 from .messages import Json, Report, write_report
 from .processes import end_daemons
 from .profiling import profiled
+from .sampling import share_turns
 from .suite import CLOCKS, CPU_TWIN, declared_clock, foreign_code, single_metric, uses_default_timer
+from .turns import Seat, turns
 
 
-def run_cell(benchmark: Any, cell: Json, request: Json, report: Report) -> None:
+def run_cell(benchmark: Any, cell: Json, request: Json, seat: Seat | None, report: Report) -> None:
     """Set up, run (or profile) and tear down one cell; report it, unless it imported code of another commit."""
+    if seat is not None:
+        turns.join(seat, request["core"])
     resident = reset_peak_memory()
     begin = time.perf_counter()
     if cell["param_idx"] is not None:
@@ -48,6 +52,8 @@ def measured_cell(benchmark: Any, cell: Json, resident: int | None) -> Json:
             return profiled(benchmark, cell["profile"])
         if stopwatch is not None:
             benchmark.timer = stopwatch
+        if benchmark.type == "time" and turns.shared:
+            share_turns(benchmark)
         value = benchmark.do_run()
         if benchmark.type == "measure":
             return read_report_of(value)

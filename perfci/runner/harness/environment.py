@@ -1,4 +1,4 @@
-"""The environment parent: imports what every commit shares, then forks one commit parent per visit."""
+"""The environment parent imports what every commit shares and forks desks; a desk forks one commit parent per visit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import sys
 import time
 
 from .messages import Json, last_line, send
-from .processes import adopt_orphans, die_with_parent, end_group, reap, run_as_child, sweep, wait_until
+from .processes import adopt_orphans, any_child, die_with_parent, end_group, reap, run_as_child, sweep, wait_until
 from .suite import try_import
 from .visit import visit, why_not_fork
 
@@ -21,13 +21,31 @@ HUGE_PAGE = 2 << 20
 
 
 def serve(control: socket.socket) -> None:
-    """Answer visits until the other side hangs up; nothing that was started outlives this loop."""
-    adopt_orphans()
-    lines = control.makefile("r", encoding="utf-8")
-    hello = json.loads(lines.readline())
+    """Fork a desk for every socket that is handed in, until the other side hangs up.
+
+    Commits that are measured beside each other are visited from one desk each. All desks are forks of one process, so
+    that they share its layout of memory and its hash seed: a difference there would pass for one between the commits.
+    """
+    with control.makefile("r", encoding="utf-8") as lines:
+        hello = json.loads(lines.readline())
     die_with_parent(hello["parent"])
     send(control, introduce(hello["preload"]))
-    for line in filter(str.strip, lines):  # an empty line answers a commit parent that ended before it was read
+    me = os.getpid()
+    while handed_in := socket.recv_fds(control, 1, 1)[1]:
+        with socket.socket(fileno=handed_in[0]) as theirs:
+            if os.fork() == 0:
+                control.close()
+                run_as_child(functools.partial(desk, theirs, me))
+    while any_child():
+        os.wait()
+
+
+def desk(control: socket.socket, parent: int) -> None:
+    """Answer visits until the other side hangs up; nothing that was started outlives this loop."""
+    adopt_orphans()
+    die_with_parent(parent)
+    lines = control.makefile("r", encoding="utf-8")
+    for line in filter(str.strip, lines):  # an empty line was meant for a commit parent that ended before it was read
         request = json.loads(line)
         me = os.getpid()
         pid = os.fork()

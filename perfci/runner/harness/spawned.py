@@ -8,6 +8,7 @@ from .cell import run_cell
 from .messages import Json, Report
 from .suite import load_suite
 from .supervision import report_or_fail
+from .turns import Seat
 
 
 def run(arguments: Json) -> None:
@@ -15,7 +16,10 @@ def run(arguments: Json) -> None:
 
     def work(report: Report) -> None:
         suite = load_suite(arguments["request"])
-        run_cell(suite.benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], report)
+        seat = Seat(*arguments["seat"]) if arguments["seat"] else None
+        run_cell(
+            suite.benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], seat, report
+        )
 
     with os.fdopen(arguments["report"], "w+b") as report:
         report_or_fail(work, report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pickle
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from .cell import run_cell
@@ -27,30 +29,37 @@ from .processes import (
     sweep,
     wait_until,
 )  # fmt: skip
+from .turns import Seat
 
 GRACE_S = 1.5
 """What a benchmark started may take this long to end by itself: a process pool's workers look for their parent once a
 second."""
 
+LOOK_AGAIN_S = 0.1
+"""How often to look whether a cell that had its time has waited meanwhile."""
+
 COMMAND_SHOWN = 200  # characters of a leaked process's command line
 
 
-def supervise(benchmark: Any, cell: Json, request: Json, launch: str) -> Json:
-    """Run one cell in a fresh process under a wall clock and say how it ended."""
+def supervise(benchmark: Any, cell: Json, request: Json, launch: str, seat: Seat | None) -> Json:
+    """Run one cell in a fresh process under a wall clock and say how it ended; on a ``seat`` it takes turns."""
     if cell["cache_dir"]:
         problem = ensure_setup_cache(benchmark, cell, request)
         if problem is not None:
             return problem
     folder = cell["cache_dir"] or tempfile.mkdtemp(prefix="cell-", dir=request["scratch"])
+    start = run_cell if launch == "fork" else spawn_cell
+    work = functools.partial(start, benchmark, cell, request, seat)
     try:
-        if launch == "fork":
-            return in_process(
-                lambda report: run_cell(benchmark, cell, request, report), cell["timeout_s"], folder, request
-            )
-        return in_process(lambda report: spawn_cell(cell, request, report), cell["timeout_s"], folder, request)
+        return in_process(work, cell["timeout_s"], folder, request, seat.waited if seat else never)
     finally:
         if not cell["cache_dir"]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def never() -> float:
+    """How long a cell waits that is measured by itself."""
+    return 0.0
 
 
 def ensure_setup_cache(benchmark: Any, cell: Json, request: Json) -> Json | None:
@@ -73,8 +82,13 @@ def ensure_setup_cache(benchmark: Any, cell: Json, request: Json) -> Json | None
         return None
 
 
-def in_process(work: Work, timeout_s: float, folder: str, request: Json) -> Json:
-    """Fork, do the work in its own process group and session, and end the whole group by the clock or after it."""
+def in_process(
+    work: Work, timeout_s: float, folder: str, request: Json, waited: Callable[[], float] = never
+) -> Json:  # fmt: skip
+    """Fork, do the work in its own process group and session, and end the whole group by the clock or after it.
+
+    What it has ``waited`` for others does not count.
+    """
     known = children() if any_child() else []
     kills_before = kernel_memory_kills()
     log = os.path.join(request["scratch"], "cell.log")
@@ -85,7 +99,9 @@ def in_process(work: Work, timeout_s: float, folder: str, request: Json) -> Json
         pid = os.fork()
         if pid == 0:
             run_as_child(lambda: cell_child(work, report, folder, log, me))
-        ended, status = wait_until(pid, begin + timeout_s)
+        ended, status = False, 0
+        while not ended and (left := begin + timeout_s + waited() - time.monotonic()) > 0:
+            ended, status = wait_until(pid, time.monotonic() + max(left, LOOK_AGAIN_S))
         duration = time.monotonic() - begin
         leaked = [command_of(left) for left in leftovers(GRACE_S, known)] if ended and status == 0 else []
         end_group(pid)
@@ -128,10 +144,12 @@ def report_or_fail(work: Work, report: Report) -> None:
     flush_output()
 
 
-def spawn_cell(cell: Json, request: Json, report: Report) -> None:
+def spawn_cell(benchmark: Any, cell: Json, request: Json, seat: Seat | None, report: Report) -> None:
     """Become a process that shares no memory with this one: after CUDA or threads, a fork is not safe."""
-    os.set_inheritable(report.fileno(), True)
-    arguments = json.dumps({"cell": cell, "request": request, "report": report.fileno()})
+    handles = {"report": report.fileno(), "seat": seat.handles if seat else ()}
+    for handle in (report.fileno(), *(seat.handles if seat else ())):
+        os.set_inheritable(handle, True)
+    arguments = json.dumps({"cell": cell, "request": request, **handles})
     os.execv(sys.executable, [sys.executable, os.path.dirname(os.path.abspath(__file__)), "cell", arguments])
 
 

@@ -11,6 +11,7 @@ from .messages import Json, not_run, redirected, send
 from .processes import adopt_orphans, die_with_parent
 from .suite import describe, foreign_code, load_suite
 from .supervision import supervise
+from .turns import Seat
 
 
 def visit(request: Json, control: socket.socket, parent: int) -> None:
@@ -26,17 +27,29 @@ def visit(request: Json, control: socket.socket, parent: int) -> None:
     launch, why_spawn = choose_launch(request)
     gc.freeze()
     for cell in request["cells"]:
+        told_to_go, seat = receive_go(control)
+        if not told_to_go:
+            return
         if wrong:
             outcome = not_run("failed", wrong)
         elif cell["benchmark"] not in suite.benchmarks:
             outcome = not_run("failed", missing_reason(cell["benchmark"], suite.errors))
         else:
-            outcome = supervise(suite.benchmarks[cell["benchmark"]], cell, request, launch)
+            outcome = supervise(suite.benchmarks[cell["benchmark"]], cell, request, launch, seat)
         if why_spawn:
             outcome["flags"].append("spawned: " + why_spawn)
+        if seat is not None:
+            seat.leave()
         send(control, {"event": "cell", **cell, **outcome})
-        if not control.recv(1):  # the other side answers when the process is stored: one at a time, none lost
-            return
+
+
+def receive_go(control: socket.socket) -> tuple[bool, Seat | None]:
+    """Wait until the next cell may start, and take its seat, if it shares its turns with others.
+
+    The other side says so once the last process is stored: one at a time, and none is lost.
+    """
+    said, handed_over, _, _ = socket.recv_fds(control, 1, 1)
+    return bool(said), Seat(handed_over[0]) if handed_over else None
 
 
 def missing_reason(benchmark: str, errors: list[Json]) -> str:

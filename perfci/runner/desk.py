@@ -1,0 +1,224 @@
+"""Desks: where one commit after another is visited, and where several are measured beside each other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from perfci.model import IN_TURNS, PerfciError
+from perfci.runner.outcomes import Discovery, Outcome, lost, read_omissions, read_outcome
+from perfci.runner.prepare import Prepared
+from perfci.runner.suite import Cell, Suite, read_discovered
+from perfci.runner.turns import TurnKeeper
+
+IMPORT_TIMEOUT_S = 600.0  # for importing torch, and for importing a commit with its suite
+
+Measured = tuple[Outcome, Discovery]
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """Cells are to be profiled: the folder of each by its name, none for mere ranges; ``roots`` as lines_of takes."""
+
+    folders: Mapping[str, str]
+    roots: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """What a desk is to know of the environment it is in."""
+
+    suite: Suite
+    launch: str
+    variables: Mapping[str, str]
+    why_ended: Callable[[], str]
+
+
+class Desk:
+    """A process that visits one commit at a time; commits that are measured beside each other have a desk each."""
+
+    def __init__(self, connection: socket.socket, about: Visited, scratch: Path) -> None:
+        self.connection = connection
+        self._about = about
+        self._scratch = scratch
+        self._lines = Lines(connection)
+        self._visits = 0
+        scratch.mkdir()
+
+    def close(self) -> None:
+        """Hang up: the desk kills whatever it is supervising and ends."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+        self.connection.close()
+
+    def discover(self, prepared: Prepared) -> Discovery:
+        visit = self.begin(prepared, [], None)
+        visit.finish()
+        return visit.discovery
+
+    def measure(
+        self, prepared: Prepared, cells: Sequence[Cell], caches: Path, profiles: Profiles | None = None
+    ) -> Iterator[Measured]:
+        """Run each cell once in a fresh process, yielding every outcome as soon as it is there.
+
+        Where ``profiles`` are asked for, the cells are profiled instead, and give no samples.
+        """
+        visit = self.begin(prepared, cells, caches, profiles)
+        for cell in cells:
+            visit.start()
+            yield visit.outcome(cell), visit.discovery
+        visit.finish()
+
+    def begin(
+        self, prepared: Prepared, cells: Sequence[Cell], caches: Path | None, profiles: Profiles | None = None,
+        abreast: int = 1, core: int = 0,
+    ) -> Visit:  # fmt: skip
+        """Import the commit and the suite; each of the cells then waits for its start.
+
+        ``abreast`` is how many commits are visited at once; what can be measured on one core then takes turns on
+        ``core``.
+        """
+        self._visits += 1
+        about = self._about
+        request = {
+            "visit": self._visits,
+            "paths": list(prepared.paths),
+            "own": [str(prepared.tree), *prepared.paths],
+            "modules": [name for name in prepared.modules if name != about.suite.name],
+            "suite": str(about.suite.folder),
+            "cells": [_cell_message(cell, caches, prepared.commit.sha, profiles) for cell in cells],
+            "scratch": str(self._scratch),
+            "env": dict(about.variables),
+            "launch": about.launch,
+            "core": core,
+            "visit_timeout_s": IMPORT_TIMEOUT_S + abreast * sum(c.timeout_s + c.setup_cache_timeout_s for c in cells),
+        }
+        self.connection.sendall(json.dumps(request).encode() + b"\n")
+        first = self.next()
+        if first["event"] == "suite":
+            errors = tuple((error["module"], error["error"]) for error in first["errors"])
+            found = Discovery(read_discovered(first["benchmarks"]), errors, read_omissions(first["notes"]))
+            return Visit(self, found)
+        reason = "importing the suite did not end" if first.get("timed_out") else "importing the suite crashed"
+        reason = f"{reason} (status {first.get('status')})"
+        return Visit(self, Discovery({}, ((about.suite.name, reason),)), ended=reason)
+
+    @property
+    def has_said_more(self) -> bool:
+        """Whether a message was received that nobody has asked for yet."""
+        return self._lines.holds_one
+
+    def next(self) -> dict[str, Any]:
+        message = self._lines.next()
+        if message is None:
+            raise PerfciError(self._about.why_ended())
+        return message
+
+
+class Visit:
+    """One commit that a desk has imported, and whose cells run one after another as they are told to."""
+
+    def __init__(self, desk: Desk, discovery: Discovery, ended: str = "") -> None:
+        self.desk = desk
+        self.discovery = discovery
+        self.ended = ended
+        """Why nothing more can be measured in this visit."""
+
+    def start(self, turns: socket.socket | None = None) -> None:
+        """Let the next cell run; with ``turns`` it runs only when that socket says so, and hangs up when it ends."""
+        if not self.ended:
+            socket.send_fds(self.desk.connection, [b"\n"], [turns.fileno()] if turns else [])
+
+    def outcome(self, cell: Cell) -> Outcome:
+        """Wait until the cell that was started has ended."""
+        if not self.ended:
+            message = self.desk.next()
+            if message["event"] == "cell":
+                return read_outcome(cell, message)
+            self.ended = f"the process that supervised this cell ended (status {message.get('status')})"
+        return lost(cell, self.ended)
+
+    def finish(self) -> None:
+        if not self.ended:
+            self.desk.next()
+
+
+def beside(visits: Sequence[Visit], rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Measured]]:
+    """Run the cells of each row at once, one a visit, their processes taking turns; yield what they gave together."""
+    for row in rows:
+        running = visits[: len(row)]
+        _take_turns(running)
+        yield [(_flagged(visit.outcome(cell)), visit.discovery) for visit, cell in zip(running, row, strict=True)]
+    for visit in visits:
+        visit.finish()
+
+
+def _take_turns(visits: Sequence[Visit]) -> None:
+    """Start the next cell of every visit and keep the turns until all have ended."""
+    with ExitStack() as sockets:
+        players = [sockets.enter_context(_started(visit)) for visit in visits]
+        keeper = TurnKeeper(players)
+        running = {visit.desk.connection: visit.desk for visit in visits if not visit.ended}
+        while running := {ours: desk for ours, desk in running.items() if not desk.has_said_more}:
+            ready, _, _ = select.select([*keeper.players, *running], [], [])
+            for one in ready:
+                if one in running:
+                    del running[one]
+                else:
+                    keeper.hear(one)
+
+
+def _flagged(outcome: Outcome) -> Outcome:
+    return replace(outcome, flags=(*outcome.flags, IN_TURNS))
+
+
+def _started(visit: Visit) -> socket.socket:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        visit.start(theirs)
+    return ours
+
+
+class Lines:
+    """Messages from a socket, one line of JSON each; reading stays interruptible by Ctrl-C."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._rest = b""
+
+    @property
+    def holds_one(self) -> bool:
+        return b"\n" in self._rest
+
+    def next(self) -> dict[str, Any] | None:
+        while b"\n" not in self._rest:
+            select.select([self._connection], [], [])
+            piece = self._connection.recv(1 << 16)
+            if not piece:
+                return None
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+def _cell_message(cell: Cell, caches: Path | None, sha: str, profiles: Profiles | None) -> dict[str, Any]:
+    cache = ""
+    if cell.setup_cache_key is not None and caches is not None:
+        cache = str(caches / sha / cell.setup_cache_key.replace(os.sep, "_"))
+    return {
+        "benchmark": cell.benchmark,
+        "param_idx": cell.param_idx,
+        "timeout_s": cell.timeout_s,
+        "cache_dir": cache,
+        "setup_cache_timeout_s": cell.setup_cache_timeout_s,
+        "profile": profiles and {"folder": profiles.folders.get(cell.name, ""), "roots": dict(profiles.roots)},
+    }
