@@ -11,12 +11,14 @@ import click
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
 from perfci.cli.progress import Progress
+from perfci.cli.sending import tell
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.sentences import verdict_sentence
 from perfci.report.words import verdict_glyph
 from perfci.runner.lock import machine_lock
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.ranging import RangeResult, run_range
+from perfci.service.uploading import runs_of_session, upload
 
 
 @click.command("run")
@@ -27,11 +29,12 @@ from perfci.service.ranging import RangeResult, run_range
 @click.option("--rounds", type=click.IntRange(1, 1000), help="how often every commit is visited  [default: 5]")
 @click.option("--confirm/--no-confirm", default=True, help="measure fresh pairs for every suspected change")
 @wait_option
+@click.option("--server", metavar="URL", default="", help="send the runs there as well")
 @json_option
 @global_options
 def command(
     revision: str, suite: Path | None, bench: str, smoke: bool, rounds: int | None, confirm: bool, no_wait: bool,
-    json_file: str | None,
+    server: str, json_file: str | None,
 ) -> int:  # fmt: skip
     """Measure commits in rounds: every round visits each commit once in random order.
 
@@ -52,7 +55,10 @@ def command(
             closing(store_to_write(config)) as store,
         ):
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
+            runs = runs_of_session(store, result.session) if server else []
     report(result, commits, json_file)
+    if server:
+        tell(upload(config, server, runs), server, err=True)
     return exit_code(result)
 
 

@@ -76,7 +76,7 @@ def _of_session(
         again = _screened([record.verdict for record in judged], samples, policy)
     else:
         again = [_decided(record.verdict, reached[record.id], samples, policy, equals) for record in judged]
-    if session.kind == "confirm":
+    if session.kind == "confirm" or any(reached[record.id].rate for record in judged):
         again = control(again, FALSE_DISCOVERY_RATE)
     now = {record.id: verdict for record, verdict in zip(judged, again, strict=True)}
     return [ReplayedVerdict(record.verdict, now.get(record.id)) for record in mine]

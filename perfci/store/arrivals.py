@@ -1,11 +1,14 @@
-"""What is asked when a run arrives: whether it is here already, and what its session is for."""
+"""What is asked when a run arrives or is sent on: whether it is here already, and what its session is for."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.tables import RunRow, SessionRow
+from perfci.store.coordinates import CHUNK
+from perfci.store.tables import ResultRow, RunRow, SessionRow
 
 
 def stored_run(tx: Session, key: str) -> int | None:
@@ -16,3 +19,18 @@ def stored_run(tx: Session, key: str) -> int | None:
 def session_kind(tx: Session, uid: str) -> str | None:
     """What a session is for; nothing where it is not known yet."""
     return tx.scalar(sa.select(SessionRow.kind).where(SessionRow.uid == uid))
+
+
+def runs_of_session(tx: Session, uid: str) -> list[int]:
+    """The runs of a session in the order in which they began."""
+    query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
+    return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
+
+
+def series_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
+    """The series that some runs measured, by the keys the runs arrived under."""
+    found: set[int] = set()
+    query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
+    for start in range(0, len(keys), CHUNK):
+        found.update(tx.scalars(query.where(RunRow.key.in_(keys[start : start + CHUNK]))))
+    return sorted(found)

@@ -27,11 +27,12 @@ def lease(tx: Session, name: str) -> Held | None:
 
 def claim(tx: Session, name: str, holder: str) -> bool:
     """Take a lease that nobody ever held, or that its holder gave back."""
-    row = {"name": name, "holder": holder, "token": 1, "beat": 0}
-    if tx.execute(insert_or_ignore(tx, LeaseRow), row).rowcount == 1:
-        return True
+    tx.execute(insert_or_ignore(tx, LeaseRow), {"name": name, "holder": holder, "token": 1, "beat": 0})
     given_back = sa.and_(LeaseRow.name == name, LeaseRow.holder == "")
-    return _changed(tx, given_back, holder=holder, token=LeaseRow.token + 1, beat=0)
+    if _changed(tx, given_back, holder=holder, token=LeaseRow.token + 1, beat=0):
+        return True
+    found = lease(tx, name)
+    return found is not None and found.holder == holder
 
 
 def take_over(tx: Session, name: str, seen: Held, holder: str) -> bool:

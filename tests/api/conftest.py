@@ -1,22 +1,17 @@
-"""One application over an empty database, asked without a network."""
+"""One application over an empty database of either kind, asked without a network."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from api_client import NOW, Api
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
 
-from perfci.store import Store, open_store
+from perfci.store import Store
 from perfci_web import create_app
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from werkzeug.wrappers import Response as Answer
 
 from perfci.config import RESERVED_PROJECTS, HistoryTable
 from perfci.model import ChangePoint, Commit, PerfciError, Point, Run, Verdict
+from perfci.net.slugs import TWINS, name_of, segment
 from perfci.report.calibration import calibration_fields
 from perfci.report.fields import trend_fields
 from perfci.report.incident_fields import situation_fields
@@ -35,7 +36,6 @@ from perfci_web.admission import no_such_project, seen_projects
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.pages import benchmarks, commit, compare, incidents, measured, overview, series
 from perfci_web.pages.cells import Cell
-from perfci_web.slugs import TWINS, name_of, segment
 from perfci_web.urls import Links, project_segment
 
 MOST_POINTS = 1000
@@ -71,7 +71,6 @@ def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: 
         app.add_url_rule(rule, endpoint, partial(view, store), defaults=defaults or None)
 
     page("/", projects_page)
-    page("/healthz", health)
     page("/<project:project>/benchmarks", benchmarks_page)
     page("/<project:project>/benchmarks.json", benchmarks_json)
     page("/<project:project>/benchmarks.csv", benchmarks_csv)
@@ -97,13 +96,6 @@ def projects_page(store: Store) -> str | Answer:
     if len(known) == 1:
         return redirect(f"{request.script_root}/{project_segment(known[0].slug)}/")
     return render_template("projects.html", projects=known, links_of=partial(Links, root=request.script_root))
-
-
-def health(store: Store) -> Response:
-    """Alive, and able to ask the store a question."""
-    with store.read() as tx:
-        reads.find_commit(tx, "", "0")
-    return jsonify(status="ok")
 
 
 def overview_page(store: Store, policy: Policy, history: HistoryTable, project: str) -> str:

@@ -1,0 +1,33 @@
+"""``perfci flush``: what an earlier job could not send goes out now."""
+
+from __future__ import annotations
+
+import click
+
+from perfci.cli.context import config_here, write_json
+from perfci.cli.options import global_options, json_option
+from perfci.cli.sending import exit_code, fields, server_option, tell
+from perfci.net.sending import flush
+from perfci.service.uploading import client_of, patience_of, spool_of
+
+
+@click.command("flush")
+@server_option
+@json_option
+@global_options
+def command(server: str, json_file: str | None) -> int:
+    """Send what waits in the spool, to the servers it was meant for.
+
+    Exit code 0 when nothing waits any more, 1 when something was refused or still waits, 2 usage.
+    """
+    config = config_here()
+    spool = spool_of(config)
+    servers = [server.rstrip("/")] if server else spool.servers()
+    flushed = {address: flush(spool, client_of(config, address), patience_of(config)) for address in servers}
+    for address, outcome in flushed.items():
+        tell(outcome, address, err=json_file == "-")
+    if not servers:
+        click.echo("nothing waits to be sent", err=json_file == "-")
+    if json_file:
+        write_json(json_file, {address: fields(outcome) for address, outcome in flushed.items()})
+    return max((exit_code(outcome) for outcome in flushed.values()), default=0)

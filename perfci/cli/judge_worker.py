@@ -1,0 +1,32 @@
+"""``perfci judge-worker``: judge what was uploaded, until interrupted or until nothing waits."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import closing
+
+import click
+
+from perfci.cli.context import config_here, store_to_write
+from perfci.cli.options import global_options
+from perfci.service.judge_worker import JudgeWorker
+from perfci.service.judging import policy_of
+
+
+@click.command("judge-worker")
+@click.option("--once", is_flag=True, help="end as soon as nothing waits")
+@global_options
+def command(once: bool) -> None:
+    """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies."""
+    config = config_here()
+    policy, history = policy_of(config), config.settings.history
+    with closing(store_to_write(config)) as store:
+        worker = JudgeWorker(store, lambda _: policy, lambda _: history)
+        if once:
+            click.echo(f"{worker.empty()} uploads judged")
+            return
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        worker.run(stop, config.settings.server.judge_every_s)

@@ -1,0 +1,31 @@
+"""The one door to the network: every request of perfci leaves through a client made here."""
+
+from __future__ import annotations
+
+import httpx
+
+from perfci import __version__
+from perfci.model import PerfciError
+
+TIMEOUT_S = 10.0
+"""For each phase of a request; a slower answer is asked for again."""
+
+
+def open_client(
+    base_url: str, *, token: str = "", timeout_s: float = TIMEOUT_S, transport: httpx.BaseTransport | None = None
+) -> httpx.Client:
+    """A client of one server. It follows no redirect: a token must not reach a host that nobody named."""
+    headers = {"User-Agent": f"perfci/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        return httpx.Client(
+            base_url=_address(base_url), headers=headers, timeout=timeout_s, transport=transport, follow_redirects=False
+        )
+    except (httpx.InvalidURL, UnicodeEncodeError) as error:
+        raise PerfciError(f"{base_url!r} is no server's address, or the token is no token: {error}.") from None
+
+
+def _address(text: str) -> httpx.URL:
+    address = httpx.URL(text)
+    if address.scheme not in ("http", "https") or not address.host:
+        raise httpx.InvalidURL("expected for example https://perf.example.com")
+    return address

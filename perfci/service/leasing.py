@@ -1,0 +1,113 @@
+"""One of many may do a piece of work at a time, whatever their clocks say."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.model import PerfciError
+from perfci.store import Store, leases
+from perfci.store.leases import Held
+
+TTL_S = 10.0
+"""How long the holder may be silent before another one takes over."""
+
+BEATS = 3
+"""Signs of life within that time."""
+
+
+class LostLease(PerfciError):
+    """Somebody else holds the lease by now: what was computed under it must not be written."""
+
+
+class Lease:
+    """The right to a piece of work, held by beating.
+
+    No wall clock counts: a contender takes over once it has watched the same beat for ``ttl_s`` of its own monotonic
+    clock. Whoever lost a lease without knowing is stopped by ``renewing`` in the transaction that would write.
+    """
+
+    def __init__(
+        self, store: Store, name: str, ttl_s: float = TTL_S, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._name, self._ttl_s, self._monotonic = store, name, ttl_s, monotonic
+        self._holder = f"{socket.gethostname()}-{secrets.token_hex(6)}"
+        self._token: int | None = None
+        self._beaten_at = 0.0
+        self._watched: tuple[Held, float] | None = None
+
+    def hold(self) -> bool:
+        """Keep the lease, or take it where it is free; answers whether it is ours now."""
+        if self._token is not None:
+            if self._monotonic() - self._beaten_at < self._ttl_s / BEATS:
+                return True
+            return self._beat()
+        with self._store.read() as tx:
+            found = leases.lease(tx, self._name)
+        if found is None or not found.holder:
+            return self._take(lambda tx: leases.claim(tx, self._name, self._holder))
+        if self._watched is None or self._watched[0] != found:
+            self._watched = found, self._monotonic()
+            return False
+        if self._monotonic() - self._watched[1] < self._ttl_s:
+            return False
+        return self._take(lambda tx: leases.take_over(tx, self._name, found, self._holder))
+
+    def renewing(self, tx: Transaction) -> None:
+        """Give a sign of life within a transaction that writes what was computed; refuse it where the lease is gone."""
+        if self._token is None or not leases.beat(tx, self._name, self._holder, self._token):
+            self._token = None
+            raise LostLease(f"Another process does the work {self._name} by now.")
+        self._beaten_at = self._monotonic()
+
+    @contextlib.contextmanager
+    def beating(self) -> Iterator[None]:
+        """Give signs of life from a thread while the block computes for longer than a holder may be silent."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(self._ttl_s / BEATS):
+                with contextlib.suppress(PerfciError):  # a database that does not answer ends the work, not the beating
+                    self._beat()
+
+        thread = threading.Thread(target=beat, name=f"perfci-lease-{self._name}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def release(self) -> None:
+        """Let the next one start at once."""
+        if self._token is not None:
+            with self._store.begin() as tx:
+                leases.give_back(tx, self._name, self._holder, self._token)
+            self._token = None
+
+    def _beat(self) -> bool:
+        token = self._token
+        if token is None:
+            return False
+        with self._store.begin() as tx:
+            mine = leases.beat(tx, self._name, self._holder, token)
+        if mine:
+            self._beaten_at = self._monotonic()
+        else:
+            self._token = None
+        return mine
+
+    def _take(self, attempt: Callable[[Transaction], bool]) -> bool:
+        with self._store.begin() as tx:
+            mine = attempt(tx)
+            found = leases.lease(tx, self._name)
+        self._watched = None
+        if mine and found is not None:
+            self._token, self._beaten_at = found.token, self._monotonic()
+        return mine

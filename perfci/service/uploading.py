@@ -1,0 +1,60 @@
+"""Runs on their way to a server: into the spool first, then over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from perfci.config import Config
+from perfci.formats import Given, Warn, detect_format, read_documents, run_document
+from perfci.model import PerfciError, Run
+from perfci.net.client import Client
+from perfci.net.door import open_client
+from perfci.net.sending import Flushed, Patience, flush
+from perfci.net.spool import Spool
+from perfci.store import Store, arrivals, reads
+
+
+def server_of(config: Config, given: str = "") -> str:
+    """The server that was named on the command line or is configured."""
+    server = given or config.settings.client.server
+    if not server:
+        raise PerfciError(
+            "No server is named: give --server https://perf.example.com, or set server in [client] of perfci.toml."
+        )
+    return server.rstrip("/")
+
+
+def spool_of(config: Config) -> Spool:
+    return Spool(config.root / config.settings.client.spool)
+
+
+def client_of(config: Config, server: str) -> Client:
+    return Client(open_client(server, token=config.secrets.token.get_secret_value()))
+
+
+def patience_of(config: Config) -> Patience:
+    client = config.settings.client
+    return Patience(give_up_after_s=client.give_up_after_s, keep_days=client.keep_days)
+
+
+def upload(config: Config, server: str, runs: Iterable[Run]) -> Flushed:
+    """Keep all runs on disk, then send them and whatever waited before them."""
+    spool, client = spool_of(config), client_of(config, server)
+    for run in runs:
+        spool.put(run_document.write(run).encode(), run_document.idempotency_key(run), client.server)
+    return flush(spool, client, patience_of(config))
+
+
+def runs_in(path: Path, project: str, warn: Warn) -> Iterator[Run]:
+    """The runs of a file of any format; a document of our own names its project itself."""
+    name = detect_format(path)
+    if name == "perfci":
+        yield run_document.read(path)
+    else:
+        yield from (document.run for document in read_documents(path, name, Given(project), warn))
+
+
+def runs_of_session(store: Store, uid: str) -> list[Run]:
+    with store.read() as tx:
+        return [reads.load_run(tx, run_id) for run_id in arrivals.runs_of_session(tx, uid)]

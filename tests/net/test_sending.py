@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from perfci.net.client import Client
+from perfci.net.door import open_client
+from perfci.net.sending import Patience, flush
+from perfci.net.shapes.runs import Receipt
+from perfci.net.spool import Spool
+
+SERVER = "https://perf.example.com"
+KEYS = [letter * 64 for letter in "abc"]
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+@dataclass
+class Time:
+    """A clock that only sleeping moves."""
+
+    now: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    spool = Spool(tmp_path)
+    spool.put(b"{}", KEYS[0], SERVER, now_ms=1_700_000_000_000)
+    return spool
+
+
+def a_client(*answers: Answer) -> Client:
+    """A server that gives these answers in turn, and the last one for ever."""
+    left = list(answers)
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        return (left.pop(0) if len(left) > 1 else left[0])(request)
+
+    return Client(open_client(SERVER, token="pfciu_x", transport=httpx.MockTransport(handle)))
+
+
+def stored(request: httpx.Request) -> httpx.Response:
+    return receipt(request, stored=True)
+
+
+def known(request: httpx.Request) -> httpx.Response:
+    return receipt(request, stored=False)
+
+
+def receipt(request: httpx.Request, *, stored: bool) -> httpx.Response:
+    told = Receipt(key=request.headers["Idempotency-Key"], project="p", stored=stored, results=1, samples=1)
+    return httpx.Response(201 if stored else 200, text=told.model_dump_json())
+
+
+def lost(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("the connection was reset")
+
+
+def says(status: int, **headers: str) -> Answer:
+    return lambda _: httpx.Response(status, headers=headers, text="no problem document")
+
+
+def patience(time: Time, **changes: object) -> Patience:
+    values = {
+        "monotonic": lambda: time.now,
+        "sleep": time.sleep,
+        "dice": lambda: 1.0,
+        "now_ms": lambda: 1_700_000_000_000,
+    }
+    return Patience(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_forgets_what_the_server_acknowledged(spool: Spool, time: Time) -> None:
+    flushed = flush(spool, a_client(stored), patience(time))
+
+    assert [one.key for one in flushed.sent] == [KEYS[0]]
+    assert (flushed.waiting, spool.waiting(SERVER)) == (0, [])
+
+
+def test_takes_a_lost_answer_for_no_answer_and_asks_again(spool: Spool, time: Time) -> None:
+    flushed = flush(spool, a_client(lost, known), patience(time))
+
+    assert (len(flushed.known), time.slept) == (1, [1.0])
+
+
+@pytest.mark.parametrize("status", [400, 409, 413, 415, 422])
+def test_puts_aside_what_will_never_be_taken(spool: Spool, time: Time, status: int) -> None:
+    flushed = flush(spool, a_client(says(status)), patience(time))
+
+    assert (len(flushed.refused), flushed.waiting, time.slept) == (1, 0, [])
+    assert str(status) in flushed.refused[0]
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404])
+def test_keeps_what_another_token_or_address_may_send(spool: Spool, time: Time, status: int) -> None:
+    flushed = flush(spool, a_client(says(status)), patience(time))
+
+    assert (flushed.waiting, len(flushed.told), time.slept) == (1, 1, [])
+
+
+def test_waits_as_long_as_it_was_told(spool: Spool, time: Time) -> None:
+    flush(spool, a_client(says(429, **{"Retry-After": "7"}), says(503, **{"Retry-After": "2"}), stored), patience(time))
+
+    assert time.slept == [7.0, 2.0]
+
+
+def test_waits_longer_each_time_and_gives_up_without_forgetting(spool: Spool, time: Time) -> None:
+    flushed = flush(spool, a_client(lost), patience(time, give_up_after_s=30.0))
+
+    assert time.slept == [1.0, 2.0, 4.0, 8.0]
+    assert (flushed.waiting, flushed.told) == (1, [f"{SERVER} does not answer: the connection was reset."])
+
+
+def test_goes_on_for_days_where_nothing_ends_it(spool: Spool, time: Time) -> None:
+    three_days = 3 * 24 * 60 + 10
+    answers: Iterator[Answer] = iter([lost] * three_days)
+    client = a_client(*answers, known)
+
+    flushed = flush(spool, client, patience(time, give_up_after_s=None))
+
+    assert (len(flushed.known), flushed.waiting) == (1, 0)
+    assert time.now > 3 * 86_400
+
+
+def test_one_bad_document_does_not_hold_up_the_others(spool: Spool, time: Time) -> None:
+    spool.put(b"[]", KEYS[1], SERVER, now_ms=1_700_000_000_001)
+    client = a_client(says(500), stored, says(500), says(500))
+
+    flushed = flush(spool, client, patience(time, give_up_after_s=2.0))
+
+    assert [one.key for one in flushed.sent] == [KEYS[1]]
+    assert [one.key for one in spool.waiting(SERVER)] == [KEYS[0]]
+
+
+def test_says_what_waits_too_long(spool: Spool, time: Time) -> None:
+    later = 1_700_000_000_000 + 8 * 86_400_000
+
+    flushed = flush(spool, a_client(lost), patience(time, give_up_after_s=0.0, now_ms=lambda: later))
+
+    assert flushed.told[-1] == "1 of them wait for more than 7 days"
+
+
+def test_believes_no_receipt_for_another_key(spool: Spool, time: Time) -> None:
+    other = Receipt(key=KEYS[2], project="p", stored=True, results=1, samples=1).model_dump_json()
+
+    flushed = flush(spool, a_client(lambda _: httpx.Response(201, text=other)), patience(time, give_up_after_s=0.0))
+
+    assert (flushed.sent, flushed.waiting) == ([], 1)
+
+
+def test_sends_the_token_to_no_other_host(spool: Spool, time: Time) -> None:
+    asked = []
+
+    def redirect(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        return httpx.Response(307, headers={"Location": "https://evil.example.net/"})
+
+    flush(spool, a_client(redirect), patience(time))
+
+    assert asked == ["perf.example.com"]

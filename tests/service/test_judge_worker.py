@@ -1,0 +1,182 @@
+"""What was uploaded is judged once, whoever dies on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+from unittest.mock import patch
+
+import pytest
+from builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
+
+from perfci.auth.access import LOCAL
+from perfci.config import HistoryTable
+from perfci.formats import run_document
+from perfci.model import ChangePoint, Run, VerdictKind
+from perfci.service import judge_worker
+from perfci.service.judge_worker import JudgeWorker
+from perfci.service.receiving import receive
+from perfci.store import Store, incidents, outbox, reads
+from perfci.store.groups import Group
+from perfci.store.projects import create_project, project
+from perfci.verdicts.policy import Policy
+
+SLUG = "acme/model"
+LATER = NOON + timedelta(days=30)
+
+
+@pytest.fixture
+def group(store: Store) -> Iterator[Group]:
+    with store.begin() as tx:
+        create_project(tx, SLUG, "private", NOON)
+    with closing(Group(store)) as group:
+        yield group
+
+
+def a_worker(store: Store, now: datetime = LATER) -> JudgeWorker:
+    return JudgeWorker(store, lambda _: Policy(), lambda _: HistoryTable(), clock=lambda: now)
+
+
+def upload(group: Group, store: Store, *runs: Run) -> None:
+    with store.read() as tx:
+        into = project(tx, SLUG)
+    assert into is not None
+    for run in runs:
+        key = run_document.idempotency_key(run)
+        receive(group, run, key, key, project=into, actor=LOCAL, now=NOON, request_id="test")
+
+
+def a_step(commits: int = 16, at: int = 9) -> list[Run]:
+    """One run a commit; from one commit on everything takes a fifth longer."""
+    levels = {number: 1.0 if number < at else 1.2 for number in range(1, commits + 1)}
+    return [
+        a_run(a_result(None, *(a_process(level * wobble, index=place) for place, wobble in enumerate(WOBBLES))),
+              commit=a_commit(number), session=f"session-{number}", started_at=NOON + timedelta(hours=number))
+        for number, level in levels.items()
+    ]  # fmt: skip
+
+
+WOBBLES = (1.0, 1.001, 0.999)
+
+
+def changes(store: Store) -> list[ChangePoint]:
+    with store.read() as tx:
+        return reads.change_points(tx, SLUG)
+
+
+def test_finds_the_commit_and_opens_an_incident(group: Group, store: Store) -> None:
+    upload(group, store, *a_step())
+
+    done = a_worker(store).empty()
+
+    assert (done, [one.commit for one in changes(store)]) == (16, [a_sha(9)])
+    with store.read() as tx:
+        assert [one.commit for one in incidents.of_project(tx, project(tx, SLUG).id)] == [a_sha(9)]
+        assert outbox.take(tx, ["judge", "judge_pr"], 10, LATER) == []
+
+
+def test_judges_uploaded_pairs_and_keeps_how(group: Group, store: Store) -> None:
+    pairs = [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)]
+    base = a_run(a_result(None, *(one for one, _ in pairs)), commit=a_commit(1), session="pr")
+    head = a_run(a_result(None, *(one for _, one in pairs)), commit=a_commit(2), session="pr")
+    upload(group, store, base)
+    a_worker(store).empty()
+
+    upload(group, store, head)
+    a_worker(store).empty()
+
+    with store.read() as tx:
+        records = reads.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+    assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.REGRESSION, "pr")]
+    assert len(records[0].verdict.evidence) == 24
+
+
+def test_the_same_upload_judged_again_is_one_verdict(group: Group, store: Store) -> None:
+    pairs = [a_pair(number, 1.0, 1.3) for number in range(12)]
+    aa = a_run(a_result(None, *(one for pair in pairs for one in pair)), session="aa")
+    upload(group, store, aa)
+    with patch.object(judge_worker.outbox, "done"):  # as if it died between the verdict and the end of the work
+        worker = a_worker(store)
+        worker.step()
+    worker.lease.release()
+
+    a_worker(store).empty()
+
+    with store.read() as tx:
+        assert len(reads.verdict_records(tx, SLUG, current_only=False)) == 1
+
+
+def test_a_killed_look_is_done_again_with_the_same_result(group: Group, store: Store) -> None:
+    upload(group, store, *a_step())
+    worker = a_worker(store)
+    with patch.object(JudgeWorker, "_finish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        worker.step()
+    worker.lease.release()
+
+    a_worker(store).empty()
+
+    assert [one.commit for one in changes(store)] == [a_sha(9)]
+    with store.read() as tx:
+        assert len(incidents.of_project(tx, project(tx, SLUG).id)) == 1
+
+
+def test_without_its_memory_a_worker_sees_the_same(group: Group, store: Store) -> None:
+    runs = a_step()
+    one = a_worker(store)
+    for run in runs:
+        upload(group, store, run)
+        one.step()
+    step_by_step = changes(store)
+    one.lease.release()
+
+    upload(group, store, a_run(a_result(), commit=a_commit(17), session="session-17"))
+    a_worker(store).empty()
+
+    assert [(c.commit, c.last_good) for c in changes(store)] == [(c.commit, c.last_good) for c in step_by_step]
+
+
+def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: Group, store: Store) -> None:
+    good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
+    upload(group, store, good, bad)
+    broken = run_document.idempotency_key(bad)
+    whole = judge_worker.arrivals.series_of_runs
+
+    def fails(tx: object, keys: list[str]) -> list[int]:
+        if broken in keys:
+            raise ZeroDivisionError("no level")
+        return whole(tx, keys)  # type: ignore[arg-type]
+
+    with patch.object(judge_worker.arrivals, "series_of_runs", fails):
+        a_worker(store).empty()
+
+    with store.read() as tx:
+        left = outbox.take(tx, ["judge"], 10, LATER + timedelta(hours=1))
+    assert [(one.subject, one.attempts, one.problem) for one in left] == [(broken, 1, "ZeroDivisionError: no level")]
+
+
+def test_what_came_while_it_judged_is_left_for_the_next_look(group: Group, store: Store) -> None:
+    first, second = a_step()[:2]
+    upload(group, store, first)
+    finish = JudgeWorker._finish
+
+    def late(worker: JudgeWorker, *look: object) -> None:
+        upload(group, store, second)
+        finish(worker, *look)  # type: ignore[arg-type]
+
+    with patch.object(JudgeWorker, "_finish", late):
+        a_worker(store).step()
+
+    with store.read() as tx:
+        assert [one.subject for one in outbox.take(tx, ["judge"], 9, LATER)] == [run_document.idempotency_key(second)]
+
+
+def test_only_the_holder_of_the_lease_works(group: Group, store: Store) -> None:
+    upload(group, store, *a_step(1))
+    holder, other = a_worker(store), a_worker(store)
+    holder.lease.hold()
+
+    assert (other.step(), holder.step()) == (0, 1)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
+
+from perfci.service.leasing import Lease, LostLease
+from perfci.store import Store
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_one_of_two_holds_it(store: Store) -> None:
+    first, second = Lease(store, "judge"), Lease(store, "judge")
+
+    assert [first.hold(), second.hold(), first.hold()] == [True, False, True]
+
+
+def test_what_is_given_back_is_free_at_once(store: Store) -> None:
+    first, second = Lease(store, "judge"), Lease(store, "judge")
+    first.hold()
+
+    first.release()
+
+    assert second.hold()
+
+
+def test_a_silent_holder_is_followed_after_its_time_and_not_before(store: Store) -> None:
+    clock = Clock()
+    Lease(store, "judge").hold()
+    heir = Lease(store, "judge", ttl_s=10.0, monotonic=clock)
+
+    taken = []
+    for clock.now in (0.0, 9.0, 10.0):
+        taken.append(heir.hold())
+
+    assert taken == [False, False, True]
+
+
+def test_a_holder_that_beats_keeps_it(store: Store) -> None:
+    clock = Clock()
+    holder, rival = (Lease(store, "judge", ttl_s=10.0, monotonic=clock) for _ in range(2))
+
+    held = []
+    for clock.now in range(0, 100, 4):
+        held.append((holder.hold(), rival.hold()))
+
+    assert set(held) == {(True, False)}
+
+
+def test_whoever_lost_it_writes_nothing(store: Store) -> None:
+    clock = Clock()
+    late, heir = Lease(store, "judge"), Lease(store, "judge", ttl_s=10.0, monotonic=clock)
+    late.hold()
+    heir.hold()
+    clock.now = 10.0
+    heir.hold()
+
+    with pytest.raises(LostLease), store.begin() as tx:
+        late.renewing(tx)
+
+    with store.begin() as tx:
+        heir.renewing(tx)
+
+
+def test_a_long_computation_is_no_silence(store: Store) -> None:
+    holder, rival = (Lease(store, "judge", ttl_s=0.3) for _ in range(2))
+    holder.hold()
+
+    with holder.beating():
+        taken = [rival.hold() for _ in range(50) if not time.sleep(0.02)]  # type: ignore[func-returns-value]
+
+    assert not any(taken)
