@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import cast
 
-from flask import Flask, Request, Response, current_app, render_template, request
+from flask import Flask, Request, Response, current_app, g, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import SIGN_IN, Actor, Denied, Need, decide, may_see
-from perfci.config import Settings
+from perfci.config import Secrets, Settings
 from perfci.store import Store
 from perfci.store.groups import Group
 from perfci.store.projects import Project, project, projects
-from perfci_web.api.identity import Gate, rules_of
+from perfci_web.api.identity import Gate, Rules, rules_of
 from perfci_web.api.operations import PREFIX
+from perfci_web.login import routes as login
 from perfci_web.login.csrf import CHANGING
+from perfci_web.login.github import GitHub
 from perfci_web.login.proxy import TrustedProxies
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.urls import Links
 
-NEEDS: Mapping[str, Need] = MappingProxyType({})
+NEEDS: Mapping[str, Need] = MappingProxyType({"login.end": Need.PUBLIC})
 """What the pages that change something need, by endpoint; to look at a page of a project is READ."""
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -37,13 +40,19 @@ def install(
     read_only: bool,
     clock: Callable[[], datetime],
     group: Callable[[], Group],
+    secrets: Secrets | None = None,
 ) -> Gate:
     """Let nobody through to a page of a project he may not see."""
     rules = rules_of(settings, writable=not read_only)
-    gate = Gate(store, rules, clock, group)
+    known = secrets or Secrets()
+    by_github = settings.access.mode == "github"
+    github = (
+        GitHub(settings.access, known.github_client_secret.get_secret_value(), rules.public_url) if by_github else None
+    )
+    gate = Gate(store, rules, clock, group, github, known.secret_key.get_secret_value())
     app.extensions["perfci_gate"] = gate
     app.wsgi_app = TrustedProxies(app.wsgi_app, rules.trusted, rules.proxy_header)  # type: ignore[method-assign]
-    app.jinja_env.globals |= {"caller": caller, "csrf_token": lambda: gate.csrf_token(caller())}
+    app.jinja_env.globals |= {"csrf_token": lambda: gate.csrf_token(caller()), "known_as": partial(_known_as, rules)}
 
     @app.before_request
     def admit() -> None:
@@ -74,6 +83,7 @@ def install(
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
         return render_template("error.html", title="Not allowed", text=str(error)), error.status, headers
 
+    login.install(app, gate, github, clock)
     return gate
 
 
@@ -89,6 +99,13 @@ def need_of(request: Request) -> Need:
 def caller() -> Actor:
     """Who asks for the page that is being made."""
     return cast(Gate, current_app.extensions["perfci_gate"]).identify(request)
+
+
+def _known_as(rules: Rules) -> str | None:
+    """How the bar of a page calls who asks: a name, nothing yet where one can log in, None where nobody does."""
+    if "actor" in g and g.actor.kind == "user":
+        return str(g.actor.shown)
+    return "" if rules.mode == "github" else None
 
 
 def seen_projects(tx: Session) -> Sequence[Project]:

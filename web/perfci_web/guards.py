@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import ipaddress
 import secrets
+from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, abort, g, request
+from werkzeug.exceptions import MethodNotAllowed
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 WORTH_PACKING = 1024
+A_YEAR_S = 31_536_000
 PACKED_TYPES = ("text/", "application/json", "image/svg+xml", "application/javascript")
 
 POLICY = {
@@ -28,19 +31,23 @@ PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """A picture alone brings its own style and may do nothing else."""
 
 
-def guard(app: Flask, *, read_only: bool, loopback_only: bool) -> None:
-    """Install all guards on an application."""
+def guard(app: Flask, *, read_only: bool, loopback_only: bool, public_url: str = "") -> None:
+    """Install all guards on an application; ``public_url`` is where a proxy in front of it publishes it."""
+    names = LOOPBACK_NAMES | ({host_name(urlsplit(public_url).netloc)} if public_url else set())
+    strict = public_url.startswith("https://")
 
     @app.before_request
     def admit() -> None:
-        if loopback_only and host_name(request.headers.get("Host", "")) not in LOOPBACK_NAMES:
+        if loopback_only and host_name(request.headers.get("Host", "")) not in names:
             abort(403, "This server answers on this machine only, under the name localhost or 127.0.0.1.")
         if read_only and request.method not in READING:
-            abort(405, "This server only shows; it accepts no changes.")
+            raise MethodNotAllowed(sorted(READING), "This server only shows; it accepts no changes.")
 
     @app.after_request
     def finish(response: Response) -> Response:
         _protect(response)
+        if strict:
+            response.headers.setdefault("Strict-Transport-Security", f"max-age={A_YEAR_S}")
         return _packed(_with_etag(response))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal
+from typing import Literal, TypeVar
 
 from flask import Request, Response, g
 from sqlalchemy.orm import Session
@@ -20,14 +20,22 @@ from perfci.auth.access import ANONYMOUS, EVERYWHERE, LOCAL, LOOKER, Actor, Deni
 from perfci.auth.tokens import checked, hash_of
 from perfci.config import Settings
 from perfci.model import PerfciError
-from perfci.store import Store, access, logins, tokens
+from perfci.store import Store, access, audit, logins, tokens
 from perfci.store.groups import Group
 from perfci_web.login import csrf
+from perfci_web.login.github import GitHub, Seal, Unanswered
 from perfci_web.login.proxy import PASSED_ON, Network, user_told
 
 COOKIE = "__Host-perfci"
 NOTED_EVERY = timedelta(minutes=1)
 """How often at most the last use of a token is written down, and never before its request is answered."""
+
+CHECKED_EVERY = timedelta(minutes=10)
+"""How often GitHub is asked whether somebody still belongs here."""
+UNCHECKED_FOR = timedelta(hours=1)
+"""How long a login stays good while GitHub does not answer."""
+
+T = TypeVar("T")
 
 BAD_TOKEN = "The token is not valid: it is unknown, expired or revoked."
 BEHIND_A_PROXY = (
@@ -62,9 +70,18 @@ def rules_of(settings: Settings, *, writable: bool) -> Rules:
 class Gate:
     """Tells who asks, once for each request."""
 
-    def __init__(self, store: Store, rules: Rules, clock: Callable[[], datetime], group: Callable[[], Group]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rules: Rules,
+        clock: Callable[[], datetime],
+        group: Callable[[], Group],
+        github: GitHub | None = None,
+        secret_key: str = "",
+    ) -> None:
         self.rules = rules
         self._store, self._clock, self._group = store, clock, group
+        self._github, self._secret_key = github, secret_key
         self._noted: dict[int, datetime] = {}
 
     def identify(self, request: Request) -> Actor:
@@ -126,10 +143,25 @@ class Gate:
         with self._store.read() as tx:
             login = logins.login_of_hash(tx, hash_of(secret))
             roles = access.roles_of(tx, login.user.id) if login else {}
-        if login is None or login.expires_at <= self._clock() or login.user.disabled:
+        if login is None or login.expires_at <= self._clock() or login.user.disabled or not self._still_known(login):
             return ANONYMOUS
         g.login = login
         return self._person(login.user, roles)
+
+    def _still_known(self, login: logins.Login) -> bool:
+        """Ask GitHub again now and then: who left an organisation is out within minutes, even where GitHub is down."""
+        now = self._clock()
+        if self._github is None or now - login.checked_at < CHECKED_EVERY:
+            return True
+        try:
+            belongs = self._github.belongs(str(self.seal().opened(login.grant) or ""))
+        except Unanswered:
+            return now - login.checked_at < UNCHECKED_FOR
+        if belongs:
+            self._submitted(partial(logins.login_was_checked, login_id=login.id, at=now))
+        else:
+            self._submitted(partial(logins.end_login, login_id=login.id))
+        return belongs
 
     def _person(self, user: access.User, roles: dict[int, str]) -> Actor:
         if user.disabled:
@@ -146,15 +178,28 @@ class Gate:
             return str(g.login.csrf)
         if actor.kind != "user":
             return ""
-        return hmac.new(self._key(), actor.name.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._key("csrf"), actor.name.encode(), hashlib.sha256).hexdigest()
 
-    def _key(self) -> bytes:
+    def seal(self) -> Seal:
+        return Seal(self._secret_key.encode() or self._key("seal"))
+
+    def submit(self, job: Callable[[Session], T]) -> T:
+        """Store something now, through the one writer of this process."""
+        return self._group().submit(job)
+
+    def end_login(self, request: Request) -> None:
+        """Forget the login of this browser; its cookie is worth nothing afterwards."""
+        actor = self.identify(request)
+        if "login" in g:
+            login: logins.Login = g.login
+            self.submit(lambda tx: _end(tx, login, actor, self._clock()))
+
+    def _key(self, name: str) -> bytes:
+        """A key that all processes of this server share; whoever needs it first makes it."""
         with self._store.read() as tx:
-            known = logins.secret(tx, "csrf")
+            known = logins.secret(tx, name)
         now = self._clock()
-        return known or self._group().submit(
-            lambda tx: logins.ensure_secret(tx, "csrf", lambda: secrets.token_bytes(32), now)
-        )
+        return known or self.submit(lambda tx: logins.ensure_secret(tx, name, lambda: secrets.token_bytes(32), now))
 
     def _note(self, token: tokens.Token, now: datetime) -> None:
         """Remember to write down that a token was used; nobody waits for it, and it may be lost."""
@@ -172,3 +217,8 @@ class Gate:
     def _submitted(self, job: Callable[[Session], None]) -> None:
         with contextlib.suppress(PerfciError):
             self._group().submit(job)
+
+
+def _end(tx: Session, login: logins.Login, actor: Actor, now: datetime) -> None:
+    logins.end_login(tx, login.id)
+    audit.record(tx, actor.name, "login.end", login.user.address, at=now)

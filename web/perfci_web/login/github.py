@@ -1,0 +1,145 @@
+"""GitHub as the one who knows people: OAuth with a state and PKCE, and as few rights as a question needs."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from perfci.config import AccessTable
+from perfci.model import PerfciError
+
+if TYPE_CHECKING:
+    from authlib.integrations.httpx_client import OAuth2Client
+
+TIMEOUT_S = 10.0
+STATE_LIVES_S = 600
+"""How long somebody may take to say yes at GitHub."""
+
+
+class Unanswered(PerfciError):
+    """GitHub did not answer, or not with what its documentation says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """``grant`` lets us ask again whether this person still belongs to the organisation."""
+
+    number: str
+    name: str
+    grant: str = field(repr=False)
+
+
+class GitHub:
+    """What is asked of GitHub about somebody who logs in."""
+
+    def __init__(self, access: AccessTable, client_secret: str, public_url: str) -> None:
+        missing = [
+            name
+            for name, value in (
+                ("[access] github_client_id", access.github_client_id),
+                ("PERFCI_GITHUB_CLIENT_SECRET", client_secret),
+                ("[server] public_url", public_url),
+            )
+            if not value
+        ]
+        if missing:
+            raise PerfciError(f"A login by GitHub needs {' and '.join(missing)}: see docs/access.md.")
+        self._host = access.github_host
+        self._api = "https://api.github.com" if self._host == "https://github.com" else f"{self._host}/api/v3"
+        self._orgs = access.github_orgs
+        self._client_id, self._client_secret = access.github_client_id, client_secret
+        self._callback = f"{public_url}/login/github/callback"
+
+    def question(self, state: str, verifier: str) -> str:
+        """Where the browser goes to ask."""
+        with self._client() as client:
+            address, _ = client.create_authorization_url(
+                f"{self._host}/login/oauth/authorize", state=state, code_verifier=verifier
+            )
+        return str(address)
+
+    def person(self, code: str, verifier: str) -> Person:
+        """Who came back with this code."""
+        with self._client() as client:
+            told = self._asked(
+                lambda: client.fetch_token(f"{self._host}/login/oauth/access_token", code=code, code_verifier=verifier)
+            )
+            grant = str(told.get("access_token", ""))
+            about = self._asked(lambda: self._json(client, "/user"))
+        number, name = about.get("id"), about.get("login")
+        if not isinstance(number, int) or not isinstance(name, str):
+            raise Unanswered("GitHub did not say who this is.")
+        return Person(str(number), name, grant)
+
+    def belongs(self, grant: str) -> bool:
+        """Whether somebody is still known to GitHub, and in one of the organisations where any are named."""
+        with self._client(token={"access_token": grant, "token_type": "bearer"}) as client:
+            if not self._orgs:
+                return self._status(client, "/user") == 200
+            return any(self._is_active(client, org) for org in self._orgs)
+
+    def _is_active(self, client: OAuth2Client, org: str) -> bool:
+        path = f"/user/memberships/orgs/{quote(org, safe='')}"
+        return self._status(client, path) == 200 and self._json(client, path).get("state") == "active"
+
+    def _client(self, **more: Any) -> OAuth2Client:
+        from authlib.integrations.httpx_client import OAuth2Client  # with the extra "login" only
+
+        return OAuth2Client(
+            client_id=self._client_id,
+            client_secret=self._client_secret,
+            scope="read:org" if self._orgs else "",
+            redirect_uri=self._callback,
+            code_challenge_method="S256",
+            token_endpoint_auth_method="client_secret_post",
+            timeout=TIMEOUT_S,
+            **more,
+        )
+
+    def _status(self, client: OAuth2Client, path: str) -> int:
+        status = int(self._asked(lambda: client.get(f"{self._api}{path}")).status_code)
+        if status >= 500 or status == 429:
+            raise Unanswered(f"GitHub answered {status}.")
+        return status
+
+    def _json(self, client: OAuth2Client, path: str) -> dict[str, Any]:
+        answer = client.get(f"{self._api}{path}", headers={"Accept": "application/json"})
+        told = answer.json() if answer.status_code == 200 else {}
+        return told if isinstance(told, dict) else {}
+
+    def _asked(self, question: Any) -> Any:
+        """One sentence for whatever goes wrong between us and GitHub, without what was sent."""
+        from authlib.common.errors import AuthlibBaseError
+
+        try:
+            return question()
+        except Unanswered:
+            raise
+        except (AuthlibBaseError, OSError, ValueError, RuntimeError) as error:
+            raise Unanswered(f"GitHub refused or did not answer ({type(error).__name__}).") from None
+
+
+class Seal:
+    """What leaves this server and must come back unread and unchanged: a cookie while somebody is at GitHub, and the
+    right to ask GitHub again, which lies in the database."""
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.fernet import Fernet  # with the extra "login" only
+
+        self._fernet = Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"perfci seal" + key).digest()))
+
+    def closed(self, value: Any) -> str:
+        return self._fernet.encrypt(json.dumps(value).encode()).decode()
+
+    def opened(self, text: str | bytes, lives_s: int | None = None) -> Any:
+        """What was sealed, or nothing where somebody else wrote it, or too long ago."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return json.loads(self._fernet.decrypt(text, ttl=lives_s))
+        except (InvalidToken, ValueError):
+            return None
