@@ -116,17 +116,29 @@ class _Pinned(httpcore.SyncBackend):
         self._addresses = addresses
         self._deadline = deadline
 
-    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **rest: Any) -> httpcore.NetworkStream:
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
         failed: Exception = httpcore.ConnectError(f"no address of {host} left to try")
         for address in self._addresses:
             try:
-                stream = super().connect_tcp(address, port, timeout=_left(self._deadline), **rest)
+                stream = super().connect_tcp(address, port, _left(self._deadline), local_address, socket_options)
                 return _Hurried(stream, self._deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
 
-    def connect_unix_socket(self, path: str, timeout: float | None = None, **rest: Any) -> httpcore.NetworkStream:
+    def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
         raise httpcore.ConnectError("sockets in files are no destination")
 
 

@@ -1,0 +1,115 @@
+"""Stored incidents as plain JSON values, the same for the command line, the pages and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.model import Series
+from perfci.report import incidents as words
+from perfci.report.fields import series_fields
+from perfci.service.triage import incident_of
+from perfci.store import incidents as stored
+from perfci.store.deliveries import Delivery, deliveries
+from perfci.store.incident_records import Event, IncidentRecord, Member
+from perfci.store.loading import series_by_ids
+from perfci.store.members import members
+from perfci.store.projects import Project
+from perfci.store.values import series_identity
+
+PLAIN = (
+    "number", "kind", "revision", "last_good", "commit", "headline", "series_count", "cost", "assignee", "reason",
+    "issue_url", "fix_sha", "culprit_sha", "pinned", "say", "standing", "open",
+)  # fmt: skip
+MOMENTS = (
+    "first_seen", "changed_at", "due_at", "snoozed_until", "accepted_until", "verified_at", "gone_at", "measured_at",
+    "paged_at", "triaged_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that is known of one incident."""
+
+    record: IncidentRecord
+    members: Sequence[tuple[Member, Series]]
+    events: Sequence[Event]
+    deliveries: Sequence[Delivery]
+
+
+def whole(tx: Transaction, project: Project, number: int) -> Whole:
+    record = incident_of(tx, project, number)
+    moved = members(tx, record.id)
+    series = series_by_ids(tx, {member.series_id for member in moved})
+    return Whole(
+        record,
+        [(member, series[member.series_id]) for member in moved],
+        stored.events(tx, record.id),
+        deliveries(tx, project.id, incident_id=record.id),
+    )
+
+
+def incident_fields(record: IncidentRecord) -> dict[str, Any]:
+    """What a list says of an incident; what the last look found goes below what people decided."""
+    return (
+        dict(record.detail)
+        | {"id": record.derived_id, "sentence": record.headline, "state": record.state.value}
+        | {name: getattr(record, name) for name in PLAIN}
+        | {name: _moment(getattr(record, name)) for name in MOMENTS}
+        | {"duplicate_of": record.duplicate_number}
+    )
+
+
+def whole_fields(project: Project, found: Whole) -> dict[str, Any]:
+    return incident_fields(found.record) | {
+        "members": [member_fields(project.slug, member, series) for member, series in found.members],
+        "events": [event_fields(event) for event in found.events],
+        "deliveries": [delivery_fields(one) for one in found.deliveries],
+    }
+
+
+def member_fields(project: str, member: Member, series: Series) -> dict[str, Any]:
+    return {
+        "identity": series_identity(project, series),
+        "series": series_fields(series),
+        "sentence": words.member(member.change(series)),
+        "last_good": member.last_good,
+        "commit": member.commit,
+        "rel": member.rel,
+        "before": member.before,
+        "after": member.after,
+        "added_by": member.added_by,
+    }
+
+
+def event_fields(event: Event) -> dict[str, Any]:
+    return {
+        "at": _moment(event.at),
+        "actor": event.actor,
+        "what": event.what,
+        "before": event.before,
+        "after": event.after,
+        "text": event.text,
+    }
+
+
+def delivery_fields(one: Delivery) -> Mapping[str, Any]:
+    return {
+        "uid": one.uid,
+        "destination": one.destination.name,
+        "incident": one.number,
+        "state": one.state,
+        "about": one.body.get("state", ""),
+        "attempts": one.attempts,
+        "not_before": _moment(one.not_before),
+        "sent_at": _moment(one.sent_at),
+        "problem": one.problem,
+    }
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return moment.isoformat(timespec="milliseconds") if moment else None

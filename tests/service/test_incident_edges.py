@@ -1,0 +1,131 @@
+"""Merging, splitting and moving the edge of an incident: what a person decided, no look takes back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from perfci.model import IncidentState, PerfciError, Series
+from perfci.service.nudging import nudge, shifted
+from perfci.service.regrouping import merge, split
+from perfci.service.states import By
+from perfci.service.triage import Stale, incident_of
+from perfci.store import Store
+from perfci.store.coordinates import series_id
+from perfci.store.incident_records import IncidentRecord, Member
+from perfci.store.members import members
+from perfci.store.writes import add_run, finish_session, start_session
+from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
+from tests.looks import a_move, a_project, look, told
+
+NOW = NOON + timedelta(days=3)
+ME = By("user:github/1", NOW + timedelta(hours=1))
+
+
+def current(store: Store, number: int = 1) -> IncidentRecord:
+    project = a_project(store)
+    with store.read() as tx:
+        return incident_of(tx, project, number)
+
+
+def members_now(store: Store, number: int = 1) -> list[Member]:
+    row_id = current(store, number).id
+    with store.read() as tx:
+        return members(tx, row_id)
+
+
+def id_of(store: Store, series: Series) -> int:
+    project = a_project(store)
+    with store.begin() as tx:
+        return series_id(tx, project.id, series)
+
+
+def measure(store: Store, series: Series, step: int, length: int = 24) -> None:
+    """A history that doubles at a commit, a session for each commit."""
+    for number in range(1, length + 1):
+        moment, session = NOON + timedelta(hours=number), f"nightly-{number}"
+        level = (2.0 if number >= step else 1.0) * (1 + number % 3 / 1000)
+        with store.begin() as tx:
+            start_session(tx, PROJECT, session, "history", session, 7, 1, moment)
+            add_run(
+                tx,
+                a_run(
+                    a_result(series, a_process(level)), commit=a_commit(number), session=session, started_at=moment,
+                    machine=series.machine,
+                ),
+            )  # fmt: skip
+            finish_session(tx, session, moment)
+
+
+def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) -> None:
+    both = told("b1", a_move("y", at=13), good=11, bad=13), told("a1", a_move("x"))
+    look(store, NOW, *both)
+    project = a_project(store)
+
+    with store.begin() as tx:
+        found = merge(tx, project, 1, 1, {2: 1}, ME)
+    after = look(store, NOW + timedelta(hours=2), *both)
+
+    assert (found.series_count, found.pinned, after.new) == (2, True, ())
+    assert [one.added_by for one in sorted(members_now(store, 1), key=lambda one: one.commit)] == ["perfci", ME.actor]
+    assert (current(store, 2).state, current(store, 2).duplicate_number) == (IncidentState.DUPLICATE, 1)
+
+
+def test_what_is_split_stays_apart(store: Store) -> None:
+    whole = told("a1", a_move("x"), a_move("y"), a_move("z"))
+    look(store, NOW, whole)
+    project, y = a_project(store), id_of(store, a_series("y"))
+
+    with store.begin() as tx:
+        left, new = split(tx, project, 1, 1, {y}, ME)
+    after = look(store, NOW + timedelta(hours=2), whole)
+
+    assert (left.headline[:8], new.number, new.headline[:8]) == ("2 series", 2, "1 series")
+    assert (after.new, [one.series_id for one in members_now(store, 2)]) == ((), [y])
+
+
+def test_all_or_nothing_is_no_split(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    project = a_project(store)
+
+    with pytest.raises(PerfciError, match="and 0 would go"), store.begin() as tx:
+        split(tx, project, 1, 1, set(), ME)
+
+
+def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
+    series = a_series("x")
+    measure(store, series, step=12)
+    look(store, NOW, told("a1", a_move(series)))
+    project = a_project(store)
+
+    with store.begin() as tx:
+        found = nudge(tx, project, 1, 1, a_sha(8), a_sha(9), ME)
+
+    assert (found.worse, found.record.commit, found.record.pinned) == (1, a_sha(9), True)
+    assert found.tests[0].now.sigmas < found.tests[0].was.sigmas
+    assert members_now(store)[0].commit == a_sha(9)
+
+
+def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
+    series = a_series("x")
+    measure(store, series, step=12)
+    look(store, NOW, told("a1", a_move(series, at=10), good=9, bad=10))
+    project = a_project(store)
+
+    with store.begin() as tx:
+        good, bad = shifted(tx, project, incident_of(tx, project, 1), 2)
+        found = nudge(tx, project, 1, 1, good, bad, ME)
+
+    assert (bad, found.worse) == (a_sha(12), 0)
+    assert members_now(store)[0].rel == pytest.approx(1.0, abs=0.01)
+
+
+def test_who_saw_an_older_revision_merges_nothing(store: Store) -> None:
+    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    project = a_project(store)
+
+    with pytest.raises(Stale), store.begin() as tx:
+        merge(tx, project, 1, 1, {2: 7}, ME)
+
+    assert (current(store, 1).revision, current(store, 2).state) == (1, IncidentState.NEW)
