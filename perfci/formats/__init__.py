@@ -80,7 +80,7 @@ FORMATS = {
 }
 """Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
 
-WRITERS = {"pytorch": "perfci.formats.pytorch_own"}
+WRITERS = {"asv": "perfci.formats.asv_write", "pytorch": "perfci.formats.pytorch_own"}
 """Every format that can be written from runs, likewise."""
 
 HEAD_BYTES = 65_536

@@ -77,7 +77,7 @@ def variant_of(content: Mapping[str, Any]) -> Variant:
     chosen += requirements + [(f"env {key}", value) for key, value in env_vars]
     parts = [tool] if tool else []
     parts += [f"py{python}"] + [key + value for key, value in requirements + env_vars]
-    explained = name in ("", _file_name("-".join(parts)))
+    explained = name in ("", file_name("-".join(parts)))
     return Variant(tuple(chosen if explained else [*chosen, ("env_name", name)]))
 
 
@@ -197,7 +197,7 @@ class _ResultsOfMachine:
             key = (name, row.version, parameters)
             series = known.get(key)
             if series is None:
-                benchmark = Benchmark(name, row.version)
+                benchmark = Benchmark(description.benchmark or name, row.version)
                 series = known[key] = Series(benchmark, parameters, description.metric, machine, variant, HARNESS)
             result = result_of(series, row, cell, description.clock, self._warn)
             if result is not None:
@@ -215,7 +215,7 @@ def _python_version(python: str) -> str:
     return found[-1] if "/" in python and found else python
 
 
-def _file_name(name: str) -> str:
+def file_name(name: str) -> str:
     """What asv makes of an environment's name before it stores it (``asv.util.sanitize_filename``)."""
     return re.sub(r'[<>:"/\\^|?*\x00-\x1f]', "_", name)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from perfci.formats import Warn
 from perfci.formats.asv_rows import Row
-from perfci.formats.foreign import finite
+from perfci.formats.foreign import finite, mapping, text
 from perfci.model import Boundaries, Clock, Direction, Metric, Pairs, Process, Result, Series, Status, Summary
 
 MAX_CELLS = 100_000
@@ -29,11 +29,12 @@ SKIPPED = "asv recorded that the benchmark skipped this"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is known of a benchmark besides its numbers."""
+    """What is known of a benchmark besides its numbers; ``benchmark`` is its name where perfci had to write another."""
 
     metric: Metric
     clock: Clock
     parameter_names: tuple[str, ...]
+    benchmark: str = ""
 
 
 def describe(name: str, entry: object) -> Description:
@@ -42,9 +43,11 @@ def describe(name: str, entry: object) -> Description:
     guessed_type, guessed_unit = _guess(name)
     kind, unit, names = known.get("type"), known.get("unit"), known.get("param_names")
     kind = kind if isinstance(kind, str) and kind else guessed_type
+    ours = mapping(known.get("perfci"))
     return Description(
+        benchmark=text(ours.get("benchmark")),
         metric=Metric(
-            name=METRIC_NAMES.get(kind, kind),
+            name=text(ours.get("metric")) or METRIC_NAMES.get(kind, kind),
             unit=unit if isinstance(unit, str) and unit else guessed_unit,
             direction=_direction(known),
         ),

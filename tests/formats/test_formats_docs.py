@@ -1,0 +1,25 @@
+"""docs/formats.md says what the code does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perfci.formats import FORMATS, WRITERS, asv_write, pytorch_own
+
+DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
+
+LOSSES = [value for module in (asv_write, pytorch_own) for name, value in vars(module).items()
+          if name.isupper() and isinstance(value, str) and " " in value]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_described(name: str) -> None:
+    assert f"| `{name}` | yes" in DOCS
+    assert (f"| `{name}` | yes, and written" in DOCS) == (name in WRITERS)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_is_listed(loss: str) -> None:
+    assert f"- {loss}\n" in DOCS
