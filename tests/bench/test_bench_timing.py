@@ -124,7 +124,7 @@ def test_a_cold_cache_cannot_be_had_on_a_cpu(cpu: FakeDevice) -> None:
         time_blocks(lambda: cpu.work(1e-3), device=cpu, flush_l2=True)
 
 
-@settings(max_examples=30)
+@settings(deadline=None, max_examples=30)
 @given(call_s=st.floats(1e-5, 0.3))
 def test_a_block_is_as_many_calls_as_last_ten_milliseconds(call_s: float) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
