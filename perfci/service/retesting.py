@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats.location import median
 from perfci.store.incident_records import Member
+from perfci.store.loading import series_by_ids
 from perfci.store.reads import histories
 from perfci.verdicts.boundaries import REACH, Boundary, Seen, boundary
 from perfci.verdicts.levels import judged_level
@@ -21,6 +22,7 @@ MOST = 50
 class Retested:
     """A member with its levels at the new edge, and the evidence of a step at the old and at the new one."""
 
+    label: str
     member: Member
     was: Boundary
     now: Boundary
@@ -34,6 +36,7 @@ def retested(tx: Transaction, members: Sequence[Member], old: str, new: str, las
     """Those of the largest members that were measured at both edges."""
     largest = members[:MOST]
     points = histories(tx, [member.series_id for member in largest])
+    series = series_by_ids(tx, points)
     found = []
     for member in largest:
         seen = [
@@ -43,7 +46,7 @@ def retested(tx: Transaction, members: Sequence[Member], old: str, new: str, las
         ]
         was, now = boundary(seen, old), boundary(seen, new)
         if was is not None and now is not None:
-            found.append(Retested(_at(member, seen, now.at, new, last_good), was, now))
+            found.append(Retested(series[member.series_id].label, _at(member, seen, now.at, new, last_good), was, now))
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
-from perfci.store.coordinates import table
+from perfci.store.coordinates import CHUNK, table
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.endings import in_chunks
 from perfci.store.incident_records import LedgerLine, Member
@@ -155,6 +155,16 @@ def benchmarks_of(tx: Session, incident_ids: Collection[int]) -> dict[int, set[t
     for some in in_chunks(incident_ids):
         for incident_id, name, metric in tx.execute(query.where(MEMBERS.c.incident_id.in_(some))):
             found[incident_id].add((name, metric))
+    return found
+
+
+def series_ids_of(tx: Session, identities: Collection[str]) -> dict[str, int]:
+    """The ids of the series that these identities name; one that names none is left out."""
+    found: dict[str, int] = {}
+    query = sa.select(SeriesRow.identity, SeriesRow.id)
+    for start in range(0, len(ordered := sorted(identities)), CHUNK):
+        rows = tx.execute(query.where(SeriesRow.identity.in_(ordered[start : start + CHUNK])))
+        found |= dict(rows.all())
     return found
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from perfci_web.api import ops_access, ops_runs
+from perfci_web.api import ops_access, ops_incidents, ops_runs, ops_triage
 from perfci_web.api.operations import Operation
 
-ALL: tuple[Operation, ...] = (*ops_runs.OPERATIONS, *ops_access.OPERATIONS)
+ALL: tuple[Operation, ...] = (
+    *ops_runs.OPERATIONS,
+    *ops_access.OPERATIONS,
+    *ops_incidents.OPERATIONS,
+    *ops_triage.OPERATIONS,
+)
 
 BY_NAME = {operation.name: operation for operation in ALL}

@@ -1,0 +1,86 @@
+"""Where a project's messages go, as it travels; a secret goes in and never comes out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from perfci.net.shapes import Asked, Page, Paged, Shape
+from perfci.net.shapes.access import VISIBLE, Name
+from perfci.net.shapes.incidents import DeliveryShape, KindWord, StateWord
+
+DestinationKind = Literal["slack", "webhook", "email", "github_issue"]
+Clock = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+Zone = Annotated[str, Field(max_length=60, pattern=r"^[A-Za-z0-9_+/-]*$")]
+
+
+class Routes(Asked):
+    """Of what a destination hears: nothing said means regressions and missing data, when they begin.
+
+    ``benchmarks`` are names with ``*``; ``urgent`` messages do not wait for the end of the quiet hours.
+    """
+
+    kinds: Annotated[tuple[KindWord, ...], Field(max_length=7)] = ()
+    states: Annotated[tuple[StateWord, ...], Field(max_length=10)] = ()
+    benchmarks: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE)], ...], Field(max_length=50)
+    ] = ()
+    urgent: bool = False
+
+
+class Quiet(Asked):
+    """Between these times of day nothing is sent; it leaves when they end."""
+
+    tz: Zone = "UTC"
+    begin: Clock
+    end: Clock
+
+
+class NewDestination(Asked):
+    """``address`` is a URL for slack and webhook, a mail address for email, ``owner/name`` for github_issue.
+
+    ``secret`` signs the body of a webhook and is the token of github_issue; left out it stays as it is.
+    """
+
+    kind: DestinationKind
+    address: Annotated[str, Field(min_length=1, max_length=1000, pattern=VISIBLE)]
+    secret: Annotated[str, Field(max_length=500, pattern=r"^[\x21-\x7e]*$")] | None = None
+    routes: Routes = Routes()
+    quiet: Quiet | None = None
+    digest: Annotated[str, Field(pattern=r"^(daily@([01][0-9]|2[0-3]):[0-5][0-9])?$")] = ""
+    tz: Zone = "UTC"
+    enabled: bool = True
+
+
+class DestinationShape(Shape):
+    """``address`` of a slack hook is cut short: whoever knows the whole of it may write there."""
+
+    name: Name
+    kind: DestinationKind
+    address: str
+    has_secret: bool
+    routes: Routes
+    quiet: Quiet | None = None
+    digest: str = ""
+    tz: str = "UTC"
+    enabled: bool
+
+
+class DestinationPage(Page):
+    items: tuple[DestinationShape, ...]
+
+
+class DeliveryFilter(Paged):
+    pass
+
+
+class DeliveryPage(Page):
+    items: tuple[DeliveryShape, ...]
+
+
+class TestAnswer(Shape):
+    """What became of a message that only tries a destination."""
+
+    sent: bool
+    problem: str = ""

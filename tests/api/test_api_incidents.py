@@ -1,0 +1,171 @@
+"""Incidents over the API: listed, changed at the revision one saw, put together and taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from api_client import NOW, Api
+from builders import PROJECT
+from looks import a_move, a_project, look, told
+from werkzeug.test import TestResponse
+
+from perfci.net.slugs import segment
+from perfci.store import Store
+
+P = f"/projects/{segment(PROJECT)}"
+
+
+@pytest.fixture(autouse=True)
+def incidents(store: Store) -> None:
+    """Three, of which the first has three series."""
+    look(
+        store,
+        NOW - timedelta(days=1),
+        told("c3", a_move("v", at=30), good=29, bad=30),
+        told("b2", a_move("w", at=20), good=19, bad=20),
+        told("a1", a_move("x"), a_move("y"), a_move("z")),
+    )
+
+
+def send(api: Api, method: str, path: str, body: Mapping[str, Any], revision: int | None = None) -> TestResponse:
+    headers = {} if revision is None else {"If-Match": f'"{revision}"'}
+    return api.client.open(f"/api/v1{P}{path}", method=method, json=body, headers=headers)
+
+
+def test_lists_page_by_page_newest_first(api: Api) -> None:
+    first = api.get(f"{P}/incidents?limit=2").get_json()
+    rest = api.get(f"{P}/incidents?limit=2&cursor={first['next']}").get_json()
+
+    assert [one["number"] for one in first["items"] + rest["items"]] == [3, 2, 1]
+    assert "next" not in rest
+
+
+def test_filters_by_state(api: Api) -> None:
+    send(api, "PATCH", "/incidents/2", {"state": "investigating"}, 1)
+
+    found = api.get(f"{P}/incidents?state=investigating").get_json()["items"]
+
+    assert [(one["number"], one["revision"]) for one in found] == [(2, 2)]
+
+
+def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
+    answer = api.get(f"{P}/incidents/1")
+
+    found = answer.get_json()
+    assert (answer.headers["ETag"], found["headline"][:8], len(found["members"])) == ('"1"', "3 series", 3)
+    assert [one["what"] for one in found["events"]] == ["state"]
+
+
+def test_a_change_needs_the_revision_that_was_seen(api: Api) -> None:
+    assert send(api, "PATCH", "/incidents/1", {"state": "investigating"}).status_code == 428
+    assert send(api, "PATCH", "/incidents/1", {"state": "investigating", "assignee": "ada"}, 1).status_code == 200
+
+    late = send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
+
+    assert (late.status_code, late.get_json()["revision"]) == (412, 2)
+    assert api.get(f"{P}/incidents/1").get_json()["state"] == "investigating"
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"state": "accepted"}, 409),
+        ({"state": "sleeping"}, 400),
+        ({"status": "fixed"}, 400),
+        ({"issue_url": "javascript:alert(1)"}, 400),
+        ({"assignee": "a\u202eda"}, 400),
+        ({"due_at": "tomorrow"}, 400),
+        ({"duplicate_of": 1, "state": "duplicate"}, 409),
+    ],
+)
+def test_what_cannot_be_is_a_problem_and_changes_nothing(api: Api, body: Mapping[str, Any], status: int) -> None:
+    assert send(api, "PATCH", "/incidents/1", body, 1).status_code == status
+
+    assert api.get(f"{P}/incidents/1").get_json()["revision"] == 1
+
+
+@pytest.mark.parametrize("number", ["99", "0", "2147483648", "99999999999999999999"])
+def test_a_number_that_is_none_is_nowhere(api: Api, number: str) -> None:
+    answer = api.get(f"{P}/incidents/{number}")
+
+    assert (answer.status_code, answer.content_type) == (404, "application/problem+json")
+
+
+def test_null_empties_a_field_and_what_is_left_out_stays(api: Api) -> None:
+    send(api, "PATCH", "/incidents/1", {"assignee": "ada", "fix_sha": "f" * 40}, 1)
+
+    found = send(api, "PATCH", "/incidents/1", {"assignee": None}, 2).get_json()
+
+    assert (found["assignee"], found["fix_sha"]) == ("", "f" * 40)
+
+
+def test_many_at_once_say_which_took_it(api: Api) -> None:
+    send(api, "PATCH", "/incidents/2", {"assignee": "bob"}, 1)
+    seen = [{"number": number, "revision": 1} for number in (1, 2, 3, 77)]
+
+    found = send(api, "POST", "/incidents/bulk", {"incidents": seen, "change": {"state": "invalid", "reason": "noise"}})
+
+    assert found.get_json() == {
+        "changed": [1, 3],
+        "stale": [2],
+        "refused": [{"number": 77, "why": "there is no such incident"}],
+    }
+
+
+def test_a_note_needs_no_revision(api: Api) -> None:
+    assert send(api, "POST", "/incidents/1/notes", {"text": "first line\nsecond line"}).status_code == 200
+
+    assert api.get(f"{P}/incidents/1/events").get_json()["items"][-1]["text"] == "first line\nsecond line"
+
+
+def test_merges_and_splits(api: Api) -> None:
+    merged = send(api, "POST", "/incidents/1/merge", {"others": [{"number": 2, "revision": 1}]}, 1).get_json()
+    member = api.get(f"{P}/incidents/1").get_json()["members"][0]["identity"]
+
+    parted = send(api, "POST", "/incidents/1/split", {"series": [member]}, merged["revision"]).get_json()
+
+    assert (merged["series_count"], parted["left"]["series_count"], parted["new"]["number"]) == (4, 3, 4)
+    assert api.get(f"{P}/incidents/2").get_json()["duplicate_of"] == 1
+
+
+def test_a_nudge_says_either_how_far_or_whereto(api: Api) -> None:
+    assert send(api, "POST", "/incidents/1/nudge", {}, 1).status_code == 409
+    assert send(api, "POST", "/incidents/1/nudge", {"by": 900}, 1).status_code == 409
+
+
+def test_the_ledger_tells_what_each_commit_did(api: Api) -> None:
+    found = api.get(f"{P}/ledger?limit=2").get_json()
+
+    assert [(one["rel"], one["accepted"]) for one in found["items"]] == [(0.2, False)] * 2
+    assert found["next"]
+
+
+def test_health_counts_what_was_nothing(api: Api) -> None:
+    send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
+    send(api, "PATCH", "/incidents/2", {"state": "fixed"}, 1)
+
+    found = api.get(f"{P}/incidents/health").get_json()
+
+    assert (found["paged"], found["judged"], found["false_rate"], found["hours_to_triage"]) == (3, 2, 0.5, 24.0)
+
+
+def test_a_benchmark_goes_into_quarantine_and_out_again(api: Api) -> None:
+    body = {"benchmark": "x", "reason": "noisy neighbour", "days": 7}
+
+    there = send(api, "PUT", "/quarantine/benchmarks", body).get_json()["items"]
+    gone = send(api, "PUT", "/quarantine/benchmarks", body | {"days": 0}).get_json()["items"]
+
+    assert ([one["benchmark"] for one in there], gone) == (["x"], [])
+
+
+def test_every_change_is_in_the_audit_log(api: Api, store: Store) -> None:
+    project = a_project(store)
+    send(api, "PATCH", "/incidents/1", {"state": "fixed", "reason": "reverted"}, 1)
+
+    (line, *_) = api.get(f"{P}/audit").get_json()["items"]
+
+    assert (line["action"], line["subject"], line["actor"]) == ("incident.change", "incident 1", "local")
+    assert project.slug == PROJECT

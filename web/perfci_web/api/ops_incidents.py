@@ -1,0 +1,182 @@
+"""Incidents: what there is, what became of them, and what people decide."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TypeVar
+
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import Need
+from perfci.model import ChangePoint, IncidentState
+from perfci.net.shapes import incidents as shapes
+from perfci.report import incidents as words
+from perfci.report.fields import series_fields
+from perfci.service.health import health
+from perfci.service.showing import event_fields, incident_fields, whole, whole_fields
+from perfci.store import audit, incidents
+from perfci.store.incident_records import IncidentRecord, LedgerLine, Suspension
+from perfci.store.members import ledger
+from perfci.store.suspensions import release, suspend, suspensions
+from perfci_web.api import cursors
+from perfci_web.api.calls import Call, Reply
+from perfci_web.api.operations import Operation
+from perfci_web.api.problems import Declined
+
+T = TypeVar("T")
+
+P = "/projects/<project:project>"
+ONE = f"{P}/incidents/<int(max=2147483647):number>"
+
+
+def list_incidents(call: Call) -> Reply:
+    asked: shapes.IncidentFilter = call.query
+    with call.store.read() as tx:
+        found = incidents.listed(
+            tx,
+            call.the_project.id,
+            states=[IncidentState(asked.state)] if asked.state else [],
+            kinds=[asked.kind] if asked.kind else [],
+            assignee=asked.assignee,
+            commit=asked.commit,
+            before=cursors.read(asked.cursor) or None,
+            limit=asked.limit + 1,
+        )
+    items, following = cursors.page(found, asked.limit, lambda one: one.number)
+    return Reply(shapes.IncidentPage(items=tuple(shape_of(one) for one in items), next=following))
+
+
+def get_incident(call: Call) -> Reply:
+    incident_of(call)
+    with call.store.read() as tx:
+        found = whole(tx, call.the_project, call.path["number"])
+    return Reply(
+        shapes.WholeIncident(**whole_fields(call.the_project, found)), headers={"ETag": f'"{found.record.revision}"'}
+    )
+
+
+def list_events(call: Call) -> Reply:
+    record = incident_of(call)
+    with call.store.read() as tx:
+        found = incidents.events(tx, record.id)
+    return Reply(shapes.EventPage(items=tuple(shapes.EventShape(**event_fields(one)) for one in found)))
+
+
+def get_ledger(call: Call) -> Reply:
+    asked: shapes.LedgerFilter = call.query
+    with call.store.read() as tx:
+        lines, last = ledger(
+            tx,
+            call.the_project.id,
+            commit=asked.commit,
+            before=cursors.read(asked.cursor) or None,
+            limit=asked.limit,
+        )
+    following = cursors.written(last) if last is not None else None
+    return Reply(shapes.LedgerPage(items=tuple(_line(one) for one in lines), next=following))
+
+
+def get_health(call: Call) -> Reply:
+    with call.store.read() as tx:
+        found = health(tx, call.the_project, call.now)
+    noisy = tuple(
+        shapes.NoisyShape(benchmark=one.benchmark, judged=one.judged, invalid=one.invalid, rate=one.rate)
+        for one in found.noisy
+    )
+    names = [name for name in shapes.HealthShape.model_fields if name != "noisy"]
+    return Reply(shapes.HealthShape(noisy=noisy, **{name: getattr(found, name) for name in names}))
+
+
+def list_suspensions(call: Call) -> Reply:
+    with call.store.read() as tx:
+        return Reply(_suspensions(tx, call))
+
+
+def set_suspension(call: Call) -> Reply:
+    asked: shapes.NewSuspension = call.body
+
+    def write(tx: Session) -> shapes.SuspensionPage:
+        project = call.the_project
+        if asked.days:
+            until = call.now + timedelta(days=asked.days)
+            told = (asked.benchmark, asked.metric, 0.0, asked.reason or "quarantined by hand")
+            suspend(tx, project.id, Suspension(*told, call.now, until, call.actor.name))
+        else:
+            release(tx, project.id, asked.benchmark, asked.metric, call.now)
+        audit.record(
+            tx, call.actor.name, "benchmark.quarantine", asked.benchmark,
+            at=call.now, project_id=project.id, detail={"days": asked.days, "reason": asked.reason},
+            request_id=call.request_id,
+        )  # fmt: skip
+        return _suspensions(tx, call)
+
+    return Reply(call.group.submit(write))
+
+
+def _suspensions(tx: Session, call: Call) -> shapes.SuspensionPage:
+    names = shapes.SuspensionShape.model_fields
+    found = suspensions(tx, call.the_project.id, call.now)
+    return shapes.SuspensionPage(
+        items=tuple(shapes.SuspensionShape(**{name: getattr(one, name) for name in names}) for one in found)
+    )
+
+
+def incident_of(call: Call) -> IncidentRecord:
+    with call.store.read() as tx:
+        record = incidents.numbered(tx, call.the_project.id, call.path["number"])
+    if record is None:
+        raise Declined("not-found", "There is no incident of this number here.")
+    return record
+
+
+def shape_of(record: IncidentRecord) -> shapes.IncidentShape:
+    return shapes.IncidentShape(**incident_fields(record))
+
+
+def _line(one: LedgerLine) -> shapes.LedgerShape:
+    change = ChangePoint(one.series, one.commit, "", one.rel, one.before, one.after)
+    return shapes.LedgerShape(
+        commit=one.commit,
+        series=series_fields(one.series),
+        sentence=words.member(change),
+        rel=one.rel,
+        before=one.before,
+        after=one.after,
+        incident=one.incident,
+        state=one.state.value if one.state else None,
+        accepted=one.accepted,
+        recorded_at=one.recorded_at,
+    )
+
+
+OPERATIONS = (
+    Operation(
+        "list_incidents", "GET", f"{P}/incidents", Need.READ, list_incidents, "Incidents, newest number first",
+        query=shapes.IncidentFilter, answers={200: shapes.IncidentPage}, etag=True,
+    ),
+    Operation(
+        "get_incident", "GET", ONE, Need.READ, get_incident, "One incident with its series and its history",
+        answers={200: shapes.WholeIncident},
+    ),
+    Operation(
+        "list_incident_events", "GET", f"{ONE}/events", Need.READ, list_events, "What became of one, oldest first",
+        answers={200: shapes.EventPage},
+    ),
+    Operation(
+        "incident_health", "GET", f"{P}/incidents/health", Need.READ, get_health, "How well the alarms serve",
+        answers={200: shapes.HealthShape},
+    ),
+    Operation(
+        "get_ledger", "GET", f"{P}/ledger", Need.READ, get_ledger, "Which commit moved which series by how much",
+        query=shapes.LedgerFilter, answers={200: shapes.LedgerPage}, etag=True,
+    ),
+    Operation(
+        "list_quarantined_benchmarks", "GET", f"{P}/quarantine/benchmarks", Need.READ, list_suspensions,
+        "Benchmarks that are watched and told to nobody", answers={200: shapes.SuspensionPage},
+    ),
+    Operation(
+        "set_quarantined_benchmark", "PUT", f"{P}/quarantine/benchmarks", Need.TRIAGE, set_suspension,
+        "Put a benchmark into quarantine, or let it out", body=shapes.NewSuspension,
+        answers={200: shapes.SuspensionPage},
+    ),
+)  # fmt: skip
