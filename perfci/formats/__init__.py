@@ -77,6 +77,9 @@ FORMATS = {
     "perfci": "perfci.formats.run_document",
     "pytest-benchmark": "perfci.formats.pytest_benchmark",
     "pytorch": "perfci.formats.pytorch",
+    "vllm": "perfci.formats.vllm",
+    "hyperfine": "perfci.formats.hyperfine",
+    "google-benchmark": "perfci.formats.google_benchmark",
 }
 """Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
 

@@ -1,0 +1,117 @@
+"""Read what Google Benchmark writes with ``--benchmark_out_format=json``: repetitions are samples of one process."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from perfci.formats import Document, Given, Warn, units
+from perfci.formats.foreign import Assembly, file_time, finite, mapping, moment, pairs, read_json, text
+from perfci.model import Boundaries, Clock, Metric, Pairs, PerfciError, Status
+
+CHANGED: Literal["refuse", "add"] = "refuse"
+
+TOOL = "google-benchmark"
+
+CLOCKS = {"real_time": ("time", Clock.WALL), "cpu_time": ("cpu_time", Clock.CPU)}
+
+RATES = {
+    "bytes_per_second": Metric("bytes_per_second", "bytes/s", "higher"),
+    "items_per_second": Metric("items_per_second", "items/s", "higher"),
+}
+"""Counters the library computes from the time: shown beside it, never judged a second time."""
+
+AGGREGATES = {"mean", "median", "stddev", "cv", "BigO", "RMS", "min", "max"}
+"""Rows that the library computed from others; a name's end is all that tells them in files before 1.5."""
+
+FIELDS = {
+    *("name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions", "repetition_index"),
+    *("threads", "iterations", "real_time", "cpu_time", "time_unit", "label", "error_occurred", "error_message"),
+    *("skipped", "skip_message", "aggregate_name", "aggregate_unit", "allocs_per_iter", "max_bytes_used"),
+    *("big_o", "rms", "cpu_coefficient", "real_coefficient", "net_heap_growth", "total_allocated_bytes"),
+}
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    return all(mark in head for mark in (b'"context"', b'"benchmarks"', b'"num_cpus"'))
+
+
+def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
+    """One run. Two clocks are two metrics; a counter of the author has no unit, so that it is quarantined."""
+    content, body = read_json(path)
+    context, rows = mapping(mapping(content).get("context")), mapping(content).get("benchmarks")
+    if not isinstance(rows, list):
+        raise PerfciError(f"{path} is no file of {TOOL}: it has no list of benchmarks.")
+    run = Assembly(
+        TOOL,
+        str(path),
+        given,
+        warn,
+        started_at=moment(context.get("date")) or file_time(path),
+        environment=pairs({name: context.get(name) for name in ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled")}),
+        variant=pairs({"build": context.get("library_build_type")}),
+    )
+    if context.get("cpu_scaling_enabled") is True:
+        warn("the clock of the CPU was not fixed (cpu_scaling_enabled)")
+    for (name, parameters), repetitions in _grouped(rows).items():
+        _add(run, name, parameters, repetitions)
+    yield run.document(body)
+
+
+def _grouped(rows: Iterable[object]) -> dict[tuple[str, Pairs], list[Mapping[str, Any]]]:
+    """The repetitions of each benchmark, which one process measured."""
+    found: dict[tuple[str, Pairs], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in map(mapping, rows):
+        if not _is_aggregate(row):
+            found[_name(row)].append(row)
+    return found
+
+
+def _add(run: Assembly, name: str, parameters: Pairs, rows: Sequence[Mapping[str, Any]]) -> None:
+    good = [row for row in rows if not (row.get("error_occurred") is True or row.get("skipped"))]
+    if not good:
+        said = text(rows[0].get("error_message")) or text(rows[0].get("skip_message"))
+        status = Status.FAILED if rows[0].get("error_occurred") is True else Status.SKIPPED
+        run.ended(name, parameters, Metric("time", "seconds"), status, said or "the benchmark gave no reason")
+        return
+    scale = units.scale_of(text(good[0].get("time_unit")) or "ns")
+    for field, (metric, clock) in CLOCKS.items():
+        values = _values(good, field)
+        if values and scale is not None:
+            seconds = map(scale.of, values)
+            run.samples(name, parameters, Metric(metric, "seconds"), seconds, clock, number=_count(good[0]))
+    for field in dict.fromkeys(field for row in good for field in row if field not in FIELDS):
+        if field in RATES:
+            run.samples(name, parameters, RATES[field], _values(good, field), Clock.WITNESS)
+        elif values := _values(good, field):
+            reason = "a counter has no unit in this format, and nobody knows which way is good"
+            run.quarantine(name, parameters, field, values, Clock.VALUE, good[0], reason, boundaries=Boundaries.PROCESS)
+
+
+def _values(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
+    return [number for row in rows if (number := finite(row.get(field))) is not None]
+
+
+def _is_aggregate(row: Mapping[str, Any]) -> bool:
+    ending = text(row.get("name")).rpartition("_")[2]
+    return row.get("run_type") == "aggregate" or ("run_type" not in row and ending in AGGREGATES)
+
+
+def _name(row: Mapping[str, Any]) -> tuple[str, Pairs]:
+    """``BM_Copy/64`` is a benchmark and its arguments; ``size:64`` names one, ``real_time`` and the like are none."""
+    name, *rest = (text(row.get("run_name")) or text(row.get("name"))).split("/")
+    parameters = []
+    for place, part in enumerate(rest, start=1):
+        key, colon, value = part.partition(":")
+        if colon:
+            parameters.append((key, value))
+        elif part not in ("real_time", "process_time", "manual_time"):
+            parameters.append((f"arg{place}", part))
+    return name, tuple(dict(parameters).items())
+
+
+def _count(row: Mapping[str, Any]) -> int | None:
+    value = row.get("iterations")
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63 else None

@@ -1,0 +1,61 @@
+"""Every sample file is claimed by exactly one format, within its first 64 KiB."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from asv_builders import a_result_file, a_row
+from builders import a_run
+from foreign_files import FILES
+
+from perfci.formats import FORMATS, HEAD_BYTES, detect_format, format_named, run_document
+from perfci.formats.files import read_head
+from perfci.model import PerfciError
+
+SAMPLES = sorted(path for path in FILES.rglob("*") if path.is_file() and path.suffix != ".bin")
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_one_format_claims_a_file(path: Path) -> None:
+    head = read_head(path, HEAD_BYTES)
+
+    assert [name for name in FORMATS if format_named(name).recognises(path, head)] == [path.parent.name]
+
+
+@pytest.mark.parametrize("name", ["asv", "perfci"])
+def test_one_format_claims_what_is_built(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x"
+    content = run_document.write(a_run()) if name == "perfci" else json.dumps(a_result_file({"a.time_b": a_row([1.0])}))
+    path.write_text(content)
+
+    head = read_head(path, HEAD_BYTES)
+
+    assert [one for one in FORMATS if format_named(one).recognises(path, head)] == [name]
+
+
+def test_an_odd_order_of_keys_is_found_behind_the_head(tmp_path: Path) -> None:
+    content = json.loads(run_document.write(a_run()))
+    schema = content.pop("schema")
+    path = tmp_path / "late.json"
+    path.write_text(json.dumps({"origin": {"padding": "x" * HEAD_BYTES}} | content | {"schema": schema}))
+
+    assert detect_format(path) == "perfci"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("x.bin", b"\x80\x04\x95", "is a pickle: loading such files can run code"),
+        ("x.json", b"PK\x03\x04", "is a zip archive, as torch.save and numpy.savez write them"),
+        ("x", b"\x93NUMPY\x01", "is a numpy array"),
+        ("x.pkl", b"(dp0\n.", "is called .pkl"),
+        ("x.pt", b"{}", "is called .pt"),
+    ],
+)
+def test_a_program_in_disguise_is_refused(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(PerfciError, match=says):
+        detect_format(tmp_path / name)

@@ -1,0 +1,50 @@
+"""Files of hyperfine 1.15.0, as it wrote them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from foreign_files import FILES, named, read
+
+from perfci.model import Boundaries, Clock, PerfciError, Status
+
+FOLDER = FILES / "hyperfine"
+
+
+def test_every_run_of_a_command_is_a_process() -> None:
+    found = named(read(FOLDER / "parameters.json", "hyperfine")[0])
+
+    time = found["count {size}(10) · time"]
+    assert time.boundaries is Boundaries.PROCESS
+    assert [len(process.samples) for process in time.processes] == [1] * 5
+
+
+def test_cells_of_a_parameter_are_one_benchmark() -> None:
+    run = read(FOLDER / "parameters.json", "hyperfine")[0].run
+
+    assert {one.series.benchmark.name for one in run.results} == {"count {size}"}
+    assert {one.series.parameters for one in run.results} == {(("size", "10"),), (("size", "1000"),)}
+
+
+def test_cpu_seconds_are_only_shown() -> None:
+    found = named(read(FOLDER / "parameters.json", "hyperfine")[0])
+
+    [process] = found["count {size}(10) · mean_cpu_time"].processes
+    assert (process.samples, process.clock) == ((0.0010642,), Clock.WITNESS)
+
+
+def test_a_command_that_failed_has_no_time() -> None:
+    found = named(read(FOLDER / "failed.json", "hyperfine")[0])
+
+    failed = found["/bin/false · time"]
+    assert (failed.status, failed.reason) == (Status.FAILED, "the command ended with exit code 1")
+    assert found["/bin/true · time"].status is Status.OK
+
+
+def test_a_list_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(json.dumps({"results": 7}))
+
+    with pytest.raises(PerfciError, match="is no file of hyperfine: it has no list of results"):
+        read(tmp_path / "x.json", "hyperfine")

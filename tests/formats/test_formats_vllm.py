@@ -1,0 +1,114 @@
+"""Files of vllm bench, written after the code that writes them: vLLM cannot run here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_files import FILES, named, read
+
+from perfci.formats import Given, detect_format, read_documents
+from perfci.model import Boundaries, Clock, Commit, PerfciError, Status
+
+FOLDER = FILES / "vllm"
+
+
+def test_a_batch_is_sampled_iteration_by_iteration() -> None:
+    [result] = read(FOLDER / "latency.json", "vllm")[0].run.results
+
+    assert result.series.label == "latency(latency) · latency"
+    assert [process.samples for process in result.processes] == [(1.25, 1.5, 1.75)]
+
+
+def test_throughput_is_higher_better() -> None:
+    found = named(read(FOLDER / "throughput.json", "vllm")[0])
+
+    rates = {label: (one.series.metric.direction, one.processes[0].samples) for label, one in found.items()}
+    assert rates == {
+        "throughput(throughput) · request_throughput": ("higher", (80.0,)),
+        "throughput(throughput) · total_token_throughput": ("higher", (33040.0,)),
+    }
+
+
+def test_requests_of_a_load_are_samples() -> None:
+    document, warnings = read(FOLDER / "serve-detailed.json", "vllm", machine="h100")
+
+    found = {one.series.metric.name: one for one in document.run.results}
+    assert found["ttft"].processes[0].samples == (0.1, 0.2, 0.3)
+    assert found["tpot"].processes[0].samples == (0.02, 0.02, 0.05)
+    assert found["itl"].processes[0].samples == (0.01, 0.03, 0.02, 0.02, 0.05, 0.05)
+    assert warnings == ["vllm does not say which commit it measured: taken to be 00000001cc"]
+
+
+def test_means_and_percentiles_are_shown_and_never_judged() -> None:
+    document, _ = read(FOLDER / "serve-detailed.json", "vllm")
+
+    shown = {one.series.metric.name for one in document.run.results if one.processes[0].clock is Clock.WITNESS}
+    assert shown == {f"{what}_{which}" for what in ("ttft", "tpot", "itl") for which in ("mean", "p99")}
+
+
+def test_the_load_is_the_parameters_and_metadata_the_variant() -> None:
+    run = read(FOLDER / "serve-detailed.json", "vllm")[0].run
+
+    assert dict(run.results[0].series.parameters) == {
+        "model_id": "meta-llama/Llama-3.1-8B",
+        "backend": "vllm",
+        "request_rate": "inf",
+        "burstiness": "1.0",
+        "num_prompts": "3",
+    }
+    assert run.variant.values == (("tensor_parallel_size", "2"),)
+
+
+def the_lines() -> tuple[list[Any], list[str]]:
+    warnings: list[str] = []
+    given = Given("acme/model", Commit("abcdef1"))
+    return list(read_documents(FOLDER / "serve.jsonl", "vllm", given, warnings.append)), warnings
+
+
+def test_without_requests_the_median_stands_in_and_cannot_be_compared() -> None:
+    [document, _], warnings = the_lines()
+
+    [ttft] = [one for one in document.run.results if one.series.metric.name == "ttft"]
+    assert (ttft.summary.value, ttft.boundaries) == (0.2, Boundaries.UNKNOWN)
+    assert any("give --save-detailed" in warning for warning in warnings)
+
+
+def test_a_load_with_failed_requests_is_no_measurement() -> None:
+    [_, failed], _ = the_lines()
+
+    assert {(one.status, one.reason) for one in failed.run.results} == {(Status.FAILED, "1 requests failed")}
+
+
+def changed(tmp_path: Path, **content: object) -> Path:
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(json.loads((FOLDER / "serve-detailed.json").read_text()) | content))
+    return path
+
+
+@pytest.mark.parametrize("odd", [{"itls": 3}, {"itls": [[1, "x"]]}, {"ttfts": None}, {"errors": ["x"]}, {"date": 7}])
+def test_odd_arrays_are_read_as_far_as_they_go(tmp_path: Path, odd: dict[str, object]) -> None:
+    document, _ = read(changed(tmp_path, **odd), "vllm")
+
+    assert "output_throughput" in {one.series.metric.name for one in document.run.results}
+
+
+def test_requests_that_failed_are_no_samples(tmp_path: Path) -> None:
+    document, _ = read(changed(tmp_path, errors=["", "timeout", ""]), "vllm")
+
+    [ttft] = [one for one in document.run.results if one.series.metric.name == "ttft"]
+    assert ttft.processes[0].samples == (0.1, 0.3)
+
+
+def test_what_vllm_never_wrote_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text('{"a": 1}')
+
+    with pytest.raises(PerfciError, match="is no file of vllm bench: expected latency, serve or throughput"):
+        read(tmp_path / "x.json", "vllm")
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_each_is_known_by_its_content(path: Path) -> None:
+    assert detect_format(path) == "vllm"
