@@ -1,0 +1,78 @@
+"""A GitHub of one's own on loopback: it checks what the real one checks, and lets a test decide who is who."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from flask import Flask, Response, jsonify, redirect, request
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Response as Answer
+
+CLIENT, SECRET = "client-of-tests", "secret-of-tests"
+
+
+@dataclass
+class FakeGitHub:
+    number: int = 583231
+    name: str = "octocat"
+    orgs: set[str] = field(default_factory=set)
+    broken: bool = False
+    address: str = ""
+    asked: dict[str, str] = field(default_factory=dict)
+    questions: int = 0
+
+    def app(self) -> Flask:
+        app = Flask("fake_github")
+        app.add_url_rule("/login/oauth/authorize", view_func=self.authorize)
+        app.add_url_rule("/login/oauth/access_token", view_func=self.access_token, methods=["POST"])
+        app.add_url_rule("/api/v3/user", view_func=self.user)
+        app.add_url_rule("/api/v3/user/memberships/orgs/<org>", view_func=self.membership)
+        return app
+
+    def authorize(self) -> Answer:
+        self.asked = request.args.to_dict()
+        return redirect(f"{self.asked['redirect_uri']}?{urlencode({'code': 'c0de', 'state': self.asked['state']})}")
+
+    def access_token(self) -> Response | tuple[Response, int]:
+        form = request.form
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")
+        known = (form["client_id"], form["client_secret"], form["code"]) == (CLIENT, SECRET, "c0de")
+        same = form["redirect_uri"] == self.asked["redirect_uri"]
+        if not known or not same or challenge.decode() != self.asked["code_challenge"]:
+            return jsonify(error="bad_verification_code"), 400
+        return jsonify(access_token="gho_fake", token_type="bearer", scope=self.asked.get("scope", ""))
+
+    def user(self) -> Response | tuple[str, int]:
+        self.questions += 1
+        if self.broken:
+            return "", 502
+        if request.headers.get("Authorization") != "Bearer gho_fake":
+            return "", 401
+        return jsonify(id=self.number, login=self.name)
+
+    def membership(self, org: str) -> Response | tuple[str, int]:
+        self.questions += 1
+        if self.broken:
+            return "", 502
+        return jsonify(state="active") if org in self.orgs else ("", 404)
+
+
+@contextmanager
+def served() -> Iterator[FakeGitHub]:
+    github = FakeGitHub()
+    server = make_server("127.0.0.1", 0, github.app())
+    github.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield github
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

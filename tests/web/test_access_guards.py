@@ -1,0 +1,279 @@
+"""What a request proves: tokens, proxies, forms, origins; and that no token is ever repeated."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from access_cast import NOW, OPEN, SECRET, Stage, csrf_of, fill, the
+from flask import request
+
+from perfci.auth.access import LOCAL, Role, Scope
+from perfci.auth.tokens import ANYWHERE, make_token
+from perfci.config import Settings
+from perfci.service import accounts
+from perfci.service.accounts import Act
+from perfci.store import Store, audit, open_store, tokens
+from perfci_web import create_app
+from perfci_web.api.table import ALL
+from perfci_web.starting import for_callers_of
+
+TOKENS = "/api/v1/projects/acme:secret/tokens"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def stage(store: Store) -> Iterator[Stage]:
+    stage = Stage(store)
+    yield stage
+    stage.close()
+
+
+def test_believes_a_trusted_proxy_and_nobody_else(stage: Stage) -> None:
+    asked = {"headers": stage.cast["reader"].headers, "path": "/acme:secret/benchmarks"}
+    client = stage.app.test_client()
+
+    through = client.get(environ_base={"REMOTE_ADDR": "127.0.0.1"}, **asked).status_code
+    around = client.get(environ_base={"REMOTE_ADDR": "203.0.113.9"}, **asked).status_code
+    assert (through, around) == (200, 404)
+
+
+@pytest.mark.parametrize("name", ["reader, admin", "reader,admin", "rea der", 'rea"der', "x" * 201])
+def test_refuses_a_name_that_may_be_two(stage: Stage, name: str) -> None:
+    answer = stage.app.test_client().get("/", headers={"X-Forwarded-User": name})
+
+    assert answer.status_code == 401
+
+
+def test_takes_the_sender_from_the_proxy_and_not_from_the_sender(stage: Stage) -> None:
+    seen: list[str | None] = []
+    stage.app.before_request_funcs.setdefault(None, []).insert(0, lambda: seen.append(flask_sender()))
+
+    told = {"X-Forwarded-For": "10.9.9.9, 203.0.113.9", "X-Forwarded-Proto": "https"}
+    for address in ("127.0.0.1", "198.51.100.1"):
+        stage.app.test_client().get("/", headers=told, environ_base={"REMOTE_ADDR": address})
+
+    assert seen == ["https 203.0.113.9", "http 198.51.100.1"]
+
+
+def flask_sender() -> str:
+    return f"{request.scheme} {request.remote_addr}"
+
+
+def change(stage: Stage, **headers: str) -> int:
+    about = {"X-Forwarded-User": "admin", "X-CSRF-Token": csrf_of(stage.app, "admin")} | headers
+    answer = stage.app.test_client().patch(
+        "/api/v1/projects/acme:secret", json={"archived": False}, headers={k: v for k, v in about.items() if v}
+    )
+    return answer.status_code
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"X-CSRF-Token": ""}, 403),
+        ({"X-CSRF-Token": "guessed"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:8080"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_takes_a_change_from_our_own_pages_only(stage: Stage, headers: dict[str, str], status: int) -> None:
+    assert change(stage, **headers) == status
+
+
+def test_wants_the_csrf_token_of_the_very_person(stage: Stage) -> None:
+    assert change(stage, **{"X-CSRF-Token": csrf_of(stage.app, "reader")}) == 403
+
+
+def test_looks_at_nothing_a_browser_sends_by_itself_beside_a_token(stage: Stage) -> None:
+    headers = stage.cast["reading token"].headers | {"X-Forwarded-User": "admin"}
+
+    answer = stage.app.test_client().get(TOKENS, headers=headers)
+
+    assert answer.status_code == 403
+
+
+@pytest.fixture
+def local(store: Store) -> Any:
+    fill(store, SECRET)
+    return create_app(store, read_only=False, loopback_only=True, clock=lambda: NOW)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost:8787"}, 200),
+        ({"Origin": "http://localhost:9999"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"X-Forwarded-For": "203.0.113.9"}, 403),
+        ({"Forwarded": "for=203.0.113.9"}, 403),
+        ({"Authorization": f"Bearer {make_token('u').text}"}, 401),
+    ],
+)
+def test_a_local_server_obeys_this_machine_only(local: Any, headers: dict[str, str], status: int) -> None:
+    about = {"Host": "localhost:8787"} | headers
+
+    answer = local.test_client().patch("/api/v1/projects/acme:secret", json={"archived": False}, headers=about)
+
+    local.extensions["perfci_api"].group.close()
+    assert answer.status_code == status
+
+
+def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> None:
+    fill(store, SECRET)
+    fill(store, OPEN)
+    settings = for_callers_of("0.0.0.0", Settings())
+    client = create_app(store, settings=settings).test_client()
+
+    told = [client.get(path).status_code for path in ("/acme:secret/benchmarks", "/acme:open/benchmarks")]
+
+    assert told == [404, 200]
+    assert for_callers_of("127.0.0.1", Settings()).access.mode == "local"
+
+
+def test_writes_down_the_last_use_of_a_token_once_a_minute(stage: Stage) -> None:
+    def last_use() -> object:
+        with stage.store.read() as tx:
+            found = tokens.tokens_of(tx, the(tx, SECRET).id)
+        return next(one.last_used_at for one in found if one.scopes == ("results:read",))
+
+    before = last_use()
+    stage.ask("reading token", "GET", "/api/v1/projects/acme:secret").close()
+
+    assert (before, last_use()) == (None, NOW)
+
+
+def test_keeps_no_token_but_its_hash(stage: Stage) -> None:
+    made = stage.ask("admin", "POST", TOKENS, json={"name": "ci", "scopes": ["results:write"]})
+
+    kept = b"".join(path.read_bytes() for path in Path(stage.store.url.removeprefix("sqlite:///")).parent.iterdir())
+    assert made.json["text"].encode() not in kept
+    assert made.headers["Cache-Control"] == "no-store"
+
+
+def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    paths = ["/", "/acme:secret/", "/nothing", *(one.path.replace("<project:project>", "acme:secret") for one in ALL)]
+    methods = {one.path.replace("<project:project>", "acme:secret"): one.method for one in ALL}
+
+    with caplog.at_level(logging.DEBUG):
+        said = [
+            answer.text + str(answer.headers)
+            for who in stage.cast
+            for path in paths
+            for answer in [stage.ask(who, methods.get(path, "GET"), path, json={"name": stage_token(stage)})]
+        ]
+
+    assert [text for text in (*said, caplog.text) if ANYWHERE.search(text)] == []
+
+
+def stage_token(stage: Stage) -> str:
+    return stage.cast["admin token"].headers["Authorization"].removeprefix("Bearer ")
+
+
+VALID: dict[str, tuple[str, Any]] = {
+    "create_project": ("/projects", {"project": "acme/new"}),
+    "change_project": ("/projects/acme:secret", {"visibility": "public"}),
+    "create_token": ("/projects/acme:secret/tokens", {"name": "ci", "scopes": ["admin"]}),
+    "revoke_token": ("/projects/acme:secret/tokens/UID", None),
+    "set_member": ("/projects/acme:secret/members/proxy:ada", {"role": "reader"}),
+    "remove_member": ("/projects/acme:secret/members/proxy:reader", None),
+}
+"""A change that each operation of access makes, so that its line in the audit log can be looked for."""
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_every_change_of_access_is_written_down(store: Store, name: str) -> None:
+    stage = Stage(store, admins=["proxy/admin"])
+    method = next(one.method for one in ALL if one.name == name)
+    path, body = VALID[name]
+    made = stage.ask("admin", "POST", TOKENS, json={"name": "ci", "scopes": ["results:read"]}).json
+    before = lines(store)
+
+    answer = stage.ask("admin", method, "/api/v1" + path.replace("UID", made["token"]["uid"]), json=body)
+
+    stage.close()
+    new = [one for one in lines(store) if one not in before]
+    assert answer.status_code in (200, 201, 204), answer.text
+    assert [(one.actor, one.request_id) for one in new] == [("user:proxy/admin", answer.headers["X-Request-Id"])]
+
+
+def lines(store: Store) -> list[audit.AuditLine]:
+    with store.read() as tx:
+        return [line for place in (-1, 1, 2, 3, 4) for line in audit.lines(tx, place)]
+
+
+def test_lists_what_was_done_page_by_page(stage: Stage) -> None:
+    for name in ("one", "two", "three"):
+        stage.ask("admin", "POST", TOKENS, json={"name": name, "scopes": ["results:read"]})
+
+    first = stage.ask("admin", "GET", "/api/v1/projects/acme:secret/audit?limit=2").json
+    second = stage.ask("admin", "GET", f"/api/v1/projects/acme:secret/audit?limit=1&cursor={first['next']}").json
+
+    assert [one["detail"]["name"] for one in (*first["items"], *second["items"])] == ["three", "two", "one"]
+
+
+def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
+    made = stage.ask("admin token", "POST", TOKENS, json={"name": "hidden", "scopes": ["admin"]}).json
+    with stage.store.begin() as tx:
+        project = the(tx, SECRET)
+        maker = next(
+            one for one in tokens.tokens_of(tx, project.id) if f"token:{one.uid}" == made["token"]["created_by"]
+        )
+        accounts.revoke_token(tx, Act(LOCAL, NOW), project.id, maker.uid)
+
+    answer = stage.app.test_client().get(TOKENS, headers={"Authorization": f"Bearer {made['text']}"})
+
+    assert answer.status_code == 401
+
+
+def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
+    made = stage.ask("admin", "POST", TOKENS, json={"name": "mine", "scopes": ["results:write"]}).json
+    bearer = {"Authorization": f"Bearer {made['text']}"}
+
+    with stage.store.begin() as tx:
+        accounts.set_member(tx, Act(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", Role.SHERIFF)
+
+    assert stage.app.test_client().get("/api/v1/projects", headers=bearer).status_code == 401
+
+
+def test_gives_no_token_more_than_its_maker_has(stage: Stage) -> None:
+    with stage.store.begin() as tx:
+        made = accounts.create_token(tx, Act(LOCAL, NOW), None, "all", {Scope.ADMIN})
+    everywhere = {"Authorization": f"Bearer {made.text}"}
+
+    lived = stage.ask("admin", "POST", TOKENS, json={"name": "long", "scopes": ["admin"], "days": 366})
+    assert (
+        stage.app.test_client().post("/api/v1/projects", json={"project": "a/b"}, headers=everywhere).status_code == 201
+    )
+    assert stage.ask("admin token", "POST", "/api/v1/projects", json={"project": "a/c"}).status_code == 403
+    assert lived.status_code == 400
+
+
+def test_ends_a_token_when_it_expires(stage: Stage, store: Store) -> None:
+    made = stage.ask("admin", "POST", TOKENS, json={"name": "short", "scopes": ["results:read"], "days": 1}).json
+    later = create_app(store, clock=lambda: NOW + timedelta(days=1)).test_client()
+
+    answer = later.get("/api/v1/projects", headers={"Authorization": f"Bearer {made['text']}"})
+
+    assert answer.status_code == 401
+    assert json.loads(answer.text)["detail"] == "The token is not valid: it is unknown, expired or revoked."

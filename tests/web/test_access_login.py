@@ -1,0 +1,262 @@
+"""Logging in by GitHub: what is asked, who comes in, and for how long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import fake_github
+import pytest
+from access_cast import NOW, OPEN, SECRET, fill, the
+from fake_github import FakeGitHub
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from perfci.auth.access import LOCAL, Role
+from perfci.config import Secrets, Settings
+from perfci.model import PerfciError
+from perfci.service import accounts
+from perfci.service.accounts import Act
+from perfci.store import Store, audit, open_store
+from perfci_web import create_app
+
+HTTPS = "https://perf.example.com"
+COOKIE = "__Host-perfci"
+
+
+@pytest.fixture(scope="module")
+def github() -> Iterator[FakeGitHub]:
+    with fake_github.served() as one:
+        yield one
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)
+    for slug in (SECRET, OPEN):
+        fill(store, slug)
+    yield store
+    store.close()
+
+
+class Site:
+    """A server that logs in by GitHub, and a browser at it."""
+
+    def __init__(self, store: Store, github: FakeGitHub, **access: object) -> None:
+        github.number, github.name, github.orgs, github.broken = 583231, "octocat", set(), False
+        self.store, self.now = store, NOW
+        settings = Settings.model_validate(
+            {
+                "access": {"mode": "github", "github_client_id": fake_github.CLIENT, "github_host": github.address}
+                | access,
+                "server": {"public_url": HTTPS},
+            }
+        )
+        secrets = Secrets.model_validate({"github_client_secret": fake_github.SECRET})
+        self.app = create_app(store, read_only=False, clock=self.clock, settings=settings, secrets=secrets)
+        self.github = github
+        self.browser = self.app.test_client()
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def get(self, path: str, browser: FlaskClient | None = None) -> TestResponse:
+        return (browser or self.browser).get(path, base_url=HTTPS)
+
+    def post(self, path: str, **more: object) -> TestResponse:
+        return self.browser.post(path, base_url=HTTPS, **more)  # type: ignore[arg-type]
+
+    def log_in(self, path: str = "/login/github") -> TestResponse:
+        asked = self.get(path)
+        return self.get(self.answer_of_github(asked.headers["Location"]))
+
+    def answer_of_github(self, question: str) -> str:
+        parts = urlsplit(question)
+        answer = self.github.app().test_client().get(f"{parts.path}?{parts.query}")
+        back = urlsplit(answer.headers["Location"])
+        assert f"{back.scheme}://{back.netloc}" == HTTPS
+        return f"{back.path}?{back.query}"
+
+    def grant(self, role: Role) -> None:
+        with self.store.begin() as tx:
+            accounts.set_member(tx, Act(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role)
+
+
+@pytest.fixture
+def site(store: Store, github: FakeGitHub) -> Iterator[Site]:
+    site = Site(store, github)
+    yield site
+    site.app.extensions["perfci_api"].group.close()
+
+
+def test_asks_github_with_a_state_pkce_and_no_rights(site: Site) -> None:
+    site.log_in()
+
+    asked = site.github.asked
+    assert asked["redirect_uri"] == f"{HTTPS}/login/github/callback"
+    assert (asked["code_challenge_method"], asked["client_id"], asked.get("scope", "")) == (
+        "S256",
+        fake_github.CLIENT,
+        "",
+    )
+    assert len(asked["state"]) >= 32
+
+
+def test_lets_in_who_has_a_role_and_keeps_others_out(site: Site) -> None:
+    before = site.get("/acme:secret/benchmarks").status_code
+    site.log_in()
+    without_a_role = site.get("/acme:secret/benchmarks").status_code
+    site.grant(Role.READER)
+
+    assert (before, without_a_role, site.get("/acme:secret/benchmarks").status_code) == (404, 404, 200)
+
+
+def test_keeps_the_login_in_a_cookie_that_only_this_host_sees(site: Site) -> None:
+    answer = site.log_in("/login/github?next=/acme:open/")
+
+    cookie = next(one for one in answer.headers.getlist("Set-Cookie") if one.startswith(f"{COOKIE}="))
+    assert answer.headers["Location"] == "/acme:open/"
+    assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+
+
+@pytest.mark.parametrize("path", ["https://evil.example", "//evil.example", "/\\evil.example", "evil", "/\r\nx: y"])
+def test_never_sends_anybody_elsewhere_after_the_login(site: Site, path: str) -> None:
+    answer = site.log_in(f"/login/github?{urlencode({'next': path})}")
+
+    assert answer.headers["Location"] == "/"
+
+
+def test_refuses_an_answer_that_was_begun_in_another_browser(site: Site) -> None:
+    question = site.get("/login/github").headers["Location"]
+    answer = site.get(site.answer_of_github(question), site.app.test_client())
+
+    assert answer.status_code == 403
+    assert COOKIE + "=" not in answer.headers.get("Set-Cookie", "")
+
+
+def test_refuses_an_answer_with_another_state(site: Site) -> None:
+    question = site.get("/login/github").headers["Location"]
+    forged = re.sub("state=[^&]+", "state=x", site.answer_of_github(question))
+
+    assert site.get(forged).status_code == 403
+
+
+def test_is_kept_by_a_number_not_by_a_name_that_others_may_get(site: Site) -> None:
+    site.grant(Role.READER)
+    site.github.number = 7
+    site.log_in()
+
+    assert site.get("/acme:secret/benchmarks").status_code == 404
+
+
+def test_ends_with_the_logout(site: Site) -> None:
+    site.grant(Role.READER)
+    site.log_in()
+    csrf = re.search('name="csrf" value="([^"]+)"', site.get("/login").text)
+    assert csrf is not None
+
+    forged = site.post("/login/end").status_code
+    assert (forged, site.get("/acme:secret/benchmarks").status_code) == (403, 200)
+    ended = site.post("/login/end", data={"csrf": csrf[1]}, headers={"Origin": HTTPS}).status_code
+    assert (ended, site.get("/acme:secret/benchmarks").status_code) == (302, 404)
+
+
+def test_ends_after_a_week(site: Site) -> None:
+    site.grant(Role.READER)
+    site.log_in()
+    site.now += timedelta(days=7)
+
+    assert site.get("/acme:secret/benchmarks").status_code == 404
+
+
+def test_writes_down_who_came_and_went(site: Site) -> None:
+    site.log_in()
+
+    with site.store.read() as tx:
+        line = audit.lines(tx, -1)[0]
+    assert (line.actor, line.action, line.detail) == ("user:github/583231", "login.begin", {"name": "octocat"})
+
+
+def test_never_says_or_keeps_what_github_granted(site: Site) -> None:
+    answer = site.log_in()
+
+    said = "".join(f"{name}: {value}" for name, value in answer.headers) + answer.text
+    kept = b"".join(path.read_bytes() for path in Path(site.store.url.removeprefix("sqlite:///")).parent.iterdir())
+    cookie = site.browser.get_cookie(COOKIE, domain="perf.example.com")
+    assert "gho_fake" not in said
+    assert b"gho_fake" not in kept
+    assert cookie is not None
+    assert cookie.value.encode() not in kept
+
+
+@pytest.fixture
+def of_acme(store: Store, github: FakeGitHub) -> Iterator[Site]:
+    site = Site(store, github, github_orgs=["acme"])
+    yield site
+    site.app.extensions["perfci_api"].group.close()
+
+
+def test_is_for_members_of_the_organisation_only(of_acme: Site) -> None:
+    refused = of_acme.log_in()
+    of_acme.github.orgs = {"acme"}
+
+    assert refused.status_code == 403
+    assert "octocat is in none of the organisations this server is for." in refused.text
+    assert of_acme.log_in().status_code == 302
+    assert of_acme.github.asked["scope"] == "read:org"
+
+
+def test_puts_out_within_minutes_who_left_the_organisation(of_acme: Site) -> None:
+    of_acme.grant(Role.READER)
+    of_acme.github.orgs = {"acme"}
+    of_acme.log_in()
+    of_acme.github.orgs = set()
+
+    of_acme.now += timedelta(minutes=9)
+    soon = of_acme.get("/acme:secret/benchmarks").status_code
+    of_acme.now += timedelta(minutes=1)
+    assert (soon, of_acme.get("/acme:secret/benchmarks").status_code) == (200, 404)
+
+
+def test_goes_on_for_an_hour_where_github_is_down(of_acme: Site) -> None:
+    of_acme.grant(Role.READER)
+    of_acme.github.orgs = {"acme"}
+    of_acme.log_in()
+    of_acme.github.broken = True
+
+    of_acme.now += timedelta(minutes=59)
+    still = of_acme.get("/acme:secret/benchmarks").status_code
+    of_acme.now += timedelta(minutes=1)
+    assert (still, of_acme.get("/acme:secret/benchmarks").status_code) == (200, 404)
+
+
+def test_asks_github_once_in_ten_minutes_not_with_every_page(of_acme: Site) -> None:
+    of_acme.github.orgs = {"acme"}
+    of_acme.log_in()
+    of_acme.now += timedelta(minutes=10)
+    before = of_acme.github.questions
+
+    for _ in range(5):
+        of_acme.get("/acme:open/benchmarks")
+
+    assert of_acme.github.questions - before <= 2
+
+
+def test_says_what_a_login_by_github_needs(store: Store) -> None:
+    settings = Settings.model_validate({"access": {"mode": "github"}})
+
+    with pytest.raises(PerfciError) as error:
+        create_app(store, settings=settings)
+
+    assert str(error.value) == (
+        "A login by GitHub needs [access] github_client_id and PERFCI_GITHUB_CLIENT_SECRET and [server] public_url: "
+        "see docs/access.md."
+    )
+
+
+def test_tells_browsers_to_come_by_https_only(site: Site) -> None:
+    assert site.get("/login").headers["Strict-Transport-Security"] == "max-age=31536000"
