@@ -41,10 +41,15 @@ def _config(root: Path, default_project: str) -> Config:
     return load_config(root, file=given.config, db=given.db, project=given.project, default_project=default_project)
 
 
-def store_to_write(config: Config) -> Store:
+def config_file_given() -> Path | None:
+    """The configuration file that was named on the command line."""
+    return click.get_current_context().find_root().ensure_object(Globals).config
+
+
+def store_to_write(config: Config, *, durable: bool = False) -> Store:
     if f"{config.root}/.perfci/" in config.database_url:
         private_folder(config.root)
-    return open_store(config.database_url, create=True)
+    return open_store(config.database_url, create=True, durable=durable)
 
 
 def store_to_read(config: Config) -> Store:

@@ -8,7 +8,7 @@ import click
 
 from perfci.cli.options import global_options
 from perfci.cli.progress import Progress
-from perfci.cli.serve import serve_dashboard
+from perfci.cli.serve import serve_dashboard, with_server
 from perfci.demo.score import Score, complaints, open_lines, score, score_table
 from perfci.demo.show import Shown, look, measure, sample, sample_config
 from perfci.demo.story import read_planted
@@ -35,7 +35,7 @@ def command(port: int, no_serve: bool, fresh: bool) -> int:
     result = score(read_planted(repository.root), shown.verdicts)
     click.echo(conclusion(result, shown))
     if not no_serve:
-        serve_dashboard(config, "127.0.0.1", port)
+        serve_dashboard(with_server(config, {"port": port}), read_only=True)
     return 0 if result.perfect else 1
 
 

@@ -423,7 +423,6 @@ def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -
         (f"{P}/commit/ffffffff", "knows no commit that starts with ffffffff"),
         (f"{P}/compare/ffffffff...eeeeeeee", "knows no commit"),
         ("/api/", "There is no page at /api/"),
-        ("/metrics", "There is no page at /metrics"),
         ("/~41/", "There is no page at /~41/"),
         (f"{P}/benchmarks.png", "There is no page"),
     ],

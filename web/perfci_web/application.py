@@ -9,11 +9,11 @@ from flask import Flask, Request, Response, render_template, request
 from werkzeug.exceptions import HTTPException, NotFound
 
 from perfci.auth.access import Actor
-from perfci.config import HistoryTable, Settings
+from perfci.config import HistoryTable, Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
-from perfci_web import admission, rendering, request_ids
+from perfci_web import admission, health, logs, metrics, rendering, request_ids
 from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
@@ -30,6 +30,7 @@ def create_app(
     policy: Policy | None = None,
     history: HistoryTable | None = None,
     settings: Settings | None = None,
+    secrets: Secrets | None = None,
     identify: Callable[[Request], Actor] | None = None,
 ) -> Flask:
     """Build the dashboard and the API of one store.
@@ -44,8 +45,15 @@ def create_app(
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.url_map.strict_slashes = True
     request_ids.install(app)
+    logs.install(app)
+    metrics.install(app, store, clock)
     rendering.install(app, clock)
-    guard(app, read_only=read_only, loopback_only=loopback_only)
+    guard(
+        app,
+        read_only=read_only,
+        loopback_only=loopback_only,
+        public_url=settings.server.public_url if settings else "",
+    )
     gate = admission.install(
         app,
         store,
@@ -53,7 +61,9 @@ def create_app(
         read_only=read_only,
         clock=clock,
         group=lambda: app.extensions["perfci_api"].group(),
+        secrets=secrets,
     )
+    health.install(app, store, read_only=read_only, clock=clock)
     serve_assets(app)
     add_routes(app, store, clock, policy or Policy(), history or HistoryTable())
     api.install(

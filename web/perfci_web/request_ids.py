@@ -15,8 +15,12 @@ WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
 def request_id() -> str:
     if "request_id" not in g:
         given = request.headers.get(HEADER, "")
-        g.request_id = given if WELL_FORMED.fullmatch(given) else secrets.token_hex(8)
+        g.request_id = given if WELL_FORMED.fullmatch(given) else new_request_id()
     return str(g.request_id)
+
+
+def new_request_id() -> str:
+    return secrets.token_hex(8)
 
 
 def install(app: Flask) -> None:

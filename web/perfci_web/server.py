@@ -1,27 +1,35 @@
-"""Serving the dashboard on waitress until a signal ends it."""
+"""One process: the dashboard and the API on waitress until a signal ends it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import signal
-import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from waitress.server import create_server
-from waitress.wasyncore import close_all, loop
+from waitress.channel import HTTPChannel
+from waitress.server import BaseWSGIServer, create_server
+from waitress.task import ErrorTask
+from waitress.wasyncore import close_all, dispatcher, loop
 
-from perfci.config import HistoryTable
-from perfci.model import PerfciError
+from perfci.config import HistoryTable, Secrets, Settings
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
+from perfci_web.api.bodies import MIB
+from perfci_web.api.problems import OF_STATUS, Declined, response_of
 from perfci_web.application import create_app
 from perfci_web.guards import is_loopback
+from perfci_web.listening import listening, url_of
+from perfci_web.request_ids import new_request_id
+from perfci_web.starting import for_callers_of
 
-THREADS = 8
+GRACE_S = 20.0
+"""How long requests that were begun may take once the end was asked for; orchestrators kill after 30 s."""
+
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -33,57 +41,79 @@ def serve(
     read_only: bool = True,
     policy: Policy | None = None,
     history: HistoryTable | None = None,
+    settings: Settings | None = None,
+    secrets: Secrets | None = None,
+    every_second: Callable[[], None] = lambda: None,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then return; ``port`` 0 picks a free one, ``on_ready`` learns the address.
 
     A server on a loopback address answers only requests that name it so, whatever name a foreign page points here.
+    Once it is to end it takes no new connection, and answers what was begun.
     """
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits for a moment is no warning
-    app = create_app(store, read_only=read_only, loopback_only=is_loopback(host), policy=policy, history=history)
-    with _listening(host, port) as listener:
+    settings = for_callers_of(host, settings or Settings())
+    app = create_app(
+        store,
+        read_only=read_only,
+        loopback_only=is_loopback(host),
+        policy=policy,
+        history=history,
+        settings=settings,
+        secrets=secrets,
+    )
+    with listening(host, port) as listener:
         connections: dict[int, Any] = {}
-        server = create_server(app, map=connections, sockets=[listener], threads=THREADS, ident="perfci")
+        server = create_server(
+            app, map=connections, sockets=[listener], threads=settings.server.threads, ident="perfci",
+            max_request_body_size=int(settings.server.max_body_mb * MIB) + 1,  # it keeps a whole body before we see it
+            clear_untrusted_proxy_headers=False,  # the application does that, and wants to know of them
+            connection_limit=1000,
+        )  # fmt: skip
+        server.channel_class = Channel
         try:
             with _told_by_signals(server.pull_trigger) as told:
-                on_ready(_url(host, listener))
+                on_ready(url_of(host, listener))
                 while not told():
+                    every_second()
                     loop(server.adj.asyncore_loop_timeout, server.adj.asyncore_use_poll, connections, count=1)
+            _finish(server, connections)
         finally:
             server.task_dispatcher.shutdown()
             close_all(connections)
+            app.extensions["perfci_api"].group.close()
 
 
-@contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """One socket for one name: waitress alone would open a port per address of ``localhost``, each its own."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except (OSError, OverflowError) as error:
-        raise PerfciError(f"Cannot serve on {host}: {_reason(error)}. Try --host 127.0.0.1.") from error
-    with listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(address)
-            listener.listen(128)
-        except OSError as error:
-            raise PerfciError(
-                f"Cannot serve on {host} port {port}: {_reason(error)}. Give another --port; 0 picks a free one."
-            ) from error
-        yield listener
+class Refusal(ErrorTask):  # type: ignore[misc]
+    """What waitress itself refuses, told like everything the API refuses."""
+
+    def execute(self) -> None:
+        fault = self.request.error
+        answer = response_of(Declined(OF_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), new_request_id())
+        self.status = answer.status
+        self.response_headers.extend(answer.headers.items())
+        self.set_close_on_finish()
+        body = answer.get_data()
+        self.content_length = len(body)
+        self.write(body)
 
 
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).rstrip(".").lower()
+class Channel(HTTPChannel):  # type: ignore[misc]
+    """One connection."""
+
+    error_task_class = Refusal
 
 
-def _url(host: str, listener: socket.socket) -> str:
-    port = listener.getsockname()[1]
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}/"
+def _finish(server: BaseWSGIServer, connections: dict[int, Any]) -> None:
+    """Answer what was begun; whoever connects from now on is refused, and finds another server or comes back."""
+    dispatcher.close(server)
+    deadline = time.monotonic() + GRACE_S
+    while any(_is_busy(channel) for channel in server.active_channels.values()) and time.monotonic() < deadline:
+        loop(0.1, server.adj.asyncore_use_poll, connections, count=1)
+
+
+def _is_busy(channel: HTTPChannel) -> bool:
+    return bool(channel.requests or channel.request or channel.total_outbufs_len)
 
 
 @contextlib.contextmanager
