@@ -23,9 +23,15 @@ from perfci_web.api.table import ALL, BY_NAME
 
 OPERATIONS = {
     Need.PUBLIC: {"list_projects"},
-    Need.READ: {"get_project"},
+    Need.READ: {
+        "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
+        "list_quarantined_benchmarks",
+    },
     Need.WRITE_RESULTS: {"upload_run"},
-    Need.TRIAGE: set(),
+    Need.TRIAGE: {
+        "set_quarantined_benchmark", "change_incident", "change_incidents", "note_incident", "merge_incident",
+        "split_incident", "nudge_incident",
+    },
     Need.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
         "list_audit",
