@@ -113,8 +113,8 @@ def in_the_open(who: str, need: Need, in_private: int) -> int:
 
 
 def path_of(operation: Operation, slug: str) -> str:
-    values = {"project": segment(slug), "uid": "0" * 12, "key": "0" * 64, "number": "1", "name": "x"}
-    return re.sub(r"<(?:(\w+):)?(\w+)>", lambda found: values.get(found[1] or "", values["name"]), operation.path)
+    values = {"project": segment(slug), "uid": "0" * 12, "key": "0" * 64, "number": "1", "int": "1", "name": "x"}
+    return re.sub(r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>", lambda found: values.get(found[1] or "", values["name"]), operation.path)
 
 
 def test_every_operation_is_promised_to_somebody() -> None:
