@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -71,12 +71,17 @@ def imported_session_id(tx: Session, project: int, run: Run, kind: str) -> int:
     def find_or_add() -> int:
         started = {"started_at": run.started_at, "finished_at": run.finished_at or run.started_at}
         plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
-        found = _find_or_add(tx, SessionRow, {"uid": run.session}, {"project_id": project, **plan, **started})
-        if tx.scalar(sa.select(SessionRow.project_id).where(SessionRow.id == found)) != project:
+        row = {"uid": run.session, "project_id": project, **plan, **started}
+        added = tx.scalar(insert_or_ignore(tx, SessionRow).returning(SessionRow.id), row)
+        if added is not None:
+            return int(added)
+        known = sa.select(SessionRow.id, SessionRow.project_id).where(SessionRow.uid == run.session)
+        row_id, its_project = tx.execute(known).one()
+        if its_project != project:
             raise PerfciError(f"The session {run.session} belongs to another project than {run.project}.")
-        return found
+        return int(row_id)
 
-    return ids(tx).get(("session", project, run.session), find_or_add)
+    return ids(tx).learn(("session", run.session), ids(tx).get(("session", project, run.session), find_or_add))
 
 
 def machine_id(tx: Session, machine: Machine) -> int:
@@ -103,36 +108,115 @@ def benchmark_id(tx: Session, project: int, benchmark: Benchmark) -> int:
 
 
 def series_id(tx: Session, project: int, series: Series) -> int:
-    def find_or_add() -> int:
-        slug = tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project))
-        row = {
-            "benchmark_id": benchmark_id(tx, project, series.benchmark),
-            "parameters": series.parameters,
-            "metric": series.metric.name,
-            "unit": series.metric.unit,
-            "direction": series.metric.direction,
-            "machine_id": machine_id(tx, series.machine),
-            "variant_id": variant_id(tx, series.variant),
-            "harness": series.harness,
-        }
-        return _find_or_add(tx, SeriesRow, {"identity": values.series_identity(str(slug), series)}, row)
+    return series_ids(tx, project, [series])[0]
 
-    return ids(tx).get((project, series), find_or_add)
+
+def series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
+    """The ids of series, in their order; those nobody has measured before are added together."""
+    known = ids(tx)
+    machines, variants = _by_object(tx, series)
+    keys = [
+        (
+            "series",
+            project,
+            one.benchmark.name,
+            one.benchmark.version,
+            one.parameters,
+            one.metric.name,
+            one.metric.unit,
+            one.metric.direction,
+            machines[id(one.machine)],
+            variants[id(one.variant)],
+            one.harness,
+        )
+        for one in series
+    ]
+    found = [known.known(key) for key in keys]
+    if None in found:
+        new = {key: one for key, one, row_id in zip(keys, series, found, strict=True) if row_id is None}
+        for key, row_id in _add_series(tx, project, new).items():
+            known.learn(key, row_id)
+        found = [known.known(key) for key in keys]
+    return cast(list[int], found)
+
+
+def _by_object(tx: Session, series: Sequence[Series]) -> tuple[dict[int, int], dict[int, int]]:
+    """The ids of machines and variants by the objects a run shares, for to compare each of them is slow."""
+    machines = {id(one.machine): one.machine for one in series}
+    variants = {id(one.variant): one.variant for one in series}
+    return (
+        {key: machine_id(tx, machine) for key, machine in machines.items()},
+        {key: variant_id(tx, variant) for key, variant in variants.items()},
+    )
+
+
+def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:
+    """Find or add series in one order for all writers, so that two of them wait for each other and never in a ring."""
+    slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
+    identities = {key: values.series_identity(slug, one) for key, one in new.items()}
+    stored = _stored_series(tx, identities.values())
+    absent = {identities[key]: one for key, one in new.items() if identities[key] not in stored}
+    if absent:
+        benchmarks = _benchmark_ids(tx, project, {one.benchmark for one in absent.values()})
+        rows = [
+            {
+                "identity": identity,
+                "benchmark_id": benchmarks[one.benchmark],
+                "parameters": one.parameters,
+                "metric": one.metric.name,
+                "unit": one.metric.unit,
+                "direction": one.metric.direction,
+                "machine_id": machine_id(tx, one.machine),
+                "variant_id": variant_id(tx, one.variant),
+                "harness": one.harness,
+            }
+            for identity, one in sorted(absent.items())
+        ]
+        tx.execute(insert_or_ignore(tx, SeriesRow), rows)
+        stored |= _stored_series(tx, absent)
+    return {key: stored[identity] for key, identity in identities.items()}
+
+
+def _stored_series(tx: Session, identities: Collection[str]) -> dict[str, int]:
+    ordered = sorted(identities)
+    found: dict[str, int] = {}
+    for start in range(0, len(ordered), CHUNK):
+        some = SeriesRow.identity.in_(ordered[start : start + CHUNK])
+        found |= dict(tx.execute(sa.select(SeriesRow.identity, SeriesRow.id).where(some)).all())
+    return found
+
+
+def _benchmark_ids(tx: Session, project: int, benchmarks: Collection[Benchmark]) -> dict[Benchmark, int]:
+    """Find or add benchmarks, those that are missing in one statement and one order."""
+    ordered = sorted(benchmarks, key=lambda one: (one.name, one.version))
+    rows = [{"project_id": project, "name": one.name, "version": one.version} for one in ordered]
+    missing = [row for row, one in zip(rows, ordered, strict=True) if ids(tx).known((project, one)) is None]
+    if len(missing) > 1:
+        tx.execute(insert_or_ignore(tx, BenchmarkRow), missing)
+    return {one: benchmark_id(tx, project, one) for one in ordered}
 
 
 def commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
     """Add commits, or complete what is known of them, and answer their ids by (sha, dirty)."""
     known = _stored_commits(tx, project, [commit.sha for commit in commits])
     new = {(commit.sha, commit.dirty): commit for commit in commits if (commit.sha, commit.dirty) not in known}
-    if new:
-        rows = [{"project_id": project, **_commit_columns(commit)} for commit in new.values()]
-        tx.execute(insert_or_ignore(tx, CommitRow), rows)
-        known |= _stored_commits(tx, project, [commit.sha for commit in new.values()])
+    added = _add_commits(tx, project, new)
+    if len(added) < len(new):
+        known |= _stored_commits(tx, project, [commit.sha for key, commit in new.items() if key not in added])
     for commit in commits:
-        row = known[commit.sha, commit.dirty]
-        if change := _completed(row, commit):
+        row = known.get((commit.sha, commit.dirty))
+        if row and (change := _completed(row, commit)):
             tx.execute(sa.update(table(CommitRow)).where(CommitRow.id == row.id).values(**change))
-    return {key: row.id for key, row in known.items()}
+    return {key: row.id for key, row in known.items()} | added
+
+
+def _add_commits(tx: Session, project: int, new: Mapping[tuple[str, bool], Commit]) -> dict[tuple[str, bool], int]:
+    """The ids of the commits that nobody else added meanwhile."""
+    if not new:
+        return {}
+    rows = [{"project_id": project, **_commit_columns(new[key])} for key in sorted(new)]
+    statement = insert_or_ignore(tx, CommitRow).returning(CommitRow.sha, CommitRow.dirty, CommitRow.id)
+    return {(sha, dirty): row_id for sha, dirty, row_id in tx.execute(statement, rows)}
 
 
 def _stored_commits(tx: Session, project: int, shas: Sequence[str]) -> dict[tuple[str, bool], Any]:
@@ -170,7 +254,8 @@ def _find_or_add(tx: Session, row: type[Table], key: Mapping[str, Any], rest: Ma
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     found = tx.scalar(query)
     if found is None:
-        tx.execute(insert_or_ignore(tx, row), {**key, **(rest or {})})
+        found = tx.scalar(insert_or_ignore(tx, row).returning(columns.id), {**key, **(rest or {})})
+    if found is None:
         found = tx.scalar(query)
     assert found is not None
     return int(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +34,42 @@ def insert_or_ignore(tx: Session, row: type[Table]) -> Any:
     """An INSERT that leaves alone what is there already under the same key."""
     dialects: dict[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
     return dialects[tx.get_bind().dialect.name](cast(sa.Table, row.__table__)).on_conflict_do_nothing()
+
+
+def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
+    """Ids that no row of a table has or will be given: on SQLite the lock of this writer sees to that."""
+    if on_sqlite(tx):
+        first = tx.connection().exec_driver_sql(f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").scalar_one()
+        return list(range(first, first + count))
+    drawn = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, {count:d})"
+    return list(tx.connection().exec_driver_sql(drawn).scalars())
+
+
+def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Add rows of plain values, in the order of ``columns``."""
+    if not rows:
+        return
+    names = ", ".join(f'"{name}"' for name in columns)
+    if on_sqlite(tx):
+        places = ", ".join("?" * len(columns))
+        tx.connection().exec_driver_sql(f"INSERT INTO {table.name} ({names}) VALUES ({places})", list(rows))
+        return
+    driver: Any = tx.connection().connection.driver_connection
+    into = f"COPY {table.name} ({names}) FROM STDIN"
+    with _as_sqlalchemy_says(tx), driver.cursor() as cursor, cursor.copy(into) as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+@contextlib.contextmanager
+def _as_sqlalchemy_says(tx: Session) -> Iterator[None]:
+    """Errors of the driver that was used past SQLAlchemy, as if it had not been."""
+    dialect: Any = tx.get_bind().dialect
+    try:
+        yield
+    except dialect.dbapi.Error as error:
+        lost = dialect.is_disconnect(error, tx.connection().connection, None)
+        raise DBAPIError.instance("COPY", None, error, dialect.dbapi.Error, connection_invalidated=lost) from error
 
 
 def lock_for_migration(connection: sa.Connection) -> None:

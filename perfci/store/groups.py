@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, Operationa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.dialects import is_dangling, is_retryable
+from perfci.store.dialects import is_retryable
 from perfci.store.engine import Store
 
 T = TypeVar("T")
@@ -161,10 +161,8 @@ class Group:
         try:
             try:
                 return self._run_once(tx, job)
-            except IntegrityError as error:
-                if not is_dangling(error):
-                    raise
-                return self._run_once(tx, job)  # with ids looked up anew
+            except IntegrityError:
+                return self._run_once(tx, job)  # another process added the same row, or the ids it knew are stale
         except (OperationalError, InternalError):
             raise
         except Exception as error:

@@ -29,6 +29,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 
+def as_ms(moment: datetime) -> int:
+    """A moment as every database keeps it: whole milliseconds."""
+    return (moment - EPOCH) // MILLISECOND
+
+
 class UtcMs(TypeDecorator[datetime]):
     """A moment as whole UTC milliseconds, the same integer on every database."""
 
@@ -36,13 +41,13 @@ class UtcMs(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else (value - EPOCH) // MILLISECOND
+        return None if value is None else as_ms(value)
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
         return None if value is None else EPOCH + value * MILLISECOND
 
 
-_compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+as_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class JsonText(TypeDecorator[Any]):
@@ -52,7 +57,7 @@ class JsonText(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else _compact(value)
+        return None if value is None else as_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(value)

@@ -197,6 +197,7 @@ class Ids:
     def __init__(self, around: Ids | None = None) -> None:
         self._around = around
         self._learned: dict[object, int] = {}
+        self._levels: tuple[dict[object, int], ...] = (*(around._levels if around else ()), self._learned)
 
     def view(self) -> Ids:
         return Ids(self)
@@ -212,13 +213,14 @@ class Ids:
 
     def forget(self) -> None:
         """Unlearn everything, around this view too: the rows are not those of yesterday."""
-        self._learned.clear()
-        if self._around is not None:
-            self._around.forget()
+        for level in self._levels:
+            level.clear()
 
     def known(self, key: object) -> int | None:
-        found = self._learned.get(key)
-        return self._around.known(key) if found is None and self._around is not None else found
+        for level in self._levels:
+            if (found := level.get(key)) is not None:
+                return found
+        return None
 
     def learn(self, key: object, row_id: int) -> int:
         self._learned[key] = row_id

@@ -18,7 +18,6 @@ from perfci.model import (
     Commit,
     PerfciError,
     Process,
-    Result,
     Run,
     Series,
     Status,
@@ -26,6 +25,7 @@ from perfci.model import (
     cell_name,
 )
 from perfci.store import coordinates, reads, values
+from perfci.store.bulk import Document, insert_results, insert_runs
 from perfci.store.coordinates import ids, table
 from perfci.store.records import SessionRecord
 from perfci.store.tables import (
@@ -47,9 +47,6 @@ FINISHED = "finished"
 
 BATCH = 64
 """Runs that are stored together: enough to share statements, few enough to keep a large import small in memory."""
-
-Document = tuple[Run, str, str]
-"""A run from elsewhere, its idempotency key, and the hash of the body it came in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +109,12 @@ def add_run(tx: Session, run: Run) -> int:
     project_id, key = coordinates.project_id(tx, run.project), _local_key(run)
     found = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
     if found is None:
-        found = _insert_runs(tx, project_id, [(run, key, "")])[key]
+        found = insert_runs(tx, project_id, [(run, key, "")])[key]
     ids(tx).learn(("project of run", found), project_id)
     if run.results:
         known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == found)))
         new = [one for one in run.results if coordinates.series_id(tx, project_id, one.series) not in known]
-        _insert_results(tx, project_id, [(found, result) for result in new])
+        insert_results(tx, project_id, [(found, result) for result in new])
     return found
 
 
@@ -163,13 +160,20 @@ def measured(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, i
     }
 
 
-def ingest_run(tx: Session, run: Run, key: str, body_hash: str, *, kind: str = "import") -> bool:
+def ingest_run(
+    tx: Session, run: Run, key: str, body_hash: str, *, kind: str = "import", received_at: datetime | None = None
+) -> bool:
     """Store a whole run from elsewhere once; the same key with another body is refused."""
-    return ingest_runs(tx, [(run, key, body_hash)], kind=kind).runs_new == 1
+    return ingest_runs(tx, [(run, key, body_hash)], kind=kind, received_at=received_at).runs_new == 1
 
 
 def ingest_runs(
-    tx: Session, runs: Iterable[Document], *, kind: str = "import", changed: Literal["refuse", "add"] = "refuse"
+    tx: Session,
+    runs: Iterable[Document],
+    *,
+    kind: str = "import",
+    changed: Literal["refuse", "add"] = "refuse",
+    received_at: datetime | None = None,
 ) -> Counts:
     """Store many runs, reading them only as fast as they are stored.
 
@@ -178,7 +182,7 @@ def ingest_runs(
     """
     total = Counts()
     for batch in _batches(runs):
-        total += _ingest_batch(tx, batch, kind, changed)
+        total += _ingest_batch(tx, batch, kind, changed, received_at)
     return total
 
 
@@ -271,14 +275,16 @@ def _batches(runs: Iterable[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def _ingest_batch(tx: Session, batch: Sequence[Document], kind: str, changed: str) -> Counts:
+def _ingest_batch(
+    tx: Session, batch: Sequence[Document], kind: str, changed: str, received_at: datetime | None
+) -> Counts:
     project_id = coordinates.project_id(tx, batch[0][0].project)
     new = list(_unknown(tx, batch, changed))
     for run, _, _ in new:
         coordinates.imported_session_id(tx, project_id, run, kind)
-    run_ids = _insert_runs(tx, project_id, new)
+    run_ids = insert_runs(tx, project_id, new, received_at)
     results = [(run_ids[key], result) for run, key, _ in new for result in run.results]
-    _insert_results(tx, project_id, results)
+    insert_results(tx, project_id, results)
     return Counts(
         runs_new=len(new),
         runs_known=len(batch) - len(new),
@@ -322,84 +328,6 @@ def _local_key(run: Run) -> str:
         [run.session, run.commit.sha, run.commit.dirty, machine_identity(run.machine)],
         [run.environment.values, run.variant.values, run.suite, run.harness],
     )
-
-
-def _insert_runs(tx: Session, project_id: int, runs: Sequence[Document]) -> dict[str, int]:
-    """Add run rows and answer their ids by key."""
-    if not runs:
-        return {}
-    commits = coordinates.commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
-    rows = [
-        {
-            "session_id": coordinates.session_id(tx, run.session),
-            "commit_id": commits[run.commit.sha, run.commit.dirty],
-            "machine_id": coordinates.machine_id(tx, run.machine),
-            "environment_id": coordinates.environment_id(tx, run.environment),
-            "variant_id": coordinates.variant_id(tx, run.variant),
-            "suite": run.suite,
-            "harness": run.harness,
-            "origin": run.origin,
-            "key": key,
-            "body_hash": body_hash,
-            "started_at": run.started_at,
-            "finished_at": run.finished_at,
-        }
-        for run, key, body_hash in runs
-    ]
-    tx.execute(sa.insert(table(RunRow)), rows)
-    query = sa.select(RunRow.key, RunRow.id).where(RunRow.key.in_([key for _, key, _ in runs]))
-    return dict(tx.execute(query).all())
-
-
-def _insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, Result]]) -> None:
-    """Add results with all their processes, in few statements for many rows."""
-    if not results:
-        return
-    series = {id(result.series): result.series for _, result in results}  # runs share them, and hashing one is slow
-    series_ids = {key: coordinates.series_id(tx, project_id, one) for key, one in series.items()}
-    keys = [(run_id, series_ids[id(result.series)]) for run_id, result in results]
-    _require_distinct(keys, results)
-    rows = [_result_columns(*key, result) for key, (_, result) in zip(keys, results, strict=True)]
-    tx.execute(sa.insert(table(ResultRow)), rows)
-    result_ids = _result_ids(tx, {run_id for run_id, _ in results})
-    processes = [
-        {"result_id": result_ids[key], **values.process_columns(process)}
-        for key, (_, result) in zip(keys, results, strict=True)
-        for process in result.processes
-    ]
-    if processes:
-        tx.execute(sa.insert(table(ProcessRow)), processes)
-
-
-def _require_distinct(keys: Sequence[tuple[int, int]], results: Sequence[tuple[int, Result]]) -> None:
-    seen = set()
-    for key, (_, result) in zip(keys, results, strict=True):
-        if key in seen:
-            raise PerfciError(f"A run holds two results of {result.series.label}: expected one for each series.")
-        seen.add(key)
-
-
-def _result_columns(run_id: int, series_id: int, result: Result) -> dict[str, Any]:
-    summary = result.summary
-    return {
-        "run_id": run_id,
-        "series_id": series_id,
-        "status": result.status.value,
-        "reason": values.storable(result.reason),
-        "boundaries": result.boundaries.value,
-        "number": result.number,
-        "value": summary and summary.value,
-        "ci_lo": summary and summary.ci_lo,
-        "ci_hi": summary and summary.ci_hi,
-        "q25": summary and summary.q25,
-        "q75": summary and summary.q75,
-        "n": summary and summary.n,
-    }
-
-
-def _result_ids(tx: Session, run_ids: set[int]) -> dict[tuple[int, int], int]:
-    query = sa.select(ResultRow.run_id, ResultRow.series_id, ResultRow.id).where(ResultRow.run_id.in_(run_ids))
-    return {(run_id, series_id): row_id for run_id, series_id, row_id in tx.execute(query)}
 
 
 def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
