@@ -52,6 +52,7 @@ def request(
     headers: Mapping[str, str] | None = None,
     allowed: Sequence[Network] = (),
     within_s: float = WITHIN_S,
+    most_bytes: int = MOST_BYTES,
     resolve: Resolve = resolved,
 ) -> Answer:
     """Send one request to a checked address of the host that the URL names.
@@ -78,7 +79,7 @@ def request(
             ) as answer,
         ):
             found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
-            return Answer(answer.status, found, _start_of(answer.iter_stream()))
+            return Answer(answer.status, found, _start_of(answer.iter_stream(), most_bytes))
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
         raise Unreachable(f"{target.host} did not answer: {type(error).__name__} {error}".strip()) from error
 
@@ -100,13 +101,13 @@ def _port(target: httpx.URL) -> int:
     return target.port or (TLS_PORT if target.scheme == "https" else 80)
 
 
-def _start_of(stream: Iterable[bytes]) -> bytes:
-    found = b""
+def _start_of(stream: Iterable[bytes], most_bytes: int) -> bytes:
+    found = bytearray()
     for piece in stream:
         found += piece
-        if len(found) >= MOST_BYTES:
-            return found[:MOST_BYTES]
-    return found
+        if len(found) >= most_bytes:
+            break
+    return bytes(found[:most_bytes])
 
 
 class _Pinned(httpcore.SyncBackend):

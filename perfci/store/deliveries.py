@@ -131,6 +131,12 @@ def claim(tx: Session, found: Sequence[Delivery], holder: str, batch: str) -> li
     return mine
 
 
+def hold(tx: Session, found: Collection[Delivery], until: datetime) -> None:
+    """Keep messages back that wait for their hour."""
+    chosen = (DELIVERIES.c.id.in_([one.id for one in found]), DELIVERIES.c.state == WAITING)
+    tx.execute(sa.update(DELIVERIES).where(*chosen).values(not_before=until))
+
+
 def mark_sent(tx: Session, found: Collection[Delivery], holder: str, at: datetime) -> int:
     """One UPDATE for all that travelled together; those that somebody else took over meanwhile stay his."""
     columns = {"state": SENT, "sent_at": at, "problem": ""}

@@ -1,0 +1,252 @@
+"""Each state of an incident is told once to each destination, whoever is killed when."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta
+
+import pytest
+from receivers import GitHub, Hook, Mailbox, a_github, a_hook, a_mailbox
+
+from perfci.model import IncidentState
+from perfci.net.mail import MailServer
+from perfci.service import delivering
+from perfci.service.delivering import deliver
+from perfci.service.senders import Means, signature
+from perfci.service.states import By, Change
+from perfci.service.triage import change, incident_of
+from perfci.store import Store, deliveries, open_store
+from perfci.store.deliveries import Destination, keep_destination
+from tests.builders import NOON, PROJECT
+from tests.looks import a_move, a_project, look, told
+
+NOW = NOON + timedelta(days=3)
+HERE = (ipaddress.ip_network("127.0.0.0/8"),)
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with a_hook() as hook:
+        yield hook
+
+
+@pytest.fixture
+def mailbox() -> Iterator[Mailbox]:
+    with a_mailbox() as box:
+        yield box
+
+
+@pytest.fixture
+def hub() -> Iterator[GitHub]:
+    with a_github() as hub:
+        yield hub
+
+
+def subscribe(store: Store, *wanted: Destination) -> None:
+    project = a_project(store)
+    with store.begin() as tx:
+        for one in wanted:
+            keep_destination(tx, project.id, one)
+
+
+def a_webhook(hook: Hook, **changes: object) -> Destination:
+    return Destination(**({"name": "hook", "kind": "webhook", "address": hook.url, "secret": "s3cret"} | changes))  # type: ignore[arg-type]
+
+
+def means(mailbox: Mailbox | None = None, hub: GitHub | None = None) -> Means:
+    server = (
+        MailServer("127.0.0.1", mailbox.port, tls="none", sender="perfci@example.com") if mailbox else MailServer("")
+    )
+    return Means(HERE, server, hub.api if hub else "", lambda project, number: f"https://perf.example/{number}")
+
+
+def states(store: Store) -> list[tuple[str, int, str]]:
+    project = a_project(store)
+    with store.read() as tx:
+        return [(one.state, one.attempts, one.problem) for one in deliveries.deliveries(tx, project.id)]
+
+
+def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
+    subscribe(store, a_webhook(hook))
+    look(store, NOW, told("a1", a_move("x")))
+
+    assert deliver(store, means(), NOW) == 1
+    assert deliver(store, means(), NOW) == 0
+
+    ((headers, body),) = hook.got
+    sent = json.loads(body)
+    assert headers["X-Perfci-Signature"] == signature("s3cret", body)
+    assert (sent["incidents"][0]["headline"], sent["incidents"][0]["url"]) == (
+        "1 series got worse at 0000000ccc Change number 12",
+        "https://perf.example/1",
+    )
+
+
+def test_slack_gets_text_that_calls_nobody(store: Store, hook: Hook) -> None:
+    subscribe(store, a_webhook(hook, kind="slack"))
+    look(store, NOW, told("a1", a_move("<!channel>.time_step")))
+
+    deliver(store, means(), NOW)
+
+    text = json.loads(hook.got[0][1])["text"]
+    assert text.startswith(f"*{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12*\n")
+    assert "<!channel>" not in text
+
+
+def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> None:
+    subscribe(store, Destination("list", "email", "perf@example.com"))
+    look(store, NOW, told("a1", a_move("x", rel=0.5)))
+
+    deliver(store, means(mailbox), NOW)
+
+    (mail,) = mailbox.got
+    assert mail["Subject"] == f"{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12"
+    assert mail.get_content().replace("\r\n", "\n") == (
+        "1 series got worse at 0000000ccc Change number 12\n"
+        "Seen in the history alone; fresh pairs would confirm it.\n"
+        "\n"
+        "  x time took 50.0 % longer\n"
+        "\n"
+        "Suspects, likeliest first:\n"
+        "  0000000ccc Change number 12\n"
+        "\n"
+        "https://perf.example/1\n"
+    )
+
+
+def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitHub) -> None:
+    routes = {"states": ["new", "fixed"]}
+    subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x", routes=routes))
+    look(store, NOW, told("a1", a_move("x")))
+    deliver(store, means(hub=hub), NOW)
+    project = a_project(store)
+    with store.begin() as tx:
+        change(tx, project, 1, 1, Change(IncidentState.FIXED, reason="reverted by @ada"), By("user:x", NOW))
+
+    deliver(store, means(hub=hub), NOW)
+
+    with store.read() as tx:
+        assert incident_of(tx, project, 1).issue_url == "https://github.com/acme/model/issues/1"
+    assert [one["labels"] for one in hub.issues] == [["perfci"]]
+    assert "reverted by @\u2060ada" in hub.comments[1][0]["body"]
+
+
+def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(store: Store, hub: GitHub) -> None:
+    subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
+    look(store, NOW, told("a1", a_move("x")))
+    dies(store, "after_send", means(hub=hub))
+
+    deliver(store, means(hub=hub), NOW)
+
+    assert len(hub.issues) == 1
+    assert states(store) == [("sent", 0, "")]
+
+
+def test_what_is_broken_there_is_tried_again_and_refused_is_not(store: Store, hook: Hook) -> None:
+    subscribe(store, a_webhook(hook))
+    look(store, NOW, told("a1", a_move("x")))
+    hook.answers = [500, 410]
+
+    deliver(store, means(), NOW)
+    assert states(store) == [("waiting", 1, "the receiver answered 500")]
+    deliver(store, means(), NOW + timedelta(minutes=1))
+
+    assert states(store) == [("failed", 2, "the receiver answered 410")]
+    assert len(set(hook.ids)) == 1
+
+
+def test_nobody_is_asked_for_ever(store: Store, hook: Hook) -> None:
+    subscribe(store, a_webhook(hook))
+    look(store, NOW, told("a1", a_move("x")))
+    hook.answers = [503] * 50
+
+    for hour in range(0, 48, 2):
+        deliver(store, means(), NOW + timedelta(hours=hour))
+
+    assert len(hook.got) == 10
+    assert states(store) == [("failed", 10, "the receiver answered 503")]
+
+
+def test_an_address_inside_is_never_asked(store: Store, hook: Hook) -> None:
+    subscribe(store, a_webhook(hook))
+    look(store, NOW, told("a1", a_move("x")))
+
+    deliver(store, Means(), NOW)
+
+    assert hook.got == []
+    assert states(store)[0][0] == "failed"
+
+
+def test_quiet_hours_hold_a_message_and_a_digest_sends_one(store: Store, hook: Hook) -> None:
+    night = {"tz": "UTC", "from": "22:00", "to": "07:00"}
+    subscribe(store, a_webhook(hook, quiet=night), a_webhook(hook, name="daily", digest="daily@09:00"))
+    late = NOW.replace(hour=23)
+    look(store, late, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+
+    assert deliver(store, means(), late + timedelta(hours=1)) == 0
+    assert deliver(store, means(), late + timedelta(hours=8)) == 2
+    assert deliver(store, means(), late + timedelta(hours=10)) == 2
+
+    assert [len(json.loads(body)["incidents"]) for _, body in hook.got] == [1, 1, 2]
+
+
+KILLS = ("before_commit", "after_commit", "after_claim", "after_send")
+ROUNDS = 5
+
+
+def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbox: Mailbox) -> None:
+    """Twenty kills on each database: only who dies between sending and marking sends twice, and then the same."""
+    subscribe(store, a_webhook(hook), Destination("list", "email", "perf@example.com"))
+    found = []
+    for number, kill in enumerate(KILLS * ROUNDS):
+        at = 2 + 2 * number
+        found.append(told(f"i{number}", a_move(f"s{number}", at=at), good=at - 1, bad=at))
+
+        dies(store, kill, means(mailbox), *found[::-1])
+        look(store, NOW, *found[::-1])
+        while deliver(store, means(mailbox), NOW):
+            pass
+
+    assert len(set(hook.ids)) == len(set(mailbox.ids)) == len(KILLS) * ROUNDS
+    assert len(hook.ids) + len(mailbox.ids) == 2 * len(KILLS) * ROUNDS + ROUNDS
+    assert {state for state, *_ in states(store)} == {"sent"}
+
+
+def dies(store: Store, kill: str, means: Means, *found: object) -> None:
+    """Another process looks and delivers, and is killed on the way."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _look_and_die(store.url, kill, means, found)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+def _look_and_die(url: str, kill: str, means: Means, found: tuple[object, ...]) -> None:
+    from perfci.service.syncing import sync
+    from tests.looks import a_situation
+
+    def sending(batch: object, uid: object, means: object, now: datetime) -> object:
+        if kill == "after_send":
+            senders[batch[0].destination.kind](batch, uid, means, now)  # type: ignore[index,arg-type]
+        return os.kill(os.getpid(), signal.SIGKILL)
+
+    senders = delivering.SENDERS
+    with closing(open_store(url, create=False)) as store:
+        if found:
+            project = a_project(store)
+            with store.begin() as tx:
+                sync(tx, project, a_situation(*found), NOW)  # type: ignore[arg-type]
+                if kill == "before_commit":
+                    os.kill(os.getpid(), signal.SIGKILL)
+        if kill == "after_commit":
+            os.kill(os.getpid(), signal.SIGKILL)
+        delivering.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]
+        deliver(store, means, NOW)
