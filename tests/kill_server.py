@@ -25,7 +25,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -210,8 +209,7 @@ def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
     tally.partial = sum((results, processes) != (RESULTS, RESULTS * PROCESSES) for _, results, processes in rows)
     tally.refused = sum(len(one.refused) for one in uploaders)
     tally.known_acknowledgements = sum(one.known for one in uploaders)
-    with closing(open_store(url, create=False)) as store:
-        tally.problems = list(check(store))
+    tally.problems = list(check(url))
 
 
 STORED = """

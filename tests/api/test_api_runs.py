@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from api_client import NOW, Api
 from builders import a_commit, a_process, a_result, a_run, a_series
 
@@ -71,6 +73,13 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
         series = reads.find_series(tx, "acme/model", a_series().benchmark.name)
         assert reads.history(tx, series[0].id) == []
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
+
+
+def test_several_first_uploads_of_a_project_are_all_taken(api: Api) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        statuses = list(threads.map(lambda n: api.upload(a_run(a_result(), session=f"s{n}")).status_code, range(12)))
+
+    assert statuses == [201] * 12
 
 
 def test_lists_the_projects(api: Api) -> None:

@@ -12,6 +12,7 @@ from typing import Any, get_origin
 
 from flask import Request, Response
 from pydantic import BaseModel, ValidationError
+from sqlalchemy.orm import Session
 
 from perfci.auth.access import Actor, Denied, Need, decide
 from perfci.config import Settings, project_name
@@ -136,9 +137,18 @@ def _admitted(serving: Serving, actor: Actor, slug: str, need: Need, size: int =
 
 
 def _made(serving: Serving, slug: str) -> Project:
-    """A project begins with its first run, where whoever sends it may make projects at all."""
+    """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
     name, now = project_name(slug), serving.clock()
-    return serving.group().submit(lambda tx: create_project(tx, name, PRIVATE, now))
+
+    def job(tx: Session) -> Project:
+        try:
+            return project(tx, name) or create_project(tx, name, PRIVATE, now)
+        except PerfciError:  # another process was faster, and has committed
+            found = project(tx, name)
+            assert found is not None
+            return found
+
+    return serving.group().submit(job)
 
 
 def _require(actor: Actor, found: Project | None, need: Need) -> None:
