@@ -80,6 +80,10 @@ FORMATS = {
     "vllm": "perfci.formats.vllm",
     "hyperfine": "perfci.formats.hyperfine",
     "google-benchmark": "perfci.formats.google_benchmark",
+    "optimum-benchmark": "perfci.formats.optimum_benchmark",
+    "nvbench": "perfci.formats.nvbench",
+    "generic": "perfci.formats.generic",
+    "csv": "perfci.formats.csv_read",
 }
 """Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
 

@@ -190,6 +190,13 @@ class Assembly:
         self._add(benchmark, parameters, metric, version, Status.OK, processes, summary, boundaries, number)
         return None
 
+    def processes(
+        self, benchmark: str, parameters: Pairs, metric: Metric, processes: Iterable[Process], *, version: str = ""
+    ) -> None:
+        """Processes that a file tells apart."""
+        known = tuple(processes)
+        self._add(benchmark, parameters, metric, version, Status.OK, known, None, Boundaries.PROCESS)
+
     def summary(
         self, benchmark: str, parameters: Pairs, metric: Metric, summary: Summary, *, version: str = ""
     ) -> None:
