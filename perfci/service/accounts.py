@@ -33,8 +33,10 @@ class Act:
     def note(
         self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, Any] | None = None
     ) -> None:
-        about = {"project_id": project_id, "detail": detail, "request_id": self.request_id}
-        audit.record(tx, self.actor.name, action, subject, at=self.at, **about)
+        audit.record(
+            tx, self.actor.name, action, subject,
+            at=self.at, project_id=project_id, detail=detail, request_id=self.request_id,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def change_project(
     """Change what is known of a project; what is not given stays."""
     asked = {"visibility": visibility, "archived": archived, "repository": repository}
     told = {name: value for name, value in asked.items() if value is not None}
-    columns = dict(told)
+    columns: dict[str, Any] = dict(told)
     if (archive := columns.pop("archived", None)) is not None:
         columns["archived_at"] = act.at if archive else None
     if columns:

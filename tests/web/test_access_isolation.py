@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 from access_cast import OPEN, SECRET, Stage
 from builders import a_process, a_result, a_run, a_series
+from databases import KINDS, fresh_database
 from flask import url_for
 from werkzeug.routing import Rule
 
@@ -71,13 +73,14 @@ PROMISED: dict[str, tuple[int, int, int, int, int]] = {
 NEEDS = (Need.READ, Need.WRITE_RESULTS, Need.TRIAGE, Need.ADMIN, Need.SERVER)
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('access')}/perfci.db", create=True)
-    stage = Stage(store)
-    yield stage
-    stage.close()
-    store.close()
+@pytest.fixture(scope="module", params=KINDS)
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with (
+        fresh_database(request.param, tmp_path_factory.mktemp("access")) as url,
+        closing(open_store(url, create=False)) as store,
+        closing(Stage(store)) as stage,
+    ):
+        yield stage
 
 
 @pytest.fixture
@@ -114,7 +117,9 @@ def in_the_open(who: str, need: Need, in_private: int) -> int:
 
 def path_of(operation: Operation, slug: str) -> str:
     values = {"project": segment(slug), "uid": "0" * 12, "key": "0" * 64, "number": "1", "int": "1", "name": "x"}
-    return re.sub(r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>", lambda found: values.get(found[1] or "", values["name"]), operation.path)
+    return re.sub(
+        r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>", lambda found: values.get(found[1] or "", values["name"]), operation.path
+    )
 
 
 def test_every_operation_is_promised_to_somebody() -> None:

@@ -89,8 +89,8 @@ def install(
 
 def need_of(request: Request) -> Need:
     """What this page asks of its caller; a page that may change something and says nothing is for admins alone."""
-    if request.endpoint in NEEDS:
-        return NEEDS[request.endpoint]
+    if (said := NEEDS.get(request.endpoint or "")) is not None:
+        return said
     if request.method in CHANGING:
         return Need.ADMIN
     return Need.READ if "project" in (request.view_args or {}) else Need.PUBLIC

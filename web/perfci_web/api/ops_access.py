@@ -24,6 +24,7 @@ from perfci.store.projects import project
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
+from perfci_web.api.ops_runs import project_shape
 from perfci_web.api.problems import Declined
 
 NO_TOKEN = "There is no token of this uid here."
@@ -85,10 +86,7 @@ def change_project(call: Call) -> Reply:
     with call.store.read() as tx:
         found = project(tx, call.the_project.slug)
     assert found is not None
-    shape = ProjectShape(
-        project=found.slug, visibility=found.visibility, version=found.version, archived=found.archived
-    )
-    return Reply(shape)
+    return Reply(project_shape(found))
 
 
 def list_audit(call: Call) -> Reply:

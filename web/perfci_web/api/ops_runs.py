@@ -22,19 +22,19 @@ KEY_HEADER = "Idempotency-Key"
 
 def list_projects(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = [_shape(one) for one in projects(tx) if may_see(call.actor, one)]
+        found = [project_shape(one) for one in projects(tx) if may_see(call.actor, one)]
     return Reply(ProjectPage(items=tuple(found)))
 
 
 def get_project(call: Call) -> Reply:
-    return Reply(_shape(call.the_project))
+    return Reply(project_shape(call.the_project))
 
 
 def new_project(call: Call) -> Reply:
     asked: NewProject = call.body
     name = project_name(asked.project)
     made = call.group.submit(lambda tx: _create(call, tx, name, asked.visibility))
-    return Reply(_shape(made), 201)
+    return Reply(project_shape(made), 201)
 
 
 def receive_run(call: Call) -> Reply:
@@ -62,8 +62,9 @@ def _create(call: Call, tx: Session, name: str, visibility: str) -> Project:
     return made
 
 
-def _shape(found: Project) -> ProjectShape:
-    return ProjectShape(project=found.slug, visibility=found.visibility, version=found.version, archived=found.archived)
+def project_shape(found: Project) -> ProjectShape:
+    fields = {"visibility": found.visibility, "version": found.version, "archived": found.archived}
+    return ProjectShape.model_validate({"project": found.slug} | fields)
 
 
 OPERATIONS = (
@@ -80,7 +81,7 @@ OPERATIONS = (
         answers={200: ProjectShape}, etag=True,
     ),
     Operation(
-        "upload_run", "POST", "/runs", Need.PUBLIC, receive_run,
+        "upload_run", "POST", "/runs", Need.WRITE_RESULTS, receive_run,
         "Store a run: 201 new, 200 known with the same content, 409 known with another",
         body=RunDocument, answers={201: Receipt, 200: Receipt}, headers={KEY_HEADER: "^[0-9a-f]{64}$"},
     ),

@@ -7,7 +7,7 @@ import secrets as dice
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from flask import Flask, Response, redirect, render_template, request
+from flask import Flask, Response, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import Denied
@@ -57,9 +57,9 @@ def install(app: Flask, gate: Gate, github: GitHub | None, clock: Callable[[], d
     @app.post("/login/end", endpoint="login.end")
     def end() -> Response:
         gate.end_login(request)
-        answer = redirect(f"{request.script_root}/")
+        answer = Response(status=302, headers={"Location": f"{request.script_root}/"})
         _set_cookie(answer, COOKIE, "", timedelta(0))
-        return answer  # type: ignore[return-value]
+        return answer
 
 
 def _person(github: GitHub, code: str, verifier: str) -> Person:
