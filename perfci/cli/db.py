@@ -8,13 +8,13 @@ import click
 
 from perfci.cli.context import config_here, write_json
 from perfci.cli.options import global_options, json_option
-from perfci.store import backup, check, upgrade
+from perfci.store import backup, check, restore, upgrade
 
 
 @click.group("db")
 @global_options
 def command() -> None:
-    """Upgrade, check or back up the database."""
+    """Upgrade, check, back up or restore the database."""
 
 
 @command.command("upgrade")
@@ -46,7 +46,20 @@ def check_command(json_file: str | None) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @global_options
 def backup_command(file: Path) -> None:
-    """Write a consistent copy to FILE while others go on reading and writing."""
+    """Write a consistent copy to FILE while others go on reading and writing.
+
+    A SQLite database becomes a file of its own kind; FILE.gz, and any copy of PostgreSQL, can be restored into both.
+    """
     config = config_here()
     backup(config.database_url, file)
     click.echo(f"{config.database_url} is copied to {file}")
+
+
+@command.command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@global_options
+def restore_command(file: Path) -> None:
+    """Fill an absent or empty database from FILE, which `perfci db backup` wrote."""
+    config = config_here()
+    restore(config.database_url, file)
+    click.echo(f"{config.database_url} holds what {file} holds")

@@ -14,7 +14,9 @@ from sqlalchemy.orm import Session, aliased
 
 from perfci.model import PerfciError, Status
 from perfci.store import reads, values
+from perfci.store.dump import dump, load
 from perfci.store.engine import (
+    HEADER,
     address_of,
     is_older,
     make_engine,
@@ -79,18 +81,45 @@ def check(url: str) -> list[str]:
 
 
 def backup(url: str, path: Path) -> None:
-    """Write a consistent copy while others go on reading and writing; an existing file is never replaced."""
+    """Write a consistent copy while others go on reading and writing; an existing file is never replaced.
+
+    A SQLite database becomes a database file; one on a server, or any whose copy is to be called ``*.gz``, becomes a
+    dump that either kind of database can be made from.
+    """
     address = address_of(url)
     source = path_of(address)
-    if source is None:
-        raise PerfciError("Only a SQLite database is copied to a file: use pg_dump for PostgreSQL.")
     if path.exists():
         raise PerfciError(f"{path} exists already: name a file that does not.")
     if not os.access(path.parent, os.W_OK):
         raise PerfciError(f"Cannot write the copy {path}: its folder does not exist or is read-only.")
-    open_store(url, create=False).close()
-    with sentences(shown_as(address)):
-        _copy(source, path)
+    with contextlib.closing(open_store(url, create=False)) as store, sentences(shown_as(address)):
+        if source is None or path.suffix == ".gz":
+            dump(store, path)
+        else:
+            _copy(source, path)
+
+
+def restore(url: str, path: Path) -> None:
+    """Fill an absent or empty database from what ``backup`` wrote."""
+    if not path.exists():
+        raise PerfciError(f"There is no file {path} to restore from.")
+    with path.open("rb") as file:
+        start = file.read(len(HEADER))
+    if start != HEADER:
+        load(url, path)
+        return
+    target = path_of(address_of(url))
+    if target is None:
+        raise PerfciError(
+            f"{path} is a SQLite file: for a server, write a dump first, "
+            f"`perfci --db {path} db backup {path.with_suffix('')}.gz`, and restore that."
+        )
+    with contextlib.closing(open_store(f"sqlite:///{path}", create=False)):
+        pass  # a copy of another schema is refused before anything is written
+    if target.exists():
+        raise PerfciError(f"{target} exists already: move it away, or name another database with --db.")
+    with sentences(str(path)):
+        _copy(path, target)
 
 
 def _copy(source: Path, path: Path) -> None:

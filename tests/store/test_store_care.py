@@ -111,8 +111,3 @@ def test_a_copy_never_replaces_a_file(sqlite_store: Store, tmp_path: Path) -> No
 def test_a_copy_to_nowhere_is_one_sentence(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(PerfciError, match="Cannot write the copy"):
         backup(sqlite_store.url, tmp_path / "no folder" / "copy.db")
-
-
-def test_a_server_is_not_copied_to_a_file(tmp_path: Path) -> None:
-    with pytest.raises(PerfciError, match="use pg_dump"):
-        backup("postgresql+psycopg://host/perfci", tmp_path / "copy.db")

@@ -1,0 +1,147 @@
+"""A whole database as one file of plain lines, from either kind of database and into either.
+
+The first line says what it is; then each table has a line with its name and columns, followed by a line for each row;
+the last line says how many rows there were, so that a file that was cut off is told.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import PerfciError
+from perfci.store.dialects import bulk_insert, on_sqlite
+from perfci.store.engine import SCHEMA, Store, open_store
+
+KIND = "perfci.dump/1"
+
+CHUNK = 5000
+"""Rows held at once: a few MB, and enough that one statement for them costs nothing beside the rows."""
+
+
+def dump(store: Store, path: Path) -> int:
+    """Write everything a store holds, as it is at this moment while others go on; answers the number of rows."""
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with store.read() as tx, gzip.open(unfinished, "wt", compresslevel=3) as file:
+            rows = 0
+            file.write(_line({"kind": KIND, "schema": SCHEMA}))
+            for table in _tables():
+                file.write(_line({"table": table.name, "columns": [column.name for column in table.columns]}))
+                for row in _rows_of(tx, table):
+                    file.write(_line([_plain(value) for value in row]))
+                    rows += 1
+            file.write(_line({"rows": rows}))
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return rows
+
+
+def load(url: str, path: Path) -> int:
+    """Fill an absent or empty database from such a file, in one transaction; answers the number of rows."""
+    with closing(open_store(url, create=True)) as store, store.begin() as tx:
+        require_empty(store, tx)
+        if on_sqlite(tx):
+            tx.execute(sa.text("PRAGMA defer_foreign_keys = ON"))  # rows of one table may point to later ones
+        try:
+            with gzip.open(path, "rt") as file:
+                rows = _load_lines(tx, path, file)
+        except (OSError, EOFError, UnicodeDecodeError, json.JSONDecodeError, zlib.error) as error:
+            raise PerfciError(f"{path} is no whole dump: {error}.") from None
+        _set_sequences(tx)
+    return rows
+
+
+def require_empty(store: Store, tx: Session) -> None:
+    filled = [table.name for table in _tables() if tx.execute(sa.select(1).select_from(table).limit(1)).first()]
+    if filled:
+        raise PerfciError(
+            f"The database {store.shown} holds rows already ({', '.join(filled[:3])}): restore into an empty one."
+        )
+
+
+def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
+    head = json.loads(next(lines, "null"))
+    if not isinstance(head, dict) or head.get("kind") != KIND:
+        raise PerfciError(f"{path} is no dump of perfci: expected a file that `perfci db backup` wrote.")
+    if head["schema"] != SCHEMA:
+        raise PerfciError(
+            f"{path} has the schema {head['schema']}, this perfci reads {SCHEMA}: restore it with the version that "
+            "wrote it, then run `perfci db upgrade`."
+        )
+    known = {table.name: table for table in _tables()}
+    rows, values = 0, _values(lines)
+    about = next(values, None)
+    while isinstance(about, dict) and "table" in about:
+        loaded, about = _load_table(tx, known[about["table"]], about["columns"], values)
+        rows += loaded
+    if not isinstance(about, dict) or about.get("rows") != rows:
+        raise PerfciError(f"{path} is cut off: {rows} rows were read and its end is missing.")
+    return rows
+
+
+def _load_table(tx: Session, table: sa.Table, columns: Sequence[str], values: Iterator[Any]) -> tuple[int, Any]:
+    """Add the rows up to the next line that is none; PostgreSQL wants rows that point to each other together."""
+    takes = [bool if isinstance(table.c[name].type, sa.Boolean) else _original for name in columns]
+    together = any(key.column.table is table for key in table.foreign_keys)
+    rows: list[tuple[Any, ...]] = []
+    loaded = 0
+    for value in values:
+        if not isinstance(value, list):
+            bulk_insert(tx, table, columns, rows)
+            return loaded + len(rows), value
+        rows.append(tuple(take(one) for take, one in zip(takes, value, strict=True)))
+        if len(rows) == CHUNK and not together:
+            bulk_insert(tx, table, columns, rows)
+            loaded, rows = loaded + CHUNK, []
+    return loaded, None
+
+
+def _set_sequences(tx: Session) -> None:
+    """Let a server number new rows after those that came with a number."""
+    if on_sqlite(tx):
+        return
+    for table in _tables():
+        if "id" in table.c:
+            last = f"(SELECT coalesce(max(id), 0) + 1 FROM {table.name})"
+            tx.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), {last}, false)"))
+
+
+def _tables() -> list[sa.Table]:
+    """All tables, those that are pointed to before those that point."""
+    from perfci.store.schema import TABLES  # which loads Alembic
+
+    return list(TABLES[0].Table.metadata.sorted_tables)
+
+
+def _rows_of(tx: Session, table: sa.Table) -> Iterator[Sequence[Any]]:
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    (key,) = table.primary_key
+    query = sa.text(f'SELECT {names} FROM {table.name} ORDER BY "{key.name}"')
+    yield from tx.execute(query, execution_options={"yield_per": CHUNK})
+
+
+def _values(lines: Iterator[str]) -> Iterator[Any]:
+    return (json.loads(line) for line in lines)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":")) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    return {"bytes": base64.b64encode(value).decode()} if isinstance(value, bytes | memoryview) else value
+
+
+def _original(value: Any) -> Any:
+    return base64.b64decode(value["bytes"]) if isinstance(value, dict) else value
