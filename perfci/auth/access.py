@@ -161,6 +161,15 @@ def decide(actor: Actor, project: Seen | None, need: Need) -> Decision:
     return held
 
 
+def decide_before(actor: Actor, need: Need) -> Decision:
+    """The part that no project changes, where its name comes with the body: a stranger's body is not even read."""
+    if need in (Need.PUBLIC, Need.SERVER):
+        return decide(actor, None, need)
+    if actor.kind == "anonymous" and need is not Need.READ:
+        return Decision(False, 401, SIGN_IN)
+    return ALLOWED if actor.has_scope(SCOPE[need]) else Decision(False, 403, _without(actor, SCOPE[need]))
+
+
 def may_see(actor: Actor, project: Seen) -> bool:
     return decide(actor, project, Need.READ).allowed
 

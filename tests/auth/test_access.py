@@ -17,6 +17,7 @@ from perfci.auth.access import (
     Role,
     Scope,
     decide,
+    decide_before,
     may_grant,
     may_see,
 )
@@ -108,6 +109,13 @@ def test_takes_the_higher_of_a_role_here_and_a_role_everywhere() -> None:
     both = Actor("user", "u", {1: Role.READER, EVERYWHERE: Role.SHERIFF})
 
     assert both.role_in(1) is Role.SHERIFF
+
+
+def test_refuses_before_the_project_is_known_whom_no_project_could_admit() -> None:
+    asked = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), LOOKER, LOCAL]
+
+    assert [decide_before(one, Need.WRITE_RESULTS).status for one in asked] == [401, 403, 200, 200, 403, 200]
+    assert decide_before(ANONYMOUS, Need.PUBLIC).allowed
 
 
 def test_gives_those_who_see_the_same_one_sight() -> None:

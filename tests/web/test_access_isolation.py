@@ -24,7 +24,7 @@ from perfci_web.api.operations import Operation
 from perfci_web.api.table import ALL, BY_NAME
 
 OPERATIONS = {
-    Need.PUBLIC: {"list_projects"},
+    Need.PUBLIC: {"list_projects", "get_openapi"},
     Need.READ: {
         "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
         "list_quarantined_benchmarks",
@@ -156,6 +156,12 @@ def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Sta
 def rules(stage: Stage) -> list[Rule]:
     found = [rule for rule in stage.app.url_map.iter_rules() if not rule.endpoint.startswith(("api.", "problem."))]
     return [rule for rule in found if rule.endpoint not in ASKED_BY_MACHINES]
+
+
+def test_reads_no_body_of_a_stranger(stage: Stage) -> None:
+    told = [stage.ask(who, "POST", "/api/v1/runs", data=b"{").status_code for who in ("anonymous", "reading token")]
+
+    assert told == [401, 403]
 
 
 def test_every_page_is_promised_to_somebody(stage: Stage) -> None:

@@ -14,7 +14,7 @@ from flask import Request, Response
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Actor, Denied, Need, decide
+from perfci.auth.access import Actor, Decision, Denied, Need, decide, decide_before
 from perfci.config import Settings, project_name
 from perfci.model import PerfciError
 from perfci.net.shapes import Asked
@@ -77,7 +77,7 @@ def answer(serving: Serving, operation: Operation, request: Request, path: Mappi
     actor = _known(serving, request)
     of_path = _admitted(serving, actor, str(path["project"]), operation.need) if operation.of_project else None
     if not operation.of_project:
-        _require(actor, None, operation.need)
+        _allow(decide_before(actor, operation.need))
     etag = etag_of(of_path, request, actor) if operation.etag and of_path else ""
     if etag and is_known(etag, request):
         return _tagged(Response(status=304), etag)
@@ -152,7 +152,10 @@ def _made(serving: Serving, slug: str) -> Project:
 
 
 def _require(actor: Actor, found: Project | None, need: Need) -> None:
-    decision = decide(actor, found, need)
+    _allow(decide(actor, found, need))
+
+
+def _allow(decision: Decision) -> None:
     if not decision.allowed:
         raise Declined(OF_STATUS[decision.status], decision.reason)
 
