@@ -37,7 +37,7 @@ Answer = type[BaseModel] | Stream | None
 """The shape of an answer; none where there is nothing to say (204)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """One route.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from perfci_web.api import ops_access, ops_incidents, ops_runs, ops_triage
+from perfci_web.api import ops_access, ops_incidents, ops_openapi, ops_runs, ops_triage
 from perfci_web.api.operations import Operation
 
 ALL: tuple[Operation, ...] = (
+    *ops_openapi.OPERATIONS,
     *ops_runs.OPERATIONS,
     *ops_access.OPERATIONS,
     *ops_incidents.OPERATIONS,

@@ -1,0 +1,44 @@
+"""The document the API serves about itself. ``tests/api/test_api_contract.py`` throws schemathesis at what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from api_client import Api
+from openapi_spec_validator import validate
+
+from perfci_web.api.openapi import document, path_of
+from perfci_web.api.table import ALL
+
+
+@pytest.fixture
+def served(api: Api) -> Any:
+    return api.get("/openapi.json").json
+
+
+def test_is_valid_openapi(served: Any) -> None:
+    validate(served)
+
+
+def test_describes_every_operation_once(served: Any) -> None:
+    told = {
+        (path, method): one["operationId"] for path, item in served["paths"].items() for method, one in item.items()
+    }
+
+    assert told == {(path_of(one), one.method.lower()): one.name for one in ALL}
+
+
+def test_declares_security_only_where_it_is_asked_for(served: Any) -> None:
+    enforced = document(ALL, enforced=True)["paths"]["/api/v1/runs"]["post"]
+
+    assert "securitySchemes" not in served["components"]
+    assert enforced["security"] == [{"token": []}]
+
+
+def test_tells_the_rules_of_an_upload(served: Any) -> None:
+    parts = served["components"]["schemas"]
+
+    assert parts["ResultPart"]["properties"]["benchmark"]["maxLength"] == 500
+    assert parts["ResultPart"]["properties"]["parameters"]["maxProperties"] == 64
+    assert served["paths"]["/api/v1/runs"]["post"]["parameters"][0]["schema"]["pattern"] == "^[0-9a-f]{64}$"
