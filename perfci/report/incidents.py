@@ -192,10 +192,14 @@ def summary(told: Sequence[Told], retests: int, creeps: int) -> str:
     held = sum(one.say in (Say.HELD_BACK, Say.WEAK) for one in told)
     waiting = sum(one.say is Say.WAITING for one in told)
     rest = len(told) - opened - held - waiting
-    parts = [counting(opened, "open incident") if opened else "No open incident"]
-    parts += [f"{held:,} held back"] if held else []
-    parts += [f"{waiting:,} waiting"] if waiting else []
-    parts += [f"{rest:,} settled or noted"] if rest else []
+    return summary_of({"open": opened, "held": held, "waiting": waiting, "rest": rest}, retests, creeps)
+
+
+def summary_of(counts: Mapping[str, int], retests: int, creeps: int) -> str:
+    """The same of incidents that were counted elsewhere, each under one heading."""
+    parts = [counting(counts["open"], "open incident") if counts["open"] else "No open incident"]
+    headings = {"held": "held back", "waiting": "waiting", "snoozed": "snoozed", "rest": "settled or noted"}
+    parts += [f"{counts[name]:,} {words}" for name, words in headings.items() if counts.get(name)]
     parts += [f"{counting(retests, 'retest')} due"] if retests else []
     parts += [f"{counting(creeps, 'series', 'series')} creeping"] if creeps else []
     return ", ".join(parts)

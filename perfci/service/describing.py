@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from perfci.model import ChangePoint
+from perfci.model import ChangePoint, IncidentState
 from perfci.report import incidents as words
 from perfci.report.incident_fields import creep_fields, incident_fields, retest_fields
 from perfci.service.incidents import Situation
@@ -42,6 +42,15 @@ def described(told: Told, found: Situation, *, monitored: bool = False) -> dict[
         "measured_at": incident.measured_at,
         "detail": detail,
     }
+
+
+def as_record(told: Told, found: Situation, now: datetime) -> IncidentRecord:
+    """An incident of the look as it would be stored, where nothing is."""
+    columns = described(told, found)
+    state = IncidentState.NEW
+    return IncidentRecord(
+        id=0, number=0, state=state, revision=1, state_number=1, first_seen=now, changed_at=now, **columns
+    )
 
 
 def as_pinned(told: Told, record: IncidentRecord, members: Sequence[ChangePoint]) -> Told:

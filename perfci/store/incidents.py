@@ -19,6 +19,21 @@ from perfci.store.tables_incidents import IncidentEventRow, IncidentRow, LookRow
 INCIDENTS, EVENTS, LOOKS = table(IncidentRow), table(IncidentEventRow), table(LookRow)
 OTHER = INCIDENTS.alias("other")
 
+_WORKING = sa.and_(INCIDENTS.c.state.in_([state.value for state in OPEN]), INCIDENTS.c.gone_at.is_(None))
+_ASKING = sa.or_(INCIDENTS.c.kind == DATA, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing))
+_HELD = INCIDENTS.c.say.in_(["held_back", "weak"])
+_WAITS = INCIDENTS.c.say == "waiting"
+_SLEEPS = INCIDENTS.c.state == IncidentState.SNOOZED.value
+_LISTED = sa.or_(_SLEEPS, sa.and_(_WORKING, sa.or_(_ASKING, _HELD, _WAITS)))
+SECTIONS: Mapping[str, sa.ColumnElement[bool]] = {
+    "open": sa.and_(_WORKING, _ASKING),
+    "held": sa.and_(_WORKING, sa.not_(_ASKING), _HELD),
+    "waiting": sa.and_(_WORKING, sa.not_(_ASKING), _WAITS),
+    "snoozed": _SLEEPS,
+    "rest": sa.not_(_LISTED),
+}
+"""Every incident is under exactly one of these headings."""
+
 TRIES = 20
 """Two writers may want the same next number; each round one of them gets it."""
 
@@ -53,10 +68,8 @@ def data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | No
 
 def unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
     """What asks for a person and has not done so before, oldest first."""
-    asking = sa.or_(INCIDENTS.c.kind == DATA, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing))
-    fresh = (INCIDENTS.c.paged_at.is_(None), INCIDENTS.c.gone_at.is_(None))
-    working = INCIDENTS.c.state.in_([state.value for state in OPEN])
-    return _records(tx, _of(project_id), asking, *fresh, working)[::-1]
+    fresh = INCIDENTS.c.paged_at.is_(None)
+    return _records(tx, _of(project_id), SECTIONS["open"], fresh)[::-1]
 
 
 def in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:
@@ -82,6 +95,18 @@ def listed(
     chosen += [INCIDENTS.c.commit == commit] if commit is not None else []
     chosen += [INCIDENTS.c.number < before] if before is not None else []
     return _records(tx, *chosen, limit=limit)
+
+
+def in_section(tx: Session, project_id: int, section: str, *, limit: int | None = None) -> list[IncidentRecord]:
+    """What a page lists under one heading, newest number first."""
+    return _records(tx, _of(project_id), SECTIONS[section], limit=limit)
+
+
+def section_counts(tx: Session, project_id: int) -> dict[str, int]:
+    """How many incidents each heading has."""
+    counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
+    row = tx.execute(sa.select(*counted).where(_of(project_id))).one()
+    return dict(zip(SECTIONS, row, strict=True))
 
 
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:

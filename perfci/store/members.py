@@ -11,12 +11,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import ChangePoint, IncidentState
+from perfci.model import ChangePoint, IncidentState, Series
 from perfci.store.coordinates import CHUNK, table
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.endings import in_chunks
 from perfci.store.incident_records import LedgerLine, Member
-from perfci.store.loading import series_by_ids
+from perfci.store.loading import load_series, of_project, series_by_ids
 from perfci.store.tables import BenchmarkRow, SeriesRow
 from perfci.store.tables_incidents import IncidentMemberRow, IncidentRow, LedgerRow
 
@@ -165,6 +165,16 @@ def series_ids_of(tx: Session, identities: Collection[str]) -> dict[str, int]:
     for start in range(0, len(ordered := sorted(identities)), CHUNK):
         rows = tx.execute(query.where(SeriesRow.identity.in_(ordered[start : start + CHUNK])))
         found |= dict(rows.all())
+    return found
+
+
+def namesakes(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
+    """All series of the benchmarks of some: an address has to tell a series apart from these."""
+    names = sorted({one.benchmark.name for one in series})
+    found: list[Series] = []
+    for start in range(0, len(names), CHUNK):
+        chosen = (of_project(project), BenchmarkRow.name.in_(names[start : start + CHUNK]))
+        found += load_series(tx, *chosen).values()
     return found
 
 

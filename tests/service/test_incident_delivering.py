@@ -110,7 +110,7 @@ def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> 
         "1 series got worse at 0000000ccc Change number 12\n"
         "Seen in the history alone; fresh pairs would confirm it.\n"
         "\n"
-        "  x time took 50.0 % longer\n"
+        "  x got 50.0 % slower\n"
         "\n"
         "Suspects, likeliest first:\n"
         "  0000000ccc Change number 12\n"

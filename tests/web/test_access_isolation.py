@@ -27,12 +27,12 @@ OPERATIONS = {
     Need.PUBLIC: {"list_projects", "get_openapi"},
     Need.READ: {
         "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
-        "list_quarantined_benchmarks",
+        "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
     },
     Need.WRITE_RESULTS: {"upload_run"},
     Need.TRIAGE: {
         "set_quarantined_benchmark", "change_incident", "change_incidents", "note_incident", "merge_incident",
-        "split_incident", "nudge_incident",
+        "split_incident", "nudge_incident", "resolve_quarantined",
     },
     Need.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
@@ -47,8 +47,10 @@ PAGES = {
     Need.READ: {
         "overview", "incidents", "incidents.json", "benchmarks_page", "benchmarks_json", "benchmarks_csv",
         "series_page", "series_json", "series_svg", "series_csv", "compare_chooser", "compare_page", "compare_json",
-        "compare_markdown", "commit_page", "calibration", "calibration.json",
+        "compare_markdown", "commit_page", "calibration", "calibration.json", "incident",
+        "incident.json",
     },
+    Need.TRIAGE: {"incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge"},
 }  # fmt: skip
 """The same for pages, by endpoint."""
 

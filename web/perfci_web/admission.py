@@ -25,7 +25,14 @@ from perfci_web.login.proxy import TrustedProxies
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.urls import Links
 
-NEEDS: Mapping[str, Need] = MappingProxyType({"login.end": Need.PUBLIC})
+NEEDS: Mapping[str, Need] = MappingProxyType(
+    {
+        "login.end": Need.PUBLIC,
+        **dict.fromkeys(
+            ("incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge"), Need.TRIAGE
+        ),
+    }
+)
 """What the pages that change something need, by endpoint; to look at a page of a project is READ."""
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})

@@ -13,7 +13,7 @@ from perfci.config import HistoryTable, Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
-from perfci_web import admission, health, logs, metrics, rendering, request_ids
+from perfci_web import admission, health, incident_routes, logs, metrics, rendering, request_ids
 from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
@@ -66,6 +66,7 @@ def create_app(
     health.install(app, store, read_only=read_only, clock=clock)
     serve_assets(app)
     add_routes(app, store, clock, policy or Policy(), history or HistoryTable())
+    incident_routes.install(app, store, clock, policy or Policy(), history or HistoryTable())
     api.install(
         app,
         store,

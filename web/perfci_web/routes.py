@@ -21,13 +21,11 @@ from perfci.model import ChangePoint, Commit, PerfciError, Point, Run, Verdict
 from perfci.net.slugs import TWINS, name_of, segment
 from perfci.report.calibration import calibration_fields
 from perfci.report.fields import trend_fields
-from perfci.report.incident_fields import situation_fields
 from perfci.report.markdown import comparison_markdown
 from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned, trend_of
 from perfci.service.calibrating import calibrated
-from perfci.service.incidents import open_incidents, situation
 from perfci.store import Store, reads
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
 from perfci.verdicts.calibration import Calibration
@@ -83,8 +81,7 @@ def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: 
     page("/<project:project>/compare/<name:base>...<name:head>.json", compare_json)
     page("/<project:project>/compare/<name:base>...<name:head>.md", compare_markdown)
     page("/<project:project>/commit/<name:sha>", commit_page)
-    for rule, told in (("", overview_page), ("incidents", incidents_page), ("incidents.json", incidents_json)):
-        app.add_url_rule(f"/<project:project>/{rule}", rule or "overview", partial(told, store, policy, history))
+    app.add_url_rule("/<project:project>/", "overview", partial(overview_page, store, policy, history))
     for rule, view in (("calibration", calibration_page), ("calibration.json", calibration_json)):
         app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, policy))
 
@@ -108,24 +105,8 @@ def overview_page(store: Store, policy: Policy, history: HistoryTable, project: 
         decided = _Decided([record.verdict for record in verdicts], changes)
         trends = _trends(tx, project, [one for one in records if one.id in drawn], decided=decided)
         page = overview.overview(record, records, verdicts, changes, reads.commits(tx, project), list(trends.values()))
-        found = incidents.open_entries(open_incidents(tx, project, policy, history, records))
+        found = incidents.open_on_overview(tx, project, policy, history, records)
     return render_template("overview.html", page=page, incidents=found, links=_links(project, records))
-
-
-def incidents_page(store: Store, policy: Policy, history: HistoryTable, project: str) -> str:
-    with store.read() as tx:
-        _known(tx, project)
-        records = reads.series_of_project(tx, project)
-        page = incidents.incidents_page(situation(tx, project, policy, history, records=records))
-    return render_template("incidents.html", page=page, links=_links(project, records))
-
-
-def incidents_json(store: Store, policy: Policy, history: HistoryTable, project: str) -> Response:
-    with store.read() as tx:
-        _known(tx, project)
-        found = situation(tx, project, policy, history)
-    fields = situation_fields(project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week)
-    return jsonify(fields)
 
 
 def benchmarks_page(store: Store, project: str) -> str:

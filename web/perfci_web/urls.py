@@ -39,6 +39,9 @@ class Links:
     def incidents(self, twin: str = "") -> str:
         return f"{self.project}/incidents{_suffix(twin)}"
 
+    def incident(self, number: int, twin: str = "") -> str:
+        return f"{self.project}/incidents/{number}{_suffix(twin)}"
+
     def benchmarks(self, twin: str = "", **knobs: object) -> str:
         return f"{self.project}/benchmarks{_suffix(twin)}{_query(knobs)}"
 

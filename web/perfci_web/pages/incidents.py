@@ -2,39 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
-from perfci.model import ChangePoint, Commit, Retest
+from sqlalchemy.orm import Session
+
+from perfci.config import HistoryTable
+from perfci.model import ChangePoint, IncidentKind, IncidentState
 from perfci.report import incidents as words
-from perfci.service.incidents import Situation
-from perfci.verdicts.budget import Told
-from perfci.verdicts.creep import Creep
+from perfci.report import notices
+from perfci.report.words import Tone
+from perfci.service.describing import as_record, look_of
+from perfci.service.incidents import Situation, open_incidents
+from perfci.store import incidents as stored
+from perfci.store import projects
+from perfci.store.incident_records import DATA, IncidentRecord, Look
+from perfci.store.members import changes, members_of
+from perfci.store.records import SeriesRecord
+from perfci.store.tables import EPOCH
+from perfci.verdicts.budget import Say
+from perfci.verdicts.policy import Policy
 
 MOST_ON_OVERVIEW = 5
 MOST_IN_SECTION = 100
-"""What is older is in the JSON twin."""
+"""What is older is found by its number, by state, and in the API."""
+
+MOST_MEMBERS = 5
+
+TITLES: Mapping[str, str] = {
+    "open": "Open",
+    "held": "Held back",
+    "waiting": "Waiting",
+    "snoozed": "Snoozed",
+    "rest": "Settled or noted",
+}
+
+STATE_TONES: Mapping[IncidentState, Tone] = {
+    IncidentState.NEW: "unsure",
+    IncidentState.FIXED: "better",
+    IncidentState.REVERTED: "better",
+    IncidentState.INVALID: "same",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One incident in words, with what a page links to."""
+    """One incident in words, with what a page links to; ``members`` are the largest few, where it is open."""
 
-    told: Told
-    headline: str
-    explanation: str
-    standing: str
-    command: str
-    members: tuple[ChangePoint, ...]
-    suspects: tuple[Commit, ...]
+    record: IncidentRecord
+    members: tuple[ChangePoint, ...] = ()
 
     @property
     def id(self) -> str:
-        return self.told.incident.id
+        return self.record.derived_id
+
+    @property
+    def more(self) -> int:
+        return self.record.series_count - len(self.members)
+
+    @property
+    def tone(self) -> Tone:
+        return "worse" if self.record.kind == DATA else words.TONES[IncidentKind(self.record.kind)]
+
+    @property
+    def glyph(self) -> str:
+        return "?" if self.record.kind == DATA else words.GLYPHS[IncidentKind(self.record.kind)]
+
+    @property
+    def state(self) -> str:
+        return notices.STATES[self.record.state]
+
+    @property
+    def state_tone(self) -> Tone:
+        return STATE_TONES.get(self.record.state, "same")
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        return self.record.detail
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
+    name: str
     title: str
     entries: tuple[Entry, ...]
     count: int
@@ -46,41 +97,70 @@ class IncidentsPage:
     sentence: str
     pages_per_week: int
     sections: tuple[Section, ...]
-    retests: tuple[Retest, ...]
-    creeps: tuple[Creep, ...]
+    look: Look
 
 
-def incidents_page(found: Situation) -> IncidentsPage:
-    """Every incident in exactly one section."""
-    return IncidentsPage(
-        project=found.project,
-        sentence=words.summary(found.told, len(found.retests), len(found.creeps)),
-        pages_per_week=found.pages_per_week,
-        sections=tuple(
-            Section(title, tuple(entries(found, mine[:MOST_IN_SECTION])), len(mine))
-            for title, mine in words.sections(found.told)
-        ),
-        retests=tuple(found.retests),
-        creeps=tuple(found.creeps),
-    )
-
-
-def entries(found: Situation, told: Sequence[Told]) -> list[Entry]:
-    return [
-        Entry(
-            told=one,
-            headline=words.headline(one.incident, found.commits),
-            explanation=words.explanation(one.incident, found.commits),
-            standing=words.standing(one, found.pages_per_week),
-            command=words.measure_command(one.incident),
-            members=one.incident.members,
-            suspects=tuple(suspect.commit for suspect in one.incident.suspects),
-        )
-        for one in told
+def incidents_page(tx: Session, project: str, project_id: int, look: Look) -> IncidentsPage:
+    """Every incident in exactly one section, the newest of each."""
+    counts = stored.section_counts(tx, project_id)
+    sections = [
+        Section(name, TITLES[name], tuple(_entries(tx, project_id, name)), count)
+        for name, count in counts.items()
+        if count
     ]
+    sentence = words.summary_of(counts, len(look.retests), len(look.creeps))
+    return IncidentsPage(project, sentence, look.pages_per_week, tuple(sections), look)
 
 
-def open_entries(found: Situation) -> list[Entry]:
+def open_on_overview(
+    tx: Session, project: str, policy: Policy, history: HistoryTable, records: Sequence[SeriesRecord]
+) -> list[Entry]:
     """What the overview shows of it, by evidence."""
-    opened = next((mine for title, mine in words.sections(found.told) if title == "Open"), [])
-    return entries(found, opened[:MOST_ON_OVERVIEW])
+    known = projects.project(tx, project)
+    if known is not None and stored.last_look(tx, known.id) is not None:
+        found = stored.in_section(tx, known.id, "open", limit=MOST_IN_SECTION)
+    else:
+        derived = open_incidents(tx, project, policy, history, records)
+        found = [one for told in derived.told if (one := as_record(told, derived, EPOCH)).open]
+    return [Entry(one) for one in by_evidence(found)[:MOST_ON_OVERVIEW]]
+
+
+def preview(found: Situation, now: datetime) -> IncidentsPage:
+    """The same of a store in which nothing was written down yet: an imported history, an older database."""
+    entries: dict[str, list[Entry]] = {name: [] for name in TITLES}
+    for told in found.told:
+        record = as_record(told, found, now)
+        heading = "open" if record.open else HEADINGS.get(told.say, "rest")
+        entries[heading].append(Entry(record, told.incident.members[:MOST_MEMBERS] if record.open else ()))
+    ordered = {one.record.derived_id: one for one in entries["open"]}
+    entries["open"] = [ordered[one.derived_id] for one in by_evidence([one.record for one in entries["open"]])]
+    look = look_of(found, now)
+    sections = tuple(
+        Section(name, TITLES[name], tuple(mine[:MOST_IN_SECTION]), len(mine)) for name, mine in entries.items() if mine
+    )
+    sentence = words.summary_of({k: len(mine) for k, mine in entries.items()}, len(look.retests), len(look.creeps))
+    return IncidentsPage(found.project, sentence, found.pages_per_week, sections, look)
+
+
+HEADINGS = {Say.HELD_BACK: "held", Say.WEAK: "held", Say.WAITING: "waiting"}
+
+
+def by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
+    """Confirmed ones first, then the clearest."""
+
+    def urgency(one: IncidentRecord) -> tuple[object, ...]:
+        return (not one.detail.get("convicted"), one.detail.get("p_value", 0.0), -one.series_count, -one.number)
+
+    return sorted(records, key=urgency)
+
+
+def _entries(tx: Session, project_id: int, name: str) -> list[Entry]:
+    found = stored.in_section(tx, project_id, name, limit=MOST_IN_SECTION)
+    if name != "open":
+        return [Entry(one) for one in found]
+    largest = {k: moved[:MOST_MEMBERS] for k, moved in members_of(tx, [one.id for one in found]).items()}
+    flat = [(k, member) for k, moved in largest.items() for member in moved]
+    series: dict[int, list[ChangePoint]] = {k: [] for k in largest}
+    for (k, _), change in zip(flat, changes(tx, [member for _, member in flat]), strict=True):
+        series[k].append(change)
+    return [Entry(one, tuple(series[one.id])) for one in by_evidence(found)]

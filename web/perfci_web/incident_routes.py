@@ -1,0 +1,247 @@
+"""Addresses of incidents: the list, one of them, and the forms that change them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from flask import Flask, Response, jsonify, redirect, render_template, request
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import Need, decide
+from perfci.config import HistoryTable
+from perfci.model import PerfciError, Series
+from perfci.report.incident_fields import situation_fields
+from perfci.service.health import health
+from perfci.service.incidents import situation
+from perfci.service.nudging import nudge, shifted
+from perfci.service.regrouping import merge, split
+from perfci.service.showing import incident_fields, whole, whole_fields
+from perfci.service.states import By
+from perfci.service.triage import Bulk, Stale, change, change_many
+from perfci.store import Store, incidents, projects
+from perfci.store.members import namesakes, series_ids_of
+from perfci.store.projects import Project
+from perfci.store.values import series_identity
+from perfci.verdicts.policy import Policy
+from perfci_web.admission import caller
+from perfci_web.missing import Missing, Offer
+from perfci_web.pages import incidents as pages
+from perfci_web.pages import triage
+from perfci_web.request_ids import request_id
+from perfci_web.urls import Links
+
+LIST = "/<project:project>/incidents"
+ONE = f"{LIST}/<int(max=2147483647):number>"
+MOST_AT_ONCE = 500
+
+
+def install(app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy, history: HistoryTable) -> None:
+    """Bind the pages of incidents to the store; what they change goes through the writer that the API uses too."""
+    desk = Desk(app, store, clock, policy, history)
+
+    def page(rule: str, name: str, view: Callable[..., Any], method: str = "GET") -> None:
+        app.add_url_rule(rule, name, partial(view, desk), methods=[method])
+
+    page(LIST, "incidents", incidents_page)
+    page(f"{LIST}.json", "incidents.json", incidents_json)
+    page(LIST, "incidents.change", change_chosen, "POST")
+    page(ONE, "incident", incident_page)
+    page(f"{ONE}.json", "incident.json", incident_json)
+    page(ONE, "incident.change", change_one, "POST")
+    page(f"{ONE}/merge", "incident.merge", merge_others, "POST")
+    page(f"{ONE}/split", "incident.split", split_off, "POST")
+    page(f"{ONE}/nudge", "incident.nudge", nudge_edge, "POST")
+
+
+class Desk:
+    """What every page of incidents needs."""
+
+    def __init__(
+        self, app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy, history: HistoryTable
+    ) -> None:
+        self.store, self.clock, self.policy, self.history = store, clock, policy, history
+        self._app = app
+
+    def write(self, job: Callable[[Session], Any]) -> Any:
+        return self._app.extensions["perfci_api"].group().submit(job)
+
+    def by(self) -> By:
+        return By(caller().name, self.clock(), request_id())
+
+    def project(self, tx: Session, slug: str) -> Project:
+        found = projects.project(tx, slug)
+        assert found is not None  # no page of another one is reached
+        return found
+
+
+def incidents_page(desk: Desk, project: str, told: str = "", status: int = 200) -> str | tuple[str, int]:
+    with desk.store.read() as tx:
+        known = desk.project(tx, project)
+        page = _list(desk, tx, known)
+        shown = {change.series for section in page.sections for one in section.entries for change in one.members}
+        links = _links(project, namesakes(tx, project, shown))
+        figures = health(tx, known, desk.clock())
+    text = render_template(
+        "incidents.html", page=page, health=figures, links=links, may_change=_may_change(known), told=told
+    )
+    return (text, status) if status != 200 else text
+
+
+def incidents_json(desk: Desk, project: str) -> Response:
+    with desk.store.read() as tx:
+        known = desk.project(tx, project)
+        look = incidents.last_look(tx, known.id)
+        if look is None:
+            found = situation(tx, project, desk.policy, desk.history)
+            fields = situation_fields(
+                project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week
+            )
+            return jsonify(fields)
+        page = pages.incidents_page(tx, project, known.id, look)
+        records = incidents.listed(tx, known.id, limit=MOST_AT_ONCE)
+    return jsonify(
+        {
+            "project": project,
+            "sentence": page.sentence,
+            "pages_per_week": look.pages_per_week,
+            "looked_at": look.looked_at.isoformat(timespec="seconds"),
+            "incidents": [incident_fields(one) for one in records],
+            "retests": list(look.retests),
+            "creeps": list(look.creeps),
+        }
+    )
+
+
+def incident_page(desk: Desk, project: str, number: int, told: str = "", status: int = 200) -> str | tuple[str, int]:
+    with desk.store.read() as tx:
+        known = desk.project(tx, project)
+        _there(tx, known, number)
+        found = whole(tx, known, number)
+        identities = {member.series_id: series_identity(project, series) for member, series in found.members}
+        page = triage.incident_page(project, found, identities)
+        links = _links(project, namesakes(tx, project, page.series))
+    text = render_template(
+        "incident.html",
+        page=page,
+        suspects=triage.suspects_of(page),
+        is_data=triage.is_data(page),
+        links=links,
+        may_change=_may_change(known),
+        told=told,
+    )
+    return (text, status) if status != 200 else text
+
+
+def incident_json(desk: Desk, project: str, number: int) -> Response:
+    with desk.store.read() as tx:
+        known = desk.project(tx, project)
+        _there(tx, known, number)
+        return jsonify(whole_fields(known, whole(tx, known, number)))
+
+
+def change_one(desk: Desk, project: str, number: int) -> Any:
+    wanted_form = request.form
+
+    def job(tx: Session, known: Project) -> None:
+        change(tx, known, number, _revision(wanted_form), triage.change_of(wanted_form), desk.by())
+
+    return _changed(desk, project, number, job)
+
+
+def merge_others(desk: Desk, project: str, number: int) -> Any:
+    def job(tx: Session, known: Project) -> None:
+        asked = request.form.get("others", "").replace("#", " ").replace(",", " ").split()
+        if not asked or not all(one.isdecimal() and len(one) < 10 for one in asked):
+            raise PerfciError("Name the other incidents by their numbers, for example 12, 14.")
+        others = incidents.numbered_all(tx, known.id, {int(one) for one in asked})
+        if missing := {int(one) for one in asked} - others.keys():
+            raise PerfciError(f"There is no incident {min(missing)} here.")
+        revisions = {other.number: other.revision for other in others.values()}
+        merge(tx, known, number, _revision(request.form), revisions, desk.by())
+
+    return _changed(desk, project, number, job)
+
+
+def split_off(desk: Desk, project: str, number: int) -> Any:
+    def job(tx: Session, known: Project) -> None:
+        chosen = set(series_ids_of(tx, request.form.getlist("series")).values())
+        split(tx, known, number, _revision(request.form), chosen, desk.by())
+
+    return _changed(desk, project, number, job)
+
+
+def nudge_edge(desk: Desk, project: str, number: int) -> Any:
+    def job(tx: Session, known: Project) -> None:
+        steps = request.form.get("by", "").strip()
+        if not steps.lstrip("+-").isdecimal() or len(steps) > 5:
+            raise PerfciError("Say by how many commits the edge is to move, for example -1.")
+        good, bad = shifted(tx, known, _there(tx, known, number), int(steps))
+        nudge(tx, known, number, _revision(request.form), good, bad, desk.by())
+
+    return _changed(desk, project, number, job)
+
+
+def change_chosen(desk: Desk, project: str) -> Any:
+    """The same change to all that were ticked; what somebody else changed meanwhile is named."""
+    picked = [one.partition(":") for one in request.form.getlist("pick")[:MOST_AT_ONCE]]
+    revisions = {int(k): int(v) for k, _, v in picked if (k + v).isdecimal() and len(k) < 10 and len(v) < 10}
+    try:
+        wanted = triage.change_of(request.form)
+        found: Bulk = desk.write(lambda tx: change_many(tx, desk.project(tx, project), revisions, wanted, desk.by()))
+    except PerfciError as error:
+        return incidents_page(desk, project, str(error), 409)
+    if found.stale or found.refused or not found.changed:
+        return incidents_page(desk, project, _of_bulk(found), 409)
+    return redirect(_links(project).incidents(), 303)
+
+
+def _of_bulk(found: Bulk) -> str:
+    named = ", ".join(f"#{number}" for number in found.stale)
+    parts = [f"{len(found.changed)} changed"]
+    parts += [f"somebody else changed {named} meanwhile: look again"] if found.stale else []
+    parts += [f"#{number}: {why}" for number, why in sorted(found.refused.items())[:5]]
+    return "; ".join(parts) if found.changed or found.stale or found.refused else "Nothing was chosen."
+
+
+def _changed(desk: Desk, project: str, number: int, job: Callable[[Session, Project], object]) -> Any:
+    """Back to the page of the incident, with a sentence where it could not be done."""
+    try:
+        desk.write(lambda tx: job(tx, desk.project(tx, project)))
+    except (Stale, PerfciError) as error:
+        return incident_page(desk, project, number, str(error), 409)
+    return redirect(_links(project).incident(number), 303)
+
+
+def _list(desk: Desk, tx: Session, known: Project) -> pages.IncidentsPage:
+    look = incidents.last_look(tx, known.id)
+    if look is None:
+        return pages.preview(situation(tx, known.slug, desk.policy, desk.history), desk.clock())
+    return pages.incidents_page(tx, known.slug, known.id, look)
+
+
+def _there(tx: Session, known: Project, number: int) -> Any:
+    found = incidents.numbered(tx, known.id, number)
+    if found is None:
+        newest = incidents.listed(tx, known.id, limit=8)
+        links = _links(known.slug)
+        offers = [Offer(f"#{one.number} {one.headline}", links.incident(one.number)) for one in newest]
+        raise Missing(f"The project {known.slug} has no incident {number}.", offers, "Its newest incidents")
+    return found
+
+
+def _revision(form: Mapping[str, str]) -> int:
+    text = form.get("revision", "")
+    if not text.isdecimal() or len(text) > 9:
+        raise PerfciError("The form does not say which revision it was made from: load the page again.")
+    return int(text)
+
+
+def _may_change(known: Project) -> bool:
+    return decide(caller(), known, Need.TRIAGE).allowed
+
+
+def _links(project: str, series: Iterable[Series] = ()) -> Links:
+    return Links(project, series, root=request.script_root)

@@ -1,0 +1,130 @@
+"""One incident as people work on it: what is known, what they may do, and what a form of theirs asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from typing import Any
+
+from pydantic import ValidationError
+
+from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError, Series
+from perfci.net.shapes.incidents import IncidentChange
+from perfci.report import incidents as words
+from perfci.report import notices
+from perfci.service.showing import Whole
+from perfci.service.states import ALLOWED, Change
+from perfci.store.deliveries import Delivery
+from perfci.store.incident_records import DATA, Event, Member
+from perfci.verdicts.moves import cost_of
+from perfci_web.pages.incidents import Entry
+
+MOST_MEMBERS = 200
+"""Series a page lists; all of them are in the JSON."""
+
+DAYS = ("due_at", "accepted_until", "snoozed_until")
+TEXTS = ("assignee", "reason", "issue_url", "fix_sha", "culprit_sha", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One series of an incident."""
+
+    change: ChangePoint
+    identity: str
+    words: str
+    worse: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the history in words."""
+
+    event: Event
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentPage:
+    project: str
+    entry: Entry
+    rows: tuple[Row, ...]
+    more: int
+    history: tuple[Line, ...]
+    deliveries: Sequence[Delivery]
+    states: tuple[tuple[str, str], ...]
+    """What it may become: the state's word and how people say it."""
+
+    @property
+    def series(self) -> list[Series]:
+        return [row.change.series for row in self.rows]
+
+
+def incident_page(project: str, found: Whole, identities: Mapping[int, str]) -> IncidentPage:
+    shown = found.members[:MOST_MEMBERS]
+    record = found.record
+    after = sorted(ALLOWED[record.state], key=list(IncidentState).index)
+    return IncidentPage(
+        project=project,
+        entry=Entry(record),
+        rows=tuple(_row(member, series, identities.get(member.series_id, "")) for member, series in shown),
+        more=len(found.members) - len(shown),
+        history=tuple(Line(event, _said(event)) for event in reversed(found.events)),
+        deliveries=found.deliveries,
+        states=tuple((state.value, notices.STATES[state]) for state in after),
+    )
+
+
+def change_of(form: Mapping[str, str]) -> Change:
+    """What a form asks; an empty field of one that was filled empties it, a day ends at its midnight in UTC."""
+    given: dict[str, Any] = {name: form[name].strip().replace("\r\n", "\n") for name in TEXTS if name in form}
+    given |= {name: _end_of(form[name]) for name in DAYS if form.get(name)}
+    given |= {"due_at": None} if form.get("due_at") == "" else {}
+    if not given.get("note"):
+        given.pop("note", None)
+    if form.get("duplicate_of", "").strip():
+        given["duplicate_of"] = form["duplicate_of"].strip().lstrip("#")
+    if form.get("state"):
+        given["state"] = form["state"]
+    try:
+        asked = IncidentChange.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise PerfciError(f"The field {'.'.join(map(str, first['loc']))} cannot be that: {first['msg']}.") from error
+    wanted = {name: getattr(asked, name) for name in asked.model_fields_set}
+    if asked.state:
+        wanted["state"] = IncidentState(asked.state)
+    return Change(**wanted)
+
+
+def _row(member: Member, series: Series, identity: str) -> Row:
+    change = member.change(series)
+    return Row(change, identity, words.member(change), cost_of(change) > 0)
+
+
+def _said(event: Event) -> str:
+    """``new → investigating: looks like the tokenizer``."""
+    arrow = " → ".join(one.replace("_", " ") for one in (event.before, event.after) if one)
+    if event.what == "note":
+        return event.text
+    if event.what in ("assign", "link"):
+        return f"{event.text.replace('_', ' ')}: {event.after or 'none'}"
+    return f"{arrow}: {event.text}" if arrow and event.text else arrow or event.text
+
+
+def _end_of(text: str) -> datetime:
+    try:
+        return datetime.combine(datetime.fromisoformat(text).date(), time(23, 59, 59), UTC)
+    except ValueError as error:
+        raise PerfciError(f"{text!r} is no day; expected for example 2026-05-04.") from error
+
+
+def is_data(page: IncidentPage) -> bool:
+    return page.entry.record.kind == DATA
+
+
+def suspects_of(page: IncidentPage) -> Sequence[Mapping[str, Any]]:
+    """Commits of the last look, where the kind of incident has any."""
+    kinds = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
+    return page.entry.detail.get("suspects", ()) if page.entry.record.kind in kinds else ()
