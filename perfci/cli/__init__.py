@@ -33,7 +33,7 @@ VERBS = {
     "doctor": "say whether everything needed is there and the machine is quiet enough",
     "project": "make projects, and say who may see and change them",
     "token": "make, list and revoke the tokens that programs upload with",
-    "db": "upgrade, check or back up the database",
+    "db": "upgrade, check, back up, restore or thin the database",
 }
 
 

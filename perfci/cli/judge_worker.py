@@ -9,6 +9,7 @@ from contextlib import closing
 import click
 
 from perfci.cli.context import config_here, store_to_write
+from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
 from perfci.service.judge_worker import JudgeWorker
 from perfci.service.judging import policy_of
@@ -20,6 +21,7 @@ from perfci.service.judging import policy_of
 def command(once: bool) -> None:
     """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies."""
     config = config_here()
+    write_logs(config.settings.server.log)
     policy, history = policy_of(config), config.settings.history
     with closing(store_to_write(config)) as store:
         worker = JudgeWorker(store, lambda _: policy, lambda _: history)

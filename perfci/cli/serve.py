@@ -47,7 +47,7 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
     open_to_changes = may_write(server.host, mode, read_only=read_only, writable=writable)
     if server.migrate:
         upgrade_if_older(config.database_url)
-    store = store_to_write(config, durable=True) if open_to_changes else store_to_read(config)
+    store = store_to_read(config) if read_only else store_to_write(config, durable=True)
     read_only_line = "" if open_to_changes or read_only else READ_ONLY_LINE
 
     def ready(url: str) -> None:
