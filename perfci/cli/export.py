@@ -9,16 +9,24 @@ import click
 
 from perfci.cli.context import config_here, store_to_read
 from perfci.cli.options import global_options
-from perfci.formats.csv import export
+from perfci.model import PerfciError
+from perfci.service.exporting import EXPORTS, export
 
 
 @click.command("export")
-@click.option("--format", "format_name", type=click.Choice(["csv"]), default="csv", show_default=True)
-@click.option("--samples", is_flag=True, help="one row per raw sample")
+@click.option("--format", "format_name", type=click.Choice(EXPORTS), default="csv", show_default=True)
+@click.option("--samples", is_flag=True, help="CSV: one row per raw sample")
 @global_options
 def command(format_name: str, samples: bool) -> None:
-    """Write one row per commit, benchmark, parameters, metric, machine and variant to stdout."""
+    """Write the histories to stdout: CSV rows, run documents, asv's results as a tar, PyTorch's records."""
+    if samples and format_name != "csv":
+        raise PerfciError(f"--samples is for CSV: {format_name} holds raw samples anyway")
     config = config_here()
-    with closing(store_to_read(config)) as store, store.read() as tx:
-        for line in export(tx, config.project, samples=samples):
-            sys.stdout.write(line)
+    with closing(store_to_read(config)) as store:
+        for chunk in export(store, config.project, format_name, _lost, samples=samples):
+            sys.stdout.buffer.write(chunk)
+    sys.stdout.flush()
+
+
+def _lost(sentence: str) -> None:
+    click.echo(f"  {sentence}", err=True)

@@ -15,6 +15,7 @@ from perfci.report.units import counting
 from perfci.service.ingest import commit_named, ingest_path, line_here
 from perfci.service.judging import policy_of
 from perfci.service.recording import record_imported_changes
+from perfci.service.resolving import meaning
 from perfci.store.reads import newest_result
 
 
@@ -26,6 +27,7 @@ from perfci.store.reads import newest_result
 @click.option("--commit", "sha", metavar="SHA", help="of files that name none  [default: HEAD of the repository here]")
 @click.option("--machine", default="", metavar="NAME", help="of files that name none")
 @click.option("--direction", type=click.Choice(["lower", "higher"]), help="which is better, of files that do not say")
+@click.option("--metric", "meanings", multiple=True, metavar="NAME=UNIT:DIRECTION", help="what an unknown one means")
 @json_option
 @global_options
 def command(
@@ -34,18 +36,20 @@ def command(
     sha: str | None,
     machine: str,
     direction: Direction | None,
+    meanings: tuple[str, ...],
     json_file: str | None,
 ) -> None:
     """Read result files or folders; the same document twice is one run."""
     config = config_here()
     line = line_here(Path.cwd())
+    said = dict(map(meaning, meanings))
     given = Given(config.project, commit_named(sha, line), machine, direction)
     reports = []
     with closing(store_to_write(config)) as store:
         with store.begin() as tx:
             before = newest_result(tx)
         for path in paths:
-            report = ingest_path(store, path, format_name, given, line)
+            report = ingest_path(store, path, format_name, given, line, said)
             reports.append(report)
             for warning in report.warnings:
                 click.echo(f"  {warning}", err=True)

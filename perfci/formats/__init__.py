@@ -87,7 +87,11 @@ FORMATS = {
 }
 """Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
 
-WRITERS = {"asv": "perfci.formats.asv_write", "pytorch": "perfci.formats.pytorch_own"}
+WRITERS = {
+    "perfci": "perfci.formats.run_lines",
+    "asv": "perfci.formats.asv_write",
+    "pytorch": "perfci.formats.pytorch_own",
+}
 """Every format that can be written from runs, likewise."""
 
 HEAD_BYTES = 65_536

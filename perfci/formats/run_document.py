@@ -267,15 +267,20 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
-    """The one run of a document, which names its project itself."""
-    project = given.project
-    body = read_bytes(path, MAX_BYTES)
-    run = _parse(body, str(path))
-    if run.project != project:
-        raise PerfciError(
-            f"{path} is a run of the project {run.project}, not of {project}: give --project {run.project}."
-        )
-    yield Document(run, idempotency_key(run), sha256(body).hexdigest())
+    """The one run of a document, which names its project itself, or one run on each line."""
+    body = read_bytes(path)
+    lines = body.splitlines()
+    single = len(lines) < 2 or not lines[0].rstrip().endswith(b"}")
+    for number, document in enumerate([body] if single else filter(bytes.strip, lines), start=1):
+        what = str(path) if single else f"{path}, line {number}"
+        if len(document) > MAX_BYTES:
+            raise PerfciError(f"{what} holds more than {MAX_BYTES // MIB} MiB, which no run does.")
+        run = _parse(document, what)
+        if run.project != given.project:
+            raise PerfciError(
+                f"{what} is a run of the project {run.project}, not of {given.project}: give --project {run.project}."
+            )
+        yield Document(run, idempotency_key(run), sha256(document).hexdigest())
 
 
 def _parse(body: bytes, what: str) -> Run:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -16,7 +17,9 @@ from sqlalchemy.orm import Session
 from perfci.formats import Document, Given, detect_format, format_named, read_documents, run_document
 from perfci.model import Benchmark, Commit, PerfciError, Run
 from perfci.runner.git import Repository
+from perfci.service.resolving import apply_answers
 from perfci.store import Store, quarantine
+from perfci.store.quarantine import Answer
 from perfci.store.writes import describe_benchmarks, ingest_runs
 
 APPROXIMATE = "commits ordered by date: their git was not at hand"
@@ -35,20 +38,26 @@ class IngestReport:
 
 
 def ingest_path(
-    store: Store, path: Path, format: str, project: str | Given, line: Mapping[str, Commit] | None = None
+    store: Store,
+    path: Path,
+    format: str,
+    project: str | Given,
+    line: Mapping[str, Commit] | None = None,
+    meanings: Mapping[str, Answer] = MappingProxyType({}),
 ) -> IngestReport:
     """Read a file or folder of ``format`` (``auto`` looks at the content) in one transaction.
 
     ``line`` are the commits of the repository at hand by sha: what a file only names is completed from there.
+    ``meanings`` are units and directions of metrics that perfci does not know.
     """
     name = detect_format(path) if format == "auto" else format
     given = project if isinstance(project, Given) else Given(project)
-    arriving = _Arriving(line or {})
+    arriving = _Arriving(line or {}, meanings)
     documents = read_documents(path, name, given, lambda sentence: arriving.warnings.update([sentence]))
     with _without_collector(), store.begin() as tx:
         counts = ingest_runs(tx, arriving.runs(documents), changed=format_named(name).CHANGED)
         describe_benchmarks(tx, given.project, arriving.described)
-        quarantined = arriving.keep_apart(tx, name, datetime.now(UTC))
+        quarantined = arriving.keep_apart(tx, given.project, name, datetime.now(UTC))
         quarantine.say_source(tx, sorted(arriving.unplaced), APPROXIMATE)
     return IngestReport(
         runs_new=counts.runs_new,
@@ -82,12 +91,12 @@ def commit_named(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
 class _Arriving:
     """Runs on their way into the store, and what is learnt while they pass."""
 
-    def __init__(self, line: Mapping[str, Commit]) -> None:
+    def __init__(self, line: Mapping[str, Commit], meanings: Mapping[str, Answer]) -> None:
         self.warnings: Counter[str] = Counter()
         self.described: dict[Benchmark, tuple[str, Mapping[str, Any]]] = {}
         self.unplaced: set[str] = set()
         self._apart: list[Document] = []
-        self._line = line
+        self._line, self._meanings = line, meanings
 
     def runs(self, documents: Iterator[Document]) -> Iterator[tuple[Run, str, str]]:
         for document in documents:
@@ -96,7 +105,7 @@ class _Arriving:
                 self._apart.append(document)
             yield self._placed(document.run), document.key, document.body_hash
 
-    def keep_apart(self, tx: Session, format_name: str, at: datetime) -> int:
+    def keep_apart(self, tx: Session, project: str, format_name: str, at: datetime) -> int:
         """Store what nobody can judge yet beside its run."""
         kept = 0
         for document in self._apart:
@@ -105,7 +114,9 @@ class _Arriving:
                 for one in document.quarantined
             ]
             kept += quarantine.add(tx, document.key, format_name, rows, at)
-            for one in document.quarantined:
+        resolved = apply_answers(tx, project, self._meanings, at) if kept else set[str]()
+        for one in (one for document in self._apart for one in document.quarantined):
+            if one.metric not in resolved:
                 self.warnings[f"{one.metric} is kept apart: {one.reason}"] += 1
         return kept
 

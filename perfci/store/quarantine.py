@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from perfci.model import Direction
 from perfci.store.coordinates import table
 from perfci.store.tables import RunRow, SessionRow
 from perfci.store.tables_work import QuarantinedResultRow
@@ -18,10 +19,19 @@ COLUMNS = table(QuarantinedResultRow).c
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody said of a metric; the same is believed of every later result of it from that format."""
+
+    unit: str
+    direction: Direction
+
+
+@dataclass(frozen=True, slots=True)
 class QuarantinedRecord:
     """``document`` holds ``found``, as the file had it, and ``result``, complete but for unit and direction."""
 
     id: int
+    run_id: int
     run_key: str
     format: str
     metric: str
@@ -35,6 +45,8 @@ def add(
     tx: Session, run_key: str, format: str, results: Sequence[tuple[str, dict[str, Any], str]], at: datetime
 ) -> int:
     """Keep (metric, document, reason) beside the run of this key, once; return how many were new."""
+    if not results:
+        return 0
     run = tx.execute(
         sa.select(RunRow.id, SessionRow.project_id)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
@@ -61,17 +73,24 @@ def one(tx: Session, project_id: int, row_id: int) -> QuarantinedRecord | None:
     return next(iter(_records(tx, COLUMNS.project_id == project_id, COLUMNS.id == row_id, limit=1)), None)
 
 
-def same_metric(tx: Session, project_id: int, metric: str) -> list[QuarantinedRecord]:
-    """All that wait for the same answer."""
-    return _records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), COLUMNS.metric == metric)
+def same_metric(tx: Session, project_id: int, format: str | None, metric: str) -> list[QuarantinedRecord]:
+    """All that wait for the same answer, of one format or of any."""
+    alike = [COLUMNS.metric == metric] + ([COLUMNS.format == format] if format else [])
+    return _records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *alike)
 
 
-def resolve(tx: Session, row_id: int, at: datetime) -> bool:
+def answers(tx: Session, project_id: int) -> dict[tuple[str, str], Answer]:
+    """What was said of each (format, metric), the newest answer of each."""
+    found = _records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))
+    return {(one.format, one.metric): Answer(**one.document["answer"]) for one in found}
+
+
+def resolve(tx: Session, record: QuarantinedRecord, answer: Answer, at: datetime) -> bool:
     """Mark one as answered; False where somebody else was first."""
     done = tx.execute(
         sa.update(table(QuarantinedResultRow))
-        .where(COLUMNS.id == row_id, COLUMNS.resolved_at.is_(None))
-        .values(resolved_at=at)
+        .where(COLUMNS.id == record.id, COLUMNS.resolved_at.is_(None))
+        .values(resolved_at=at, document=record.document | {"answer": asdict(answer)})
     )
     return bool(done.rowcount)  # type: ignore[attr-defined]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci_web.api import ops_access, ops_incidents, ops_openapi, ops_runs, ops_triage
+from perfci_web.api import ops_access, ops_formats, ops_incidents, ops_openapi, ops_runs, ops_triage
 from perfci_web.api.operations import Operation
 
 ALL: tuple[Operation, ...] = (
@@ -11,6 +11,7 @@ ALL: tuple[Operation, ...] = (
     *ops_access.OPERATIONS,
     *ops_incidents.OPERATIONS,
     *ops_triage.OPERATIONS,
+    *ops_formats.OPERATIONS,
 )
 
 BY_NAME = {operation.name: operation for operation in ALL}

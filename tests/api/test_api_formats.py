@@ -1,0 +1,97 @@
+"""Other tools' formats over the API: exports, and results that wait for a unit."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from api_client import NOW, Api
+from builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
+
+from perfci.formats import Given, run_document
+from perfci.model import Metric
+from perfci.service.ingest import ingest_path
+from perfci.store import Store, audit, outbox, projects, reads
+
+P = "/projects/acme:model"
+
+
+@pytest.fixture
+def waiting(api: Api, store: Store, tmp_path: Path) -> Path:
+    """A file with a metric that nobody knows, of which one is stored."""
+    path = tmp_path / "custom.json"
+    path.write_text(json.dumps([{"name": "encode", "unit": "points", "value": 12.5}]))
+    ingest_path(store, path, "auto", Given(PROJECT, a_commit(), machine="box"))
+    return path
+
+
+def test_lists_what_waits_with_what_the_file_said(api: Api, waiting: Path) -> None:
+    [item] = api.get(f"{P}/quarantine/results").json["items"]
+
+    assert item["reason"] == "which way is good is not known of encode in points"
+    assert (item["benchmark"], item["found"]) == ("encode", {"name": "encode", "unit": "points", "value": 12.5})
+
+
+def resolved(api: Api, number: int, unit: str = "points", direction: str = "higher") -> int:
+    answer = api.client.post(
+        f"/api/v1{P}/quarantine/results/{number}/resolve", json={"unit": unit, "direction": direction}
+    )
+    return int(answer.json.get("resolved", answer.status_code))
+
+
+def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting: Path) -> None:
+    assert resolved(api, 1, "ms", "lower") == 1
+
+    with store.read() as tx:
+        [result] = reads.load_run(tx, 1).results
+        assert (result.series.metric, result.summary and result.summary.value) == (
+            Metric("value", "seconds", "lower"), 0.0125,
+        )  # fmt: skip
+        assert [one.kind for one in outbox.take(tx, ["judge"], 10, NOW)] == ["judge"]
+    assert api.get(f"{P}/quarantine/results").json["items"] == []
+
+
+def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path) -> None:
+    resolved(api, 1)
+    waiting.write_text(json.dumps([{"name": "encode", "unit": "points", "value": 13.5}]))
+
+    report = ingest_path(store, waiting, "auto", Given(PROJECT, a_commit(2), machine="box"))
+
+    assert report.warnings == ("generic does not say which commit it measured: taken to be 00000002cc",)
+    assert api.get(f"{P}/quarantine/results").json["items"] == []
+
+
+def test_who_said_it_is_written_down_and_the_data_is_newer(api: Api, store: Store, waiting: Path) -> None:
+    with store.read() as tx:
+        before = projects.project(tx, PROJECT)
+
+    resolved(api, 1)
+
+    with store.read() as tx:
+        after = projects.project(tx, PROJECT)
+        assert before is not None
+        assert after is not None
+        assert after.version > before.version
+        [line] = audit.lines(tx, after.id)
+    assert (line.action, line.subject, line.detail["unit"]) == ("result.resolve", "value", "points")
+
+
+def test_the_second_answer_finds_nothing_and_a_wrong_number_is_not_here(api: Api, waiting: Path) -> None:
+    resolved(api, 1)
+
+    assert resolved(api, 1, "seconds", "lower") == 0
+    assert resolved(api, 7) == 404
+
+
+def test_exports_stream_in_every_format(api: Api) -> None:
+    run = a_run(a_result(a_series(), a_process(1.5)))
+    api.upload(run)
+
+    assert run_document.read(api.get(f"{P}/export.json").data) == run
+    assert "training.Step.time_step" in api.get(f"{P}/export.csv").text
+    assert api.get(f"{P}/export.pytorch.json").json[0]["metric"]["benchmark_values"] == [1.5]
+    with tarfile.open(fileobj=io.BytesIO(api.get(f"{P}/export.asv.tar").data)) as archive:
+        assert "results/benchmarks.json" in archive.getnames()

@@ -1,0 +1,102 @@
+"""Other tools' results in and out by command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from perfci.cli import run
+
+
+@pytest.fixture
+def custom(here: Path) -> Path:
+    path = here / "custom.json"
+    path.write_text(
+        json.dumps([{"name": "encode", "unit": "ms", "value": 12.5}, {"name": "cpu", "unit": "x", "value": 1}])
+    )
+    return path
+
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+def test_a_file_without_a_commit_needs_one(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ingest", "custom.json"]) == 2
+    assert capsys.readouterr().err == (
+        "perfci: custom.json does not say which commit it measured: give --commit SHA, or ingest it inside the "
+        "repository.\n"
+    )
+
+
+def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--commit", SHA, "--machine", "box", "--project", "it", "--metric", "value=ratio:higher"]
+
+    assert run(["ingest", "custom.json", *options]) == 0
+
+    told = capsys.readouterr()
+    assert told.err == "  generic does not say which commit it measured: taken to be 0123456789\n"
+    assert run(["export", "--project", "it", "--format", "perfci"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [(one["benchmark"], one["unit"], one["direction"]) for one in document["results"]] == [
+        ("encode", "seconds", "lower"),
+        ("cpu", "ratio", "higher"),
+    ]
+
+
+def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
+
+    told = capsys.readouterr()
+    assert "  value is kept apart: which way is good is not known of cpu in x\n" in told.err
+    assert json.loads(told.out)[0]["quarantined"] == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (["--commit", "main"], "--commit main: expected a full sha, or the start of one on the line of HEAD here"),
+        (["--metric", "cpu"], "--metric cpu: expected NAME=UNIT:lower or NAME=UNIT:higher"),
+    ],
+)
+def test_a_wrong_option_is_explained(
+    custom: Path, capsys: pytest.CaptureFixture[str], option: list[str], says: str
+) -> None:
+    assert run(["ingest", "custom.json", *option]) == 2
+    assert says in capsys.readouterr().err
+
+
+def git(*command: str) -> str:
+    author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    return subprocess.run(["git", *author, *command], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_inside_a_repository_its_head_is_meant_and_known(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git("init", "-q", "-b", "main")
+    git("commit", "-q", "--allow-empty", "-m", "First")
+    git("commit", "-q", "--allow-empty", "-m", "Second")
+
+    assert run(["ingest", "custom.json", "--machine", "box", "--project", "it"]) == 0
+
+    capsys.readouterr()
+    run(["export", "--project", "it", "--format", "perfci"])
+    commit = json.loads(capsys.readouterr().out)["commit"]
+    assert (commit["sha"], commit["subject"], commit["position"]) == (git("rev-parse", "HEAD"), "Second", 2)
+
+
+def test_what_a_format_cannot_say_is_told(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
+    capsys.readouterr()
+
+    assert run(["export", "--project", "it", "--format", "asv"]) == 0
+
+    assert capsys.readouterr().err == "  asv knows machines by name, one for each class of hardware\n"
+
+
+def test_samples_are_a_question_of_csv(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
+
+    assert run(["export", "--project", "it", "--format", "asv", "--samples"]) == 2
+    assert "--samples is for CSV: asv holds raw samples anyway" in capsys.readouterr().err
