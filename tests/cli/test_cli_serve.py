@@ -1,0 +1,164 @@
+"""Serving as it is deployed: real processes, real signals."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perfci.cli import run
+from perfci.cli.children import STEADY_S, Beside
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server on a free port; ended with everything it started, whatever a test did to it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "perfci.cli", "serve", "--port", "0", *arguments],
+        cwd=folder, env={**os.environ, **variables}, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("serving "), process.communicate()[1]
+        yield process, line.split()[1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def of_session(process: subprocess.Popen[str]) -> list[str]:
+    """What runs among the processes of a server: the words by which each was started."""
+    listed = subprocess.run(["ps", "-o", "stat=,args=", "-s", str(process.pid)], capture_output=True, text=True).stdout
+    return [line for line in listed.splitlines() if not line.startswith("Z")]
+
+
+def judges_of(process: subprocess.Popen[str]) -> set[str]:
+    listed = subprocess.run(["pgrep", "-s", str(process.pid), "-f", "judge-worker"], capture_output=True, text=True)
+    return set(listed.stdout.split())
+
+
+def until(holds: object, within_s: float = 60.0) -> bool:
+    assert callable(holds)
+    end = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def answer(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as response:
+        return str(response.read().decode())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_nothing_is_left_when_the_server_is_killed(here: Path, workers: str) -> None:
+    with serving(here, "--workers", workers) as (process, url):
+        assert until(lambda: any("judge-worker" in line for line in of_session(process)))
+        assert until(lambda: json.loads(answer(f"{url}readyz"))["status"] == "ready")
+
+        process.kill()
+
+        assert until(lambda: not of_session(process)), of_session(process)
+
+
+@pytest.mark.slow
+def test_several_processes_end_by_a_signal_and_count_together(here: Path) -> None:
+    with serving(here, "--workers", "2", "--no-worker") as (process, url):
+        for _ in range(20):
+            answer(f"{url}healthz")
+        told = answer(f"{url}metrics")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+
+    assert 'perfci_requests_total{method="GET",route="alive",status="200"} 20.0' in told
+    assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_judge_that_died_is_started_again(here: Path) -> None:
+    with serving(here) as (process, _):
+        worker = f"pgrep -s {process.pid} -f judge-worker"
+        assert until(lambda: subprocess.run(worker.split(), capture_output=True).stdout)
+        first = subprocess.run(worker.split(), capture_output=True, text=True).stdout.split()
+
+        os.kill(int(first[0]), signal.SIGKILL)
+
+        assert until(
+            lambda: set(subprocess.run(worker.split(), capture_output=True, text=True).stdout.split()) - {*first}
+        )
+
+
+@pytest.mark.slow
+def test_the_log_is_one_object_a_request_and_keeps_secrets(here: Path) -> None:
+    with serving(here, "--no-worker", PERFCI_SERVER_LOG="json") as (process, url):
+        request = urllib.request.Request(
+            f"{url}api/v1/projects?token=pfciu_query", headers={"X-Request-Id": "request-7"}
+        )
+        request.add_header("Authorization", "Bearer pfciu_header")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=30)
+        refused.value.close()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+
+    line = json.loads(err.splitlines()[0])
+    assert (line["request_id"], line["status"], line["path"]) == ("request-7", 401, "/api/v1/projects")
+    assert "pfciu_" not in err
+
+
+@pytest.mark.slow
+def test_a_server_without_logins_is_read_only_on_a_network(here: Path) -> None:
+    with serving(here, "--host", "0.0.0.0", "--no-worker") as (process, url):
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}api/v1/projects", data=b"{}", timeout=30)
+        refused.value.close()
+
+    assert "because there is no login here" in said
+    assert refused.value.code in (403, 405)
+
+
+def test_writing_without_logins_on_a_network_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["serve", "--host", "0.0.0.0", "--writable"])
+
+    assert code == 2
+    assert "Whoever reaches 0.0.0.0 could write without a login: set [access] mode" in capsys.readouterr().err
+
+
+def test_a_verb_that_dies_at_once_is_started_less_and_less_often(tmp_path: Path) -> None:
+    now = [0.0]
+    beside = Beside(["no-such-verb"], {}, tmp_path, clock=lambda: now[0])
+    starts = []
+    start = beside._start
+
+    def noted() -> subprocess.Popen[bytes]:
+        starts.append(now[0])
+        process = start()
+        process.kill()
+        process.wait()
+        return process
+
+    beside._start = noted  # type: ignore[method-assign]
+    for second in range(300):
+        now[0] = float(second)
+        beside.keep()
+
+    assert starts == [0, 3, 8, 17, 34, 67, 128, 189, 250]
+    assert STEADY_S == 60
