@@ -29,10 +29,15 @@ Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A hash that names a run or a series."""
 
 
+VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+$"
+"""One line, nothing invisible, nothing that turns the reading direction."""
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE)]
+
+
 class Paged(Asked):
     """Which page of a list: ``cursor`` is what the answer before gave as ``next``."""
 
-    cursor: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,24}$")] | None = None
+    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,18}$")] | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE)] = PAGE
 
 

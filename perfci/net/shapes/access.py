@@ -7,14 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import Asked, Page, Shape
+from perfci.net.shapes import Asked, Name, Page, Shape
 from perfci.net.shapes.runs import Visibility
 
 ScopeWord = Literal["results:read", "results:write", "admin"]
 RoleWord = Literal["reader", "sheriff", "admin"]
-VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+$"
-"""One line, nothing invisible, nothing that turns the reading direction."""
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE)]
 
 
 class TokenShape(Shape):

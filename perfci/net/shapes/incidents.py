@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from perfci.net.shapes import Asked, Key, Page, Paged, Shape
-from perfci.net.shapes.access import VISIBLE
+from perfci.net.shapes import VISIBLE, Asked, Key, Page, Paged, Shape
 
 StateWord = Literal[
     "new", "investigating", "culprit_found", "fixed", "accepted", "reverted", "environment", "invalid", "duplicate",

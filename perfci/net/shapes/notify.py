@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import Asked, Page, Paged, Shape
-from perfci.net.shapes.access import VISIBLE, Name
+from perfci.net.shapes import VISIBLE, Asked, Name, Page, Paged, Shape
 from perfci.net.shapes.incidents import DeliveryShape, KindWord, StateWord
 
 DestinationKind = Literal["slack", "webhook", "email", "github_issue"]

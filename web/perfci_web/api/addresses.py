@@ -33,7 +33,8 @@ CONVERTERS = {"key": KeyConverter, "number": NumberConverter, "uid": UidConverte
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "key": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-    "int": {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    "number": {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    "int": {"type": "integer", "minimum": 0, "maximum": 2**31 - 1},
     "uid": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
     "project": {"type": "string", "minLength": 1, "maxLength": 600},
     "name": {"type": "string", "minLength": 1, "maxLength": 600},

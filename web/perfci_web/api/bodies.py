@@ -125,7 +125,7 @@ def _inflated(unpacker: Any, piece: bytes) -> Iterator[bytes]:
 def parsed(raw: bytes, shape: type[BaseModel]) -> BaseModel:
     """A body as its class; whatever is wrong with it is told with its place."""
     try:
-        value = shape.model_validate_json(raw)
+        value = shape.model_validate_json(raw, strict=True)
     except ValidationError as error:
         raise of_faults(error, "The body does not fit") from None
     refuse_twins(raw)

@@ -95,12 +95,17 @@ def of_http(error: HTTPException) -> Declined:
 
 def of_faults(error: ValidationError, what: str) -> Declined:
     """A shape that does not fit is 400; a rule that no JSON Schema can say is 409."""
-    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    faults = error.errors(include_url=False, include_context=False)
     told = [Fault(place=_place(one), message=one["msg"].removeprefix("Value error, ")) for one in faults[:MOST_FAULTS]]
-    by_rule = all(one["type"] == "value_error" for one in faults)
+    by_rule = all(one["type"] == "value_error" or _is_whole(one) for one in faults)
     more = f", and {len(faults) - 1} more faults" if len(faults) > 1 else ""
     sentence = f"{what}: {told[0].place}: {told[0].message}{more}."
     return Declined("conflict" if by_rule else "bad-request", sentence, errors=told)
+
+
+def _is_whole(fault: ErrorDetails) -> bool:
+    """Whether a whole number was written with a fraction, ``3.0``: JSON Schema takes it for the same, we do not."""
+    return fault["type"] == "int_type" and isinstance(fault["input"], float) and fault["input"].is_integer()
 
 
 def _place(fault: ErrorDetails) -> str:

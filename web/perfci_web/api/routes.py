@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from flask import Flask, Request, Response, request
-from werkzeug.exceptions import HTTPException
+from flask import Flask, Request, Response, current_app, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from perfci.auth.access import Actor
 from perfci.config import Settings
@@ -66,7 +67,20 @@ def is_api(asked: Request) -> bool:
 
 def http_problem(error: HTTPException) -> Response:
     """What the framework refused below the prefix, in the words of the API."""
+    if isinstance(error, MethodNotAllowed) and not _is_address(error.valid_methods or ()):
+        error = NotFound()
     return problems.response_of(problems.of_http(error), request_id())
+
+
+def _is_address(methods: Iterable[str]) -> bool:
+    """Whether the address exists with any of these methods: a name that is misspelt in it is told only then."""
+    adapter = current_app.create_url_adapter(request)
+    assert adapter is not None
+    for method in methods:
+        with contextlib.suppress(NotFound, MethodNotAllowed):
+            adapter.match(method=method)
+            return True
+    return False
 
 
 def problem(word: str, detail: str) -> Response:
