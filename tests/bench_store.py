@@ -6,6 +6,7 @@ constraints, the same number of runs in one commit. Both take turns, so that a b
 
 from __future__ import annotations
 
+import gc
 import random
 import sqlite3
 import statistics
@@ -29,20 +30,25 @@ from perfci.store.engine import address_of
 BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
 """One upload: 500 rows of processes. The study's shape, and the harder of the two that are common."""
 
-GROUP, TURNS = 32, 8
+GROUP, TURNS = 32, 16
 
-TABLES = {"runs": bulk.RUN, "results": bulk.RESULT, "processes": ("id", *bulk.PROCESS)}
+RUN = tuple(column.name for column in bulk.RUNS.columns)
+
+TABLES = {"runs": RUN, "results": bulk.RESULT, "processes": ("id", *bulk.PROCESS)}
 
 
-def a_run(number: int, dice: random.Random) -> Run:
-    """Runs share no object with each other, as runs that were parsed do not."""
+def a_run(number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCHMARKS, PROCESSES, SAMPLES)) -> Run:
+    """Runs share no object with each other, as runs that were parsed do not; its series share machine and variant."""
     machine, variant = a_machine(), Variant((("python", "3.12"), ("torch", "2.13")))
+    benchmarks, processes_each, samples = shape
     results = []
-    for cell in range(BENCHMARKS):
-        series = a_series(f"training.Step.time_step_{cell:04}", parameters={"batch": "8"}, machine=machine)
+    for cell in range(benchmarks):
+        series = a_series(
+            f"training.Step.time_step_{cell:04}", parameters={"batch": "8"}, machine=machine, variant=variant
+        )
         processes = [
-            a_process(*(dice.random() for _ in range(SAMPLES)), index=index, round=index, order=cell)
-            for index in range(PROCESSES)
+            a_process(*(dice.random() for _ in range(samples)), index=index, round=index, order=cell)
+            for index in range(processes_each)
         ]
         results.append(Result(series, Status.OK, tuple(processes)))
     return Run(
@@ -132,6 +138,8 @@ def quoted(columns: Sequence[str]) -> str:
 
 
 def timed(work: Callable[[], None]) -> tuple[float, float]:
+    gc.collect()
+    gc.freeze()  # the runs to store and what the last turn left are nobody's work now
     wall, own = time.perf_counter(), time.process_time()
     work()
     return (time.perf_counter() - wall) * 1000 / GROUP, (time.process_time() - own) * 1000 / GROUP

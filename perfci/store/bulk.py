@@ -10,21 +10,18 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Process, Result, Run
-from perfci.store import coordinates, values
+from perfci.store import coordinates
 from perfci.store.coordinates import table
 from perfci.store.dialects import bulk_insert, new_ids
-from perfci.store.tables import ProcessRow, ResultRow, RunRow, as_json, as_ms
+from perfci.store.tables import ABSENT, ProcessRow, ResultRow, RunRow, as_json, as_ms
+from perfci.store.values import pack, storable
 
 Document = tuple[Run, str, str]
 """A run from elsewhere, its idempotency key, and the hash of the body it came in."""
-
-RUN = (
-    "id", "session_id", "commit_id", "machine_id", "environment_id", "variant_id", "suite", "harness", "origin", "key",
-    "body_hash", "started_at", "finished_at", "received_at",
-)  # fmt: skip
 
 RESULT = (
     "id", "run_id", "series_id", "status", "reason", "boundaries", "number", "value", "ci_lo", "ci_hi", "q25", "q75",
@@ -36,7 +33,13 @@ PROCESS = (
     "exit_code", "stderr_tail", "flags", "samples",
 )  # fmt: skip
 
+RUNS = table(RunRow)
+
+INSERT_RUNS = sa.insert(RUNS).returning(RUNS.c.key, RUNS.c.id)
+
 NO_FLAGS = as_json(())
+
+NO_SUMMARY = (None,) * 6
 
 
 def insert_runs(
@@ -46,28 +49,26 @@ def insert_runs(
     if not runs:
         return {}
     commits = coordinates.commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
-    run_ids = new_ids(tx, table(RunRow), len(runs))
     rows = [
-        (
-            run_id,
-            coordinates.session_id(tx, run.session),
-            commits[run.commit.sha, run.commit.dirty],
-            coordinates.machine_id(tx, run.machine),
-            coordinates.environment_id(tx, run.environment),
-            coordinates.variant_id(tx, run.variant),
-            run.suite,
-            run.harness,
-            as_json(run.origin),
-            key,
-            body_hash,
-            as_ms(run.started_at),
-            run.finished_at and as_ms(run.finished_at),
-            received_at and as_ms(received_at),
-        )
-        for run_id, (run, key, body_hash) in zip(run_ids, runs, strict=True)
+        {
+            "session_id": coordinates.session_id(tx, run.session),
+            "commit_id": commits[run.commit.sha, run.commit.dirty],
+            "machine_id": coordinates.machine_id(tx, run.machine),
+            "environment_id": coordinates.environment_id(tx, run.environment),
+            "variant_id": coordinates.variant_id(tx, run.variant),
+            "suite": run.suite,
+            "harness": run.harness,
+            "origin": run.origin,
+            "key": key,
+            "body_hash": body_hash,
+            "started_at": run.started_at,
+            "finished_at": run.finished_at,
+            "received_at": received_at,
+        }
+        for run, key, body_hash in runs
     ]
-    bulk_insert(tx, table(RunRow), RUN, rows)
-    return {key: run_id for run_id, (_, key, _) in zip(run_ids, runs, strict=True)}
+    statement = sa.insert(RUNS).returning(RUNS.c.key, RUNS.c.id)
+    return dict(tx.connection().execute(statement, rows).all())
 
 
 def insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, Result]]) -> None:
@@ -100,25 +101,26 @@ def _require_distinct(keys: Sequence[tuple[int, int]], results: Sequence[tuple[i
 
 def _measured(result: Result) -> tuple[Any, ...]:
     one = result.summary
-    summary = (one.value, one.ci_lo, one.ci_hi, one.q25, one.q75, one.n) if one else (None,) * 6
-    reason = values.storable(result.reason)
-    return (result.status.value, reason, result.boundaries.value, result.number, *summary)
+    summary = (one.value, one.ci_lo, one.ci_hi, one.q25, one.q75, one.n) if one else NO_SUMMARY
+    return (result.status._value_, storable(result.reason), result.boundaries._value_, result.number, *summary)
 
 
 def _process(process: Process) -> tuple[Any, ...]:
+    """The row of one process; there are hundreds in a run, so nothing is called that need not be."""
+    pair, round_, order, started_at = process.pair, process.round, process.order, process.started_at
     return (
         process.index,
-        process.role.value,
-        process.status.value,
-        process.clock.value,
-        values.or_absent(process.pair),
-        values.or_absent(process.round),
-        values.or_absent(process.order),
-        process.started_at and as_ms(process.started_at),
+        process.role._value_,
+        process.status._value_,
+        process.clock._value_,
+        ABSENT if pair is None else pair,
+        ABSENT if round_ is None else round_,
+        ABSENT if order is None else order,
+        None if started_at is None else as_ms(started_at),
         process.duration_s,
-        values.storable(process.reason),
+        storable(process.reason),
         process.exit_code,
-        values.storable(process.stderr_tail),
+        storable(process.stderr_tail),
         as_json(process.flags) if process.flags else NO_FLAGS,
-        values.pack(process.samples),
+        pack(process.samples),
     )

@@ -34,8 +34,14 @@ def table(row: type[Table]) -> sa.Table:
     return cast(sa.Table, row.__table__)
 
 
+COMMITS = table(CommitRow)
+
+
 def ids(tx: Session) -> Ids:
-    return cast(Ids, tx.info.setdefault("ids", Ids()))
+    found: Ids | None = tx.info.get("ids")
+    if found is None:
+        found = tx.info["ids"] = Ids()
+    return found
 
 
 def project_id(tx: Session, slug: str) -> int:
@@ -72,7 +78,7 @@ def imported_session_id(tx: Session, project: int, run: Run, kind: str) -> int:
         started = {"started_at": run.started_at, "finished_at": run.finished_at or run.started_at}
         plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
         row = {"uid": run.session, "project_id": project, **plan, **started}
-        added = tx.scalar(insert_or_ignore(tx, SessionRow).returning(SessionRow.id), row)
+        added = tx.scalar(insert_or_ignore(tx, SessionRow, "id"), row)
         if added is not None:
             return int(added)
         known = sa.select(SessionRow.id, SessionRow.project_id).where(SessionRow.uid == run.session)
@@ -93,13 +99,18 @@ def machine_id(tx: Session, machine: Machine) -> int:
 
 
 def environment_id(tx: Session, environment: Environment) -> int:
-    key, row = {"identity": identity(environment.values)}, {"observed": environment.values}
-    return ids(tx).get(environment, lambda: _find_or_add(tx, EnvironmentRow, key, row))
+    def find_or_add() -> int:
+        key = {"identity": identity(environment.values)}
+        return _find_or_add(tx, EnvironmentRow, key, {"observed": environment.values})
+
+    return ids(tx).get(environment, find_or_add)
 
 
 def variant_id(tx: Session, variant: Variant) -> int:
-    key, row = {"identity": identity(variant.values)}, {"chosen": variant.values}
-    return ids(tx).get(variant, lambda: _find_or_add(tx, VariantRow, key, row))
+    def find_or_add() -> int:
+        return _find_or_add(tx, VariantRow, {"identity": identity(variant.values)}, {"chosen": variant.values})
+
+    return ids(tx).get(variant, find_or_add)
 
 
 def benchmark_id(tx: Session, project: int, benchmark: Benchmark) -> int:
@@ -198,32 +209,34 @@ def _benchmark_ids(tx: Session, project: int, benchmarks: Collection[Benchmark])
 
 def commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
     """Add commits, or complete what is known of them, and answer their ids by (sha, dirty)."""
-    known = _stored_commits(tx, project, [commit.sha for commit in commits])
-    new = {(commit.sha, commit.dirty): commit for commit in commits if (commit.sha, commit.dirty) not in known}
-    added = _add_commits(tx, project, new)
-    if len(added) < len(new):
-        known |= _stored_commits(tx, project, [commit.sha for key, commit in new.items() if key not in added])
+    known = ids(tx)
+    found = {commit: known.known((project, commit)) for commit in commits}
+    if new := [commit for commit, row_id in found.items() if row_id is None]:
+        row_ids = _add_commits(tx, project, new)
+        for commit in new:
+            found[commit] = known.learn((project, commit), row_ids[commit.sha, commit.dirty])
+    return {(commit.sha, commit.dirty): cast(int, row_id) for commit, row_id in found.items()}
+
+
+def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
+    """Add the commits nobody has added before, complete the others, and answer the ids of all."""
+    by_key = {(commit.sha, commit.dirty): commit for commit in commits}
+    rows = [{"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)]
+    statement = insert_or_ignore(tx, CommitRow, "sha", "dirty", "id")
+    added = {(sha, dirty): row_id for sha, dirty, row_id in tx.connection().execute(statement, rows)}
+    stored = _stored_commits(tx, project, [sha for sha, dirty in by_key if (sha, dirty) not in added])
     for commit in commits:
-        row = known.get((commit.sha, commit.dirty))
+        row = stored.get((commit.sha, commit.dirty))
         if row and (change := _completed(row, commit)):
-            tx.execute(sa.update(table(CommitRow)).where(CommitRow.id == row.id).values(**change))
-    return {key: row.id for key, row in known.items()} | added
-
-
-def _add_commits(tx: Session, project: int, new: Mapping[tuple[str, bool], Commit]) -> dict[tuple[str, bool], int]:
-    """The ids of the commits that nobody else added meanwhile."""
-    if not new:
-        return {}
-    rows = [{"project_id": project, **_commit_columns(new[key])} for key in sorted(new)]
-    statement = insert_or_ignore(tx, CommitRow).returning(CommitRow.sha, CommitRow.dirty, CommitRow.id)
-    return {(sha, dirty): row_id for sha, dirty, row_id in tx.execute(statement, rows)}
+            tx.execute(sa.update(COMMITS).where(COMMITS.c.id == row.id).values(**change))
+    return {key: row.id for key, row in stored.items()} | added
 
 
 def _stored_commits(tx: Session, project: int, shas: Sequence[str]) -> dict[tuple[str, bool], Any]:
-    query = sa.select(table(CommitRow)).where(CommitRow.project_id == project)
+    query = sa.select(COMMITS).where(COMMITS.c.project_id == project)
     found = {}
     for start in range(0, len(shas), CHUNK):
-        for row in tx.execute(query.where(CommitRow.sha.in_(shas[start : start + CHUNK]))):
+        for row in tx.execute(query.where(COMMITS.c.sha.in_(shas[start : start + CHUNK]))):
             found[row.sha, row.dirty] = row
     return found
 
@@ -254,7 +267,7 @@ def _find_or_add(tx: Session, row: type[Table], key: Mapping[str, Any], rest: Ma
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     found = tx.scalar(query)
     if found is None:
-        found = tx.scalar(insert_or_ignore(tx, row).returning(columns.id), {**key, **(rest or {})})
+        found = tx.scalar(insert_or_ignore(tx, row, "id"), {**key, **(rest or {})})
     if found is None:
         found = tx.scalar(query)
     assert found is not None

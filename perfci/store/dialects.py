@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -30,10 +31,16 @@ def on_sqlite(tx: Session | sa.Connection) -> bool:
     return bind.dialect.name == "sqlite"
 
 
-def insert_or_ignore(tx: Session, row: type[Table]) -> Any:
-    """An INSERT that leaves alone what is there already under the same key."""
+def insert_or_ignore(tx: Session, row: type[Table], *answer: str) -> Any:
+    """An INSERT that leaves alone what is there already under the same key; it answers columns of what it added."""
+    return _insert_or_ignore(tx.get_bind().dialect.name, cast(sa.Table, row.__table__), answer)
+
+
+@functools.cache
+def _insert_or_ignore(dialect: str, table: sa.Table, answer: tuple[str, ...]) -> Any:
     dialects: dict[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-    return dialects[tx.get_bind().dialect.name](cast(sa.Table, row.__table__)).on_conflict_do_nothing()
+    statement = dialects[dialect](table).on_conflict_do_nothing()
+    return statement.returning(*(table.c[name] for name in answer)) if answer else statement
 
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
@@ -50,15 +57,15 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
     if not rows:
         return
     names = ", ".join(f'"{name}"' for name in columns)
-    if on_sqlite(tx):
-        places = ", ".join("?" * len(columns))
-        tx.connection().exec_driver_sql(f"INSERT INTO {table.name} ({names}) VALUES ({places})", list(rows))
-        return
     driver: Any = tx.connection().connection.driver_connection
-    into = f"COPY {table.name} ({names}) FROM STDIN"
-    with _as_sqlalchemy_says(tx), driver.cursor() as cursor, cursor.copy(into) as copy:
-        for row in rows:
-            copy.write_row(row)
+    with _as_sqlalchemy_says(tx):
+        if on_sqlite(tx):
+            places = ", ".join("?" * len(columns))
+            driver.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places})", rows)
+            return
+        with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
 
 
 @contextlib.contextmanager
@@ -69,7 +76,9 @@ def _as_sqlalchemy_says(tx: Session) -> Iterator[None]:
         yield
     except dialect.dbapi.Error as error:
         lost = dialect.is_disconnect(error, tx.connection().connection, None)
-        raise DBAPIError.instance("COPY", None, error, dialect.dbapi.Error, connection_invalidated=lost) from error
+        raise DBAPIError.instance(
+            "(many rows)", None, error, dialect.dbapi.Error, connection_invalidated=lost
+        ) from error
 
 
 def lock_for_migration(connection: sa.Connection) -> None:

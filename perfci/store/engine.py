@@ -110,11 +110,13 @@ class Store:
 
 @contextlib.contextmanager
 def _undone_alone(tx: Session) -> Iterator[None]:
-    nested = tx.begin_nested()
+    nested = tx.connection().begin_nested()
     try:
         yield
+        tx.flush()
         nested.commit()
     except BaseException as error:
+        tx.expunge_all()
         try:
             nested.rollback()
         except DBAPIError as lost:

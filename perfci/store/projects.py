@@ -48,7 +48,7 @@ def projects(tx: Session) -> list[Project]:
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
     """Add a project under a name nobody used before."""
     row = {"slug": slug, "visibility": _known(visibility), "created_at": at}
-    added = tx.scalar(insert_or_ignore(tx, ProjectRow).returning(ProjectRow.id), row)
+    added = tx.scalar(insert_or_ignore(tx, ProjectRow, "id"), row)
     if added is None:
         raise PerfciError(f"There is a project {slug} already: name another one.")
     return Project(int(added), slug, visibility, version=0, settings={}, archived=False)

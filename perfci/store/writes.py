@@ -25,7 +25,7 @@ from perfci.model import (
     cell_name,
 )
 from perfci.store import coordinates, reads, values
-from perfci.store.bulk import Document, insert_results, insert_runs
+from perfci.store.bulk import RUNS, Document, insert_results, insert_runs
 from perfci.store.coordinates import ids, table
 from perfci.store.records import SessionRecord
 from perfci.store.tables import (
@@ -311,8 +311,8 @@ def _unknown(tx: Session, batch: Sequence[Document], changed: str) -> Iterator[D
 
 
 def _stored_bodies(tx: Session, keys: Sequence[str]) -> dict[str, str]:
-    query = sa.select(RunRow.key, RunRow.body_hash).where(RunRow.key.in_(keys))
-    return dict(tx.execute(query).all())
+    query = sa.select(RUNS.c.key, RUNS.c.body_hash).where(RUNS.c.key.in_(keys))
+    return dict(tx.connection().execute(query).all())
 
 
 def _only_new(tx: Session, run: Run) -> Run:
