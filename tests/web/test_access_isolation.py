@@ -28,6 +28,8 @@ OPERATIONS = {
     Need.READ: {
         "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
         "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
+        "list_runs", "get_run", "list_series", "get_series", "get_points", "list_commits", "get_commit",
+        "list_machines", "list_environments", "list_verdicts", "get_verdict", "get_comparison",
     },
     Need.WRITE_RESULTS: {"upload_run"},
     Need.TRIAGE: {

@@ -48,9 +48,13 @@ class NameConverter(BaseConverter):
 
     def to_python(self, value: str) -> str:
         try:
-            return name_of(value, self.refused)
+            name = name_of(value, self.refused)
+            name.encode()
         except ValueError as error:
             raise ValidationError from error
+        if "\x00" in name:  # which no database keeps, and one of them does not even compare with
+            raise ValidationError
+        return name
 
     def to_url(self, value: str) -> str:
         return segment(value, self.refused)

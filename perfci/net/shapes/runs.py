@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
-from perfci.net.shapes import Asked, Key, Page, Shape
+from perfci.net.shapes import Asked, Key, Page, Paged, Shape
+from perfci.net.shapes.series import ShaPart, Words
 
 Visibility = Literal["public", "private"]
 
@@ -27,6 +29,33 @@ class ProjectPage(Page):
 class NewProject(Asked):
     project: Annotated[str, Field(min_length=1, max_length=200)]
     visibility: Visibility = "private"
+
+
+class RunShape(Shape):
+    """A run as a list shows it; the whole of it is a ``perfci.run/1`` document under its key."""
+
+    key: str
+    session: str
+    kind: str
+    commit: str
+    dirty: bool
+    machine: str
+    suite: str
+    harness: str
+    started_at: datetime
+    finished_at: datetime | None = None
+
+
+class RunFilter(Paged):
+    commit: ShaPart = ""
+    suite: Words = ""
+    session: Words = ""
+    since: AwareDatetime | None = None
+    until: AwareDatetime | None = None
+
+
+class RunPage(Page):
+    items: tuple[RunShape, ...]
 
 
 class Receipt(Shape):

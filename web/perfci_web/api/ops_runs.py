@@ -8,11 +8,12 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need, may_see
 from perfci.config import project_name
-from perfci.formats.run_document import RunDocument, idempotency_key, run_of
-from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt
+from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
+from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
 from perfci.service.receiving import receive
-from perfci.store import audit
+from perfci.store import audit, pages, reads
 from perfci.store.projects import Project, create_project, projects
+from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
 from perfci_web.api.problems import Declined
@@ -35,6 +36,27 @@ def new_project(call: Call) -> Reply:
     name = project_name(asked.project)
     made = call.group.submit(lambda tx: _create(call, tx, name, asked.visibility))
     return Reply(project_shape(made), 201)
+
+
+def list_runs(call: Call) -> Reply:
+    asked: RunFilter = call.query
+    narrowed = pages.RunFilter(asked.commit, asked.suite, asked.session, asked.since, asked.until)
+    with call.store.read() as tx:
+        found = pages.runs_page(
+            tx, call.the_project.id, narrowed, before=cursors.read(asked.cursor), limit=asked.limit + 1
+        )
+    items, following = cursors.page(found, asked.limit, lambda one: one.id)
+    return Reply(RunPage(items=tuple(map(_run_shape, items)), next=following))
+
+
+def get_run(call: Call) -> Reply:
+    """A run as the document it arrived as, or would have."""
+    with call.store.read() as tx:
+        row_id = pages.run_id_of(tx, call.the_project.id, call.path["key"])
+        if row_id is None:
+            raise Declined("not-found", "There is no run of this key here.")
+        run = reads.load_run(tx, row_id)
+    return Reply(write(run).encode())
 
 
 def receive_run(call: Call) -> Reply:
@@ -62,6 +84,14 @@ def _create(call: Call, tx: Session, name: str, visibility: str) -> Project:
     return made
 
 
+def _run_shape(line: pages.RunLine) -> RunShape:
+    return RunShape(
+        key=line.key, session=line.session, kind=line.kind, commit=line.sha, dirty=line.dirty,
+        machine=line.machine.label, suite=line.suite, harness=line.harness,
+        started_at=line.started_at, finished_at=line.finished_at,
+    )  # fmt: skip
+
+
 def project_shape(found: Project) -> ProjectShape:
     fields = {"visibility": found.visibility, "version": found.version, "archived": found.archived}
     return ProjectShape.model_validate({"project": found.slug} | fields)
@@ -79,6 +109,14 @@ OPERATIONS = (
     Operation(
         "get_project", "GET", "/projects/<project:project>", Need.READ, get_project, "One project",
         answers={200: ProjectShape}, etag=True,
+    ),
+    Operation(
+        "list_runs", "GET", "/projects/<project:project>/runs", Need.READ, list_runs, "Runs, newest first",
+        query=RunFilter, answers={200: RunPage}, etag=True,
+    ),
+    Operation(
+        "get_run", "GET", "/projects/<project:project>/runs/<key:key>", Need.READ, get_run,
+        "A whole run as a perfci.run/1 document", answers={200: RunDocument}, etag=True,
     ),
     Operation(
         "upload_run", "POST", "/runs", Need.WRITE_RESULTS, receive_run,

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from perfci_web.api import ops_access, ops_formats, ops_incidents, ops_openapi, ops_runs, ops_triage
+from perfci_web.api import (
+    ops_access,
+    ops_formats,
+    ops_incidents,
+    ops_openapi,
+    ops_runs,
+    ops_series,
+    ops_triage,
+    ops_verdicts,
+)
 from perfci_web.api.operations import Operation
 
 ALL: tuple[Operation, ...] = (
     *ops_openapi.OPERATIONS,
     *ops_runs.OPERATIONS,
+    *ops_series.OPERATIONS,
+    *ops_verdicts.OPERATIONS,
     *ops_access.OPERATIONS,
     *ops_incidents.OPERATIONS,
     *ops_triage.OPERATIONS,

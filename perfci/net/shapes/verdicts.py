@@ -1,0 +1,78 @@
+"""Verdicts and comparisons as they travel."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from perfci.net.shapes import Key, Page, Paged, Shape
+from perfci.net.shapes.series import SeriesShape, ShaPart
+
+KindWord = Literal["regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"]
+StageWord = Literal["screening", "conviction"]
+
+
+class VerdictShape(Shape):
+    """What was decided; ``ratio`` is head/base of the raw value, whatever the direction."""
+
+    id: int
+    verdict: str
+    stage: str
+    sentence: str
+    series: SeriesShape
+    base: str
+    head: str
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    base_level: float | None = None
+    head_level: float | None = None
+    noise_floor: float | None = None
+    mde: float | None = None
+    pairs: int
+    pairs_to_decide: int | None = None
+    p_value: float | None = None
+    reason: str = ""
+    evidence: tuple[int, ...] = ()
+    session: str
+    created_at: datetime
+    superseded_by: int | None = None
+
+
+class VerdictFilter(Paged):
+    base: ShaPart = ""
+    head: ShaPart = ""
+    verdict: KindWord | None = None
+    stage: StageWord | None = None
+    series: Key | None = None
+    superseded: bool = False
+
+
+class VerdictPage(Page):
+    items: tuple[VerdictShape, ...]
+
+
+class EvidenceShape(Shape):
+    """One process that a verdict rests on."""
+
+    id: int
+    commit: str
+    role: str
+    status: str
+    pair: int | None = None
+    clock: str
+    samples: tuple[float, ...]
+    flags: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class WholeVerdict(VerdictShape):
+    processes: tuple[EvidenceShape, ...]
+
+
+class ComparisonShape(Shape):
+    """What stands between two commits: one current verdict for each series that was compared, worst first."""
+
+    base: str
+    head: str
+    counts: dict[str, int]
+    verdicts: tuple[VerdictShape, ...]

@@ -1,0 +1,165 @@
+"""What was measured and decided, as the API tells it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from api_client import NOW, Api
+from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
+
+from perfci.formats import run_document
+from perfci.net.slugs import segment
+from perfci.store import Store
+from perfci.store.values import series_identity
+from perfci.store.writes import add_verdicts, replace_change_points
+
+P = f"/projects/{segment(PROJECT)}"
+SERIES = series_identity(PROJECT, a_series())
+
+
+@pytest.fixture
+def filled(api: Api, store: Store) -> Api:
+    """Five commits of one series with a step, and a verdict on it."""
+    for number in range(1, 6):
+        level = 1.0 if number < 4 else 1.2
+        processes = (a_process(level, index=0), a_process(level, index=1))
+        run = a_run(
+            a_result(None, *processes), commit=a_commit(number), session=f"s{number}",
+            started_at=NOON + timedelta(hours=number),
+        )  # fmt: skip
+        assert api.upload(run).status_code == 201
+    change = a_change_point(commit=a_sha(4), last_good=a_sha(3))
+    with store.begin() as tx:
+        replace_change_points(tx, PROJECT, a_series(), [change])
+        add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOW)
+    return api
+
+
+def of(api: Api, path: str) -> Any:
+    answer = api.get(P + path)
+    assert answer.status_code == 200, answer.json
+    return answer.json
+
+
+def test_lists_runs_page_after_page(filled: Api) -> None:
+    first = of(filled, "/runs?limit=3")
+    second = of(filled, f"/runs?limit=3&cursor={first['next']}")
+
+    assert [one["session"] for one in (*first["items"], *second["items"])] == ["s5", "s4", "s3", "s2", "s1"]
+    assert "next" not in second
+
+
+def test_narrows_runs_to_a_commit(filled: Api) -> None:
+    assert [one["session"] for one in of(filled, f"/runs?commit={a_sha(2)}")["items"]] == ["s2"]
+
+
+def test_gives_a_run_back_as_the_document_it_was(filled: Api) -> None:
+    run = a_run(
+        a_result(None, a_process(1.0, index=0), a_process(1.0, index=1)), commit=a_commit(1), session="s1",
+        started_at=NOON + timedelta(hours=1),
+    )  # fmt: skip
+
+    answer = filled.get(f"{P}/runs/{run_document.idempotency_key(run)}")
+
+    assert run_document.read(answer.data) == run
+
+
+def test_names_a_series_by_its_identity(filled: Api) -> None:
+    listed = of(filled, "/series?benchmark=training.Step.time_step")["items"]
+
+    assert [one["id"] for one in listed] == [SERIES]
+    assert of(filled, f"/series/{SERIES}")["metric"] == "time"
+
+
+def test_draws_a_series_with_its_change(filled: Api) -> None:
+    told = of(filled, f"/series/{SERIES}/points")
+
+    assert [one["value"] for one in told["points"]] == [1.0, 1.0, 1.0, 1.2, 1.2]
+    assert [(one["commit"], one["state"]) for one in told["changes"]] == [(a_sha(4), "convicted")]
+
+
+def test_merges_points_down_to_what_was_asked_for(filled: Api) -> None:
+    for number in range(6, 41):
+        filled.upload(a_run(a_result(), commit=a_commit(number), session=f"s{number}"))
+
+    told = of(filled, f"/series/{SERIES}/points?most=10")
+
+    assert sum(one["merged"] for one in told["points"]) == told["commits"] == 40
+    assert len(told["points"]) < 20
+
+
+def test_cuts_points_to_dates(filled: Api) -> None:
+    since = (NOON + timedelta(hours=4)).isoformat().replace("+00:00", "Z")
+
+    assert [one["commit"] for one in of(filled, f"/series/{SERIES}/points?since={since}")["points"]] == [
+        a_sha(4),
+        a_sha(5),
+    ]
+
+
+def test_lists_commits_machines_and_environments(filled: Api) -> None:
+    assert [one["commit"] for one in of(filled, "/commits")["items"]] == [a_sha(n) for n in (5, 4, 3, 2, 1)]
+    assert of(filled, f"/commits/{a_sha(2)[:8]}")["subject"] == "Change number 2"
+    assert [one["label"] for one in of(filled, "/machines")["items"]] == ["AMD EPYC, 2 cores, 23 GB"]
+    assert [one["values"] for one in of(filled, "/environments")["items"]] == [{"torch": "2.13.0"}]
+
+
+def test_tells_a_verdict_with_the_samples_it_rests_on(filled: Api) -> None:
+    (listed,) = of(filled, f"/verdicts?verdict=regression&series={SERIES}")["items"]
+
+    whole = of(filled, f"/verdicts/{listed['id']}")
+
+    assert (whole["verdict"], whole["session"]) == ("regression", "s4")
+    assert [(one["commit"], one["samples"]) for one in whole["processes"]] == [(a_sha(3), [1.0]), (a_sha(4), [1.2])]
+
+
+def test_compares_two_commits_by_what_was_decided(filled: Api) -> None:
+    told = of(filled, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
+
+    assert (told["counts"], told["verdicts"][0]["ratio"]) == ({"regression": 1}, 1.2)
+
+
+def test_answers_304_until_something_changes(filled: Api) -> None:
+    etag = filled.get(f"{P}/series").headers["ETag"]
+
+    before = filled.get(f"{P}/series", headers={"If-None-Match": etag})
+    filled.upload(a_run(a_result(), session="more"))
+    after = filled.get(f"{P}/series", headers={"If-None-Match": etag})
+
+    assert (before.status_code, before.data, after.status_code) == (304, b"", 200)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/runs?limit=0", 400, "limit"),
+        ("/runs?limit=501", 400, "limit"),
+        ("/runs?limit=5&limit=6", 400, "twice"),
+        ("/runs?order=id", 400, "order"),
+        ("/runs?cursor=AAAA", 400, "cursor"),
+        ("/runs?suite=a%00b", 400, "suite"),
+        ("/runs?suite=%E2%80%AE", 400, "suite"),
+        (f"/runs/{'0' * 64}", 404, "run"),
+        ("/runs/0", 404, ""),
+        (f"/series/{'0' * 64}", 404, "series"),
+        ("/commits/ffffffff", 404, "commit"),
+        ("/commits/a~00b", 404, ""),
+        ("/verdicts/999999999999999999", 404, "verdict"),
+        ("/verdicts/9999999999999999999", 404, ""),
+        ("/verdicts?series=x", 400, "series"),
+        (f"/comparisons/{a_sha(1)}...ffffffff", 404, "commit"),
+    ],
+)
+def test_refuses_with_a_problem(filled: Api, path: str, status: int, says: str) -> None:
+    answer = filled.get(P + path)
+
+    assert (answer.status_code, answer.content_type) == (status, "application/problem+json")
+    assert says in answer.json["detail"]
+
+
+def test_knows_no_project_of_another_spelling(filled: Api) -> None:
+    assert [
+        filled.get(f"/projects/{name}/runs").status_code for name in ("acme~2Fmodel", "acme", "a~00b", "~ED~A0~80")
+    ] == [404] * 4

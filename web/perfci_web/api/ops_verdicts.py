@@ -1,0 +1,107 @@
+"""What was decided, and between which commits."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import Need
+from perfci.model import Commit
+from perfci.net.shapes import verdicts as shapes
+from perfci.report.fields import verdict_fields
+from perfci.store import pages, reads
+from perfci.store.pages import SeriesLine, VerdictFilter
+from perfci.store.records import MeasuredProcess, VerdictRecord
+from perfci.store.values import series_identity
+from perfci_web.api import cursors
+from perfci_web.api.calls import Call, Reply
+from perfci_web.api.operations import Operation
+from perfci_web.api.ops_series import page_of, series_of, series_shape
+from perfci_web.api.problems import Declined
+
+P = "/projects/<project:project>"
+
+WORST_FIRST = ("regression", "failed", "missing", "inconclusive", "not_comparable", "improvement", "unchanged")
+
+
+def list_verdicts(call: Call) -> Reply:
+    asked: shapes.VerdictFilter = call.query
+    narrowed = VerdictFilter(
+        base=asked.base,
+        head=asked.head,
+        kind=asked.verdict or "",
+        stage=asked.stage or "",
+        series_id=series_of(call, asked.series).id if asked.series else None,
+        current_only=not asked.superseded,
+    )
+    with call.store.read() as tx:
+        found = pages.verdicts_page(
+            tx, call.the_project.id, narrowed, before=cursors.read(asked.cursor), limit=asked.limit + 1
+        )
+    return page_of(shapes.VerdictPage, found, asked, lambda one: one.id, lambda one: verdict_shape(call, one))
+
+
+def get_verdict(call: Call) -> Reply:
+    with call.store.read() as tx:
+        found = pages.verdict_of_id(tx, call.the_project.id, call.path["verdict"])
+        if found is None:
+            raise Declined("not-found", "There is no verdict of this number here.")
+        rests_on = pages.processes_of(tx, found.verdict.evidence, found.verdict.series)
+    told = verdict_shape(call, found).model_dump() | {"processes": [_evidence(one) for one in rests_on]}
+    return Reply(shapes.WholeVerdict.model_validate(told))
+
+
+def get_comparison(call: Call) -> Reply:
+    """The verdicts that stand between two commits; nothing is computed for whoever asks."""
+    with call.store.read() as tx:
+        base, head = (_commit(tx, call, call.path[side]) for side in ("base", "head"))
+        records = reads.verdict_records(tx, call.the_project.slug, base=base.sha, head=head.sha)
+    found = sorted(records, key=lambda one: (WORST_FIRST.index(one.verdict.kind.value), one.id))
+    return Reply(
+        shapes.ComparisonShape(
+            base=base.sha,
+            head=head.sha,
+            counts=dict(Counter(one.verdict.kind.value for one in found)),
+            verdicts=tuple(verdict_shape(call, one) for one in found),
+        )
+    )
+
+
+def verdict_shape(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
+    series = record.verdict.series
+    line = SeriesLine(0, series_identity(call.the_project.slug, series), series)
+    told = verdict_fields(record.verdict) | {"series": series_shape(line), "id": record.id}
+    about = {"session": record.session_uid, "created_at": record.created_at, "superseded_by": record.superseded_by}
+    return shapes.VerdictShape.model_validate(told | about)
+
+
+def _evidence(one: MeasuredProcess) -> shapes.EvidenceShape:
+    process = one.process
+    return shapes.EvidenceShape(
+        id=one.id, commit=one.sha, role=process.role.value, status=process.status.value, pair=process.pair,
+        clock=process.clock.value, samples=process.samples, flags=process.flags, reason=process.reason,
+    )  # fmt: skip
+
+
+def _commit(tx: Session, call: Call, sha: str) -> Commit:
+    found = reads.find_commit(tx, call.the_project.slug, sha)
+    if found is None:
+        raise Declined("not-found", "There is no commit of one of these shas here.")
+    return found
+
+
+OPERATIONS = (
+    Operation(
+        "list_verdicts", "GET", f"{P}/verdicts", Need.READ, list_verdicts, "Verdicts, newest first",
+        query=shapes.VerdictFilter, answers={200: shapes.VerdictPage}, etag=True,
+    ),
+    Operation(
+        "get_verdict", "GET", f"{P}/verdicts/<number:verdict>", Need.READ, get_verdict,
+        "One verdict with the samples it rests on", answers={200: shapes.WholeVerdict}, etag=True,
+    ),
+    Operation(
+        "get_comparison", "GET", f"{P}/comparisons/<name:base>...<name:head>", Need.READ, get_comparison,
+        "What stands between two commits, worst first", answers={200: shapes.ComparisonShape}, etag=True,
+    ),
+)  # fmt: skip
