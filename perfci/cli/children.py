@@ -18,6 +18,9 @@ from pathlib import Path
 GRACE_S = 20.0
 """How long a verb may take to finish what it does, once it is to end."""
 
+NICENESS = 10
+"""Requests come first: somebody waits for them."""
+
 STEADY_S = 60.0
 """A verb that ran for so long starts again at once; one that dies sooner waits twice as long as the last time."""
 
@@ -79,7 +82,7 @@ class Beside:
         self._next_start = now + self._wait_s
 
 
-def end_with_parent() -> None:
+def stand_back() -> None:
     """End this process as by a signal when its parent is gone, and for good if that does not help."""
 
     def watch() -> None:
@@ -89,6 +92,7 @@ def end_with_parent() -> None:
         time.sleep(GRACE_S)
         os._exit(1)
 
+    os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the pipe
     threading.Thread(target=watch, name="perfci-parent", daemon=True).start()
 
@@ -96,5 +100,5 @@ def end_with_parent() -> None:
 if __name__ == "__main__":
     from perfci.cli import main
 
-    end_with_parent()
+    stand_back()
     main()
