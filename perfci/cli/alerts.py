@@ -7,13 +7,16 @@ from contextlib import closing
 
 import click
 
+from perfci.cli import triage
 from perfci.cli.context import config_here, repository_here, store_to_read, write_json
 from perfci.cli.options import global_options, json_option
+from perfci.cli.triage import stored_incident
 from perfci.model import PerfciError
 from perfci.report import incidents as words
 from perfci.report.incident_fields import incident_fields, situation_fields
 from perfci.service.incidents import Situation, situation
 from perfci.service.judging import policy_of
+from perfci.service.showing import listing_fields, whole_fields
 from perfci.verdicts.budget import Told
 
 
@@ -28,6 +31,12 @@ def command() -> None:
 @global_options
 def list_command(json_file: str | None) -> None:
     """List every incident, what to measure again, and what crept since a release. Exit code 0 whatever is found."""
+    if kept := triage.stored_list():
+        if json_file:
+            write_json(json_file, listing_fields(kept))
+        if json_file != "-":
+            click.echo("\n".join(triage.listed(kept)))
+        return
     found = situation_here()
     if json_file:
         fields = situation_fields(
@@ -43,13 +52,23 @@ def list_command(json_file: str | None) -> None:
 @json_option
 @global_options
 def show_command(name: str, json_file: str | None) -> None:
-    """Show one incident with its members and suspects; the beginning of its id is enough."""
+    """Show one incident with its members, suspects and history, by its number or the beginning of its id."""
+    if kept := stored_incident(name):
+        if json_file:
+            write_json(json_file, whole_fields(*kept))
+        if json_file != "-":
+            click.echo("\n".join(triage.shown(kept[1])))
+        return
     found = situation_here()
     told = chosen(found, name)
     if json_file:
         write_json(json_file, incident_fields(told, found.commits, found.pages_per_week))
     if json_file != "-":
         click.echo("\n".join(shown(told, found)))
+
+
+for one in triage.COMMANDS:
+    command.add_command(one)
 
 
 def situation_here() -> Situation:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import PerfciError
+from perfci.report.fields import commit_fields
 from perfci.service.pinning import done, line_of, of_members, pin, seen_at
 from perfci.service.retesting import Retested, retested
 from perfci.service.states import By
@@ -14,6 +15,7 @@ from perfci.store import incidents as stored
 from perfci.store.incident_records import Event, IncidentRecord
 from perfci.store.members import add_members, members
 from perfci.store.projects import Project
+from perfci.verdicts.incidents import MOST_SUSPECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ def nudge(tx: Transaction, project: Project, number: int, revision: int, last_go
     again = {one.member.series_id: one.member for one in tests}
     plain = [replace(one, commit=commit, last_good=last_good) for one in moved if one.series_id not in again]
     add_members(tx, record.id, [*again.values(), *plain])
-    pin(tx, record, of_members(tx, record, last_good, commit, line.by_sha), by)
+    between = line.line[line.place[last_good] + 1 : line.place[commit] + 1][:MOST_SUSPECTS]
+    detail = {**record.detail, "suspects": [commit_fields(one) for one in between], "measure": None}
+    pin(tx, record, of_members(tx, record, last_good, commit, line.by_sha) | {"detail": detail}, by)
     found = Nudged(done(tx, project, number, "incident.nudge", {"commit": commit}, by), tests)
     text = f"the points fit worse there in {found.worse} of {len(tests)} series" if found.worse else "the points agree"
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"

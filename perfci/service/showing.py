@@ -15,7 +15,7 @@ from perfci.report.fields import series_fields
 from perfci.service.triage import incident_of
 from perfci.store import incidents as stored
 from perfci.store.deliveries import Delivery, deliveries
-from perfci.store.incident_records import Event, IncidentRecord, Member
+from perfci.store.incident_records import Event, IncidentRecord, Look, Member
 from perfci.store.loading import series_by_ids
 from perfci.store.members import members
 from perfci.store.projects import Project
@@ -62,6 +62,42 @@ def incident_fields(record: IncidentRecord) -> dict[str, Any]:
         | {name: _moment(getattr(record, name)) for name in MOMENTS}
         | {"duplicate_of": record.duplicate_number}
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The incidents of a project under their headings, and what the last look found beside them."""
+
+    project: str
+    sections: Mapping[str, Sequence[IncidentRecord]]
+    counts: Mapping[str, int]
+    look: Look
+
+    @property
+    def sentence(self) -> str:
+        return words.summary_of(self.counts, len(self.look.retests), len(self.look.creeps))
+
+
+def listing(tx: Transaction, project: Project) -> Listing | None:
+    """All incidents; nothing where no look was ever kept."""
+    look = stored.last_look(tx, project.id)
+    if look is None:
+        return None
+    sections = {name: stored.in_section(tx, project.id, name) for name in stored.SECTIONS}
+    return Listing(project.slug, sections, {name: len(found) for name, found in sections.items()}, look)
+
+
+def listing_fields(found: Listing) -> dict[str, Any]:
+    every = [one for records in found.sections.values() for one in records]
+    return {
+        "project": found.project,
+        "sentence": found.sentence,
+        "pages_per_week": found.look.pages_per_week,
+        "looked_at": _moment(found.look.looked_at),
+        "incidents": [incident_fields(one) for one in sorted(every, key=lambda one: -one.number)],
+        "retests": list(found.look.retests),
+        "creeps": list(found.look.creeps),
+    }
 
 
 def whole_fields(project: Project, found: Whole) -> dict[str, Any]:

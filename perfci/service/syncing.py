@@ -111,6 +111,7 @@ class _Work:
         columns = described(told, self.found, monitored=self._monitored(told)) | {"gone_at": None}
         if record.pinned:
             columns["derived_id"] = record.derived_id
+            columns["detail"] |= {name: record.detail.get(name) for name in ("suspects", "measure")}
         different = {name: value for name, value in columns.items() if getattr(record, name) != value}
         if not different:
             return bool(moved)

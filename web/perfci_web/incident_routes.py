@@ -18,9 +18,9 @@ from perfci.service.health import health
 from perfci.service.incidents import situation
 from perfci.service.nudging import nudge, shifted
 from perfci.service.regrouping import merge, split
-from perfci.service.showing import incident_fields, whole, whole_fields
+from perfci.service.showing import listing, listing_fields, whole, whole_fields
 from perfci.service.states import By
-from perfci.service.triage import Bulk, Stale, change, change_many
+from perfci.service.triage import Bulk, Stale, change, change_many, incident_of
 from perfci.store import Store, incidents, projects
 from perfci.store.members import namesakes, series_ids_of
 from perfci.store.projects import Project
@@ -93,26 +93,12 @@ def incidents_page(desk: Desk, project: str, told: str = "", status: int = 200) 
 def incidents_json(desk: Desk, project: str) -> Response:
     with desk.store.read() as tx:
         known = desk.project(tx, project)
-        look = incidents.last_look(tx, known.id)
-        if look is None:
-            found = situation(tx, project, desk.policy, desk.history)
-            fields = situation_fields(
-                project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week
-            )
-            return jsonify(fields)
-        page = pages.incidents_page(tx, project, known.id, look)
-        records = incidents.listed(tx, known.id, limit=MOST_AT_ONCE)
-    return jsonify(
-        {
-            "project": project,
-            "sentence": page.sentence,
-            "pages_per_week": look.pages_per_week,
-            "looked_at": look.looked_at.isoformat(timespec="seconds"),
-            "incidents": [incident_fields(one) for one in records],
-            "retests": list(look.retests),
-            "creeps": list(look.creeps),
-        }
-    )
+        kept = listing(tx, known)
+        if kept is not None:
+            return jsonify(listing_fields(kept))
+        found = situation(tx, project, desk.policy, desk.history)
+    fields = situation_fields(project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week)
+    return jsonify(fields)
 
 
 def incident_page(desk: Desk, project: str, number: int, told: str = "", status: int = 200) -> str | tuple[str, int]:
@@ -143,54 +129,60 @@ def incident_json(desk: Desk, project: str, number: int) -> Response:
 
 
 def change_one(desk: Desk, project: str, number: int) -> Any:
-    wanted_form = request.form
+    form, by = request.form.to_dict(), desk.by()  # the writer works in a thread that knows no request
 
     def job(tx: Session, known: Project) -> None:
-        change(tx, known, number, _revision(wanted_form), triage.change_of(wanted_form), desk.by())
+        change(tx, known, number, _revision(form), triage.change_of(form), by)
 
     return _changed(desk, project, number, job)
 
 
 def merge_others(desk: Desk, project: str, number: int) -> Any:
+    form, by = request.form.to_dict(), desk.by()
+
     def job(tx: Session, known: Project) -> None:
-        asked = request.form.get("others", "").replace("#", " ").replace(",", " ").split()
+        asked = form.get("others", "").replace("#", " ").replace(",", " ").split()
         if not asked or not all(one.isdecimal() and len(one) < 10 for one in asked):
             raise PerfciError("Name the other incidents by their numbers, for example 12, 14.")
         others = incidents.numbered_all(tx, known.id, {int(one) for one in asked})
         if missing := {int(one) for one in asked} - others.keys():
             raise PerfciError(f"There is no incident {min(missing)} here.")
         revisions = {other.number: other.revision for other in others.values()}
-        merge(tx, known, number, _revision(request.form), revisions, desk.by())
+        merge(tx, known, number, _revision(form), revisions, by)
 
     return _changed(desk, project, number, job)
 
 
 def split_off(desk: Desk, project: str, number: int) -> Any:
+    form, by, chosen = request.form.to_dict(), desk.by(), request.form.getlist("series")
+
     def job(tx: Session, known: Project) -> None:
-        chosen = set(series_ids_of(tx, request.form.getlist("series")).values())
-        split(tx, known, number, _revision(request.form), chosen, desk.by())
+        split(tx, known, number, _revision(form), set(series_ids_of(tx, chosen).values()), by)
 
     return _changed(desk, project, number, job)
 
 
 def nudge_edge(desk: Desk, project: str, number: int) -> Any:
+    form, by = request.form.to_dict(), desk.by()
+
     def job(tx: Session, known: Project) -> None:
-        steps = request.form.get("by", "").strip()
+        steps = form.get("by", "").strip()
         if not steps.lstrip("+-").isdecimal() or len(steps) > 5:
             raise PerfciError("Say by how many commits the edge is to move, for example -1.")
-        good, bad = shifted(tx, known, _there(tx, known, number), int(steps))
-        nudge(tx, known, number, _revision(request.form), good, bad, desk.by())
+        good, bad = shifted(tx, known, incident_of(tx, known, number), int(steps))
+        nudge(tx, known, number, _revision(form), good, bad, by)
 
     return _changed(desk, project, number, job)
 
 
 def change_chosen(desk: Desk, project: str) -> Any:
     """The same change to all that were ticked; what somebody else changed meanwhile is named."""
+    form, by = request.form.to_dict(), desk.by()
     picked = [one.partition(":") for one in request.form.getlist("pick")[:MOST_AT_ONCE]]
     revisions = {int(k): int(v) for k, _, v in picked if (k + v).isdecimal() and len(k) < 10 and len(v) < 10}
     try:
-        wanted = triage.change_of(request.form)
-        found: Bulk = desk.write(lambda tx: change_many(tx, desk.project(tx, project), revisions, wanted, desk.by()))
+        wanted = triage.change_of(form)
+        found: Bulk = desk.write(lambda tx: change_many(tx, desk.project(tx, project), revisions, wanted, by))
     except PerfciError as error:
         return incidents_page(desk, project, str(error), 409)
     if found.stale or found.refused or not found.changed:

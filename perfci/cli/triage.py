@@ -1,0 +1,292 @@
+"""``perfci alerts set, merge, split, nudge, health, ledger``: what people do with incidents, and how well it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict
+from datetime import UTC, datetime, time
+from typing import Any, TypeVar
+
+import click
+from sqlalchemy.orm import Session
+
+from perfci.auth.access import LOCAL
+from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
+from perfci.cli.options import global_options, json_option
+from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
+from perfci.report import incidents as words
+from perfci.report import notices
+from perfci.report.units import counting, percent
+from perfci.service import nudging, regrouping
+from perfci.service.health import Health, health
+from perfci.service.showing import Listing, Whole, incident_fields, listing, whole
+from perfci.service.states import KEEP, By, Change
+from perfci.service.triage import Stale, change, change_many, incident_of
+from perfci.store import incidents, projects
+from perfci.store.incident_records import DATA, IncidentRecord
+from perfci.store.members import ledger
+from perfci.store.projects import Project
+
+T = TypeVar("T")
+
+GLYPH_OF_DATA = "?"
+MOST_LISTED = 100
+
+
+class Until(click.ParamType[datetime]):
+    """A day, which ends at its midnight in UTC."""
+
+    name = "DAY"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        try:
+            return datetime.combine(datetime.fromisoformat(value).date(), time(23, 59, 59), UTC)
+        except ValueError:
+            self.fail(f"{value!r} is no day; expected for example 2026-05-04", param, ctx)
+
+
+@click.command("set")
+@click.argument("numbers", metavar="NUMBER...", nargs=-1, required=True, type=click.IntRange(1))
+@click.option("--state", type=click.Choice([state.value for state in IncidentState]))
+@click.option("--reason", default="", help="why; needed to accept")
+@click.option("--until", type=Until(), help="until when it is accepted or snoozed")
+@click.option("--duplicate-of", type=click.IntRange(1), metavar="NUMBER", help="the incident it repeats")
+@click.option("--assignee", help="who takes care of it; '' for nobody")
+@click.option("--due", type=Until(), help="by when")
+@click.option("--issue", help="the address of the issue about it")
+@click.option("--culprit", metavar="SHA", help="the commit that did it")
+@click.option("--fix", metavar="SHA", help="the commit that repairs it")
+@click.option("--note", default="", help="a line for its history")
+@click.option("--revision", type=click.IntRange(1), help="change it only if it is still as you saw it")
+@json_option
+@global_options
+def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int | None, **asked: Any) -> None:
+    """Change the state of incidents, who cares for them, or what is known of them."""
+    wanted = _change(asked)
+    if wanted == Change():
+        raise PerfciError("Nothing is to be changed: name for example --state investigating or --assignee ada.")
+
+    def job(tx: Session, project: Project) -> list[IncidentRecord]:
+        if len(numbers) == 1:
+            known = incident_of(tx, project, numbers[0])
+            return [change(tx, project, numbers[0], revision or known.revision, wanted, _by())]
+        seen = {number: incident_of(tx, project, number).revision for number in numbers}
+        found = change_many(tx, project, seen, wanted, _by())
+        for number, why in sorted(found.refused.items()):
+            click.echo(f"#{number}: {why}", err=True)
+        return [incident_of(tx, project, number) for number in found.changed]
+
+    changed = _written(job)
+    if json_file:
+        write_json(json_file, [incident_fields(one) for one in changed])
+    if json_file != "-":
+        click.echo("\n".join(line for one in changed for line in brief(one)))
+
+
+@click.command("merge")
+@click.argument("number", type=click.IntRange(1))
+@click.argument("others", nargs=-1, required=True, type=click.IntRange(1))
+@global_options
+def merge_command(number: int, others: tuple[int, ...]) -> None:
+    """Take the series of other incidents into the first one; those become its duplicates."""
+
+    def job(tx: Session, project: Project) -> IncidentRecord:
+        seen = {other: incident_of(tx, project, other).revision for other in others}
+        return regrouping.merge(tx, project, number, incident_of(tx, project, number).revision, seen, _by())
+
+    click.echo("\n".join(brief(_written(job))))
+
+
+@click.command("split")
+@click.argument("number", type=click.IntRange(1))
+@click.option("--bench", required=True, metavar="TEXT", help="series with this in their name go")
+@global_options
+def split_command(number: int, bench: str) -> None:
+    """Give some series of an incident a number of their own."""
+
+    def job(tx: Session, project: Project) -> tuple[IncidentRecord, ...]:
+        found = whole(tx, project, number)
+        chosen = {member.series_id for member, series in found.members if bench in series.label}
+        return regrouping.split(tx, project, number, found.record.revision, chosen, _by())
+
+    click.echo("\n".join(line for one in _written(job) for line in brief(one)))
+
+
+@click.command("nudge", context_settings={"ignore_unknown_options": True})
+@click.argument("number", type=click.IntRange(1))
+@click.argument("by", type=int, metavar="COMMITS")
+@global_options
+def nudge_command(number: int, by: int) -> None:
+    """Move the edge of an incident so many commits, and test at once what its series say: perfci alerts nudge 12 -1."""
+
+    def job(tx: Session, project: Project) -> nudging.Nudged:
+        record = incident_of(tx, project, number)
+        good, bad = nudging.shifted(tx, project, record, by)
+        return nudging.nudge(tx, project, number, record.revision, good, bad, _by())
+
+    found = _written(job)
+    click.echo("\n".join(brief(found.record)))
+    for one in found.tests:
+        said = "fits worse" if one.worse else "fits"
+        click.echo(f"    {one.label}: {said}, {one.now.sigmas:.1f} sigmas there, {one.was.sigmas:.1f} before")
+
+
+@click.command("health")
+@json_option
+@global_options
+def health_command(json_file: str | None) -> None:
+    """How well the alarms serve: false ones, time until somebody looks, noisy benchmarks."""
+    found = _read(lambda tx, project: health(tx, project, datetime.now(UTC)))
+    if json_file:
+        write_json(json_file, asdict(found) | {"false_rate": found.false_rate})
+    if json_file != "-":
+        click.echo("\n".join(health_lines(found)))
+
+
+@click.command("ledger")
+@click.option("--commit", metavar="SHA", help="only what this commit did; the full sha")
+@json_option
+@global_options
+def ledger_command(commit: str | None, json_file: str | None) -> None:
+    """Which commit moved which series by how much, also where a later gain hides it."""
+    lines, _ = _read(lambda tx, project: ledger(tx, project.id, commit=commit, limit=MOST_LISTED))
+    if json_file:
+        write_json(json_file, [{**asdict(one), "series": one.series.label} for one in lines])
+    if json_file != "-":
+        for one in lines:
+            moved = words.member(ChangePoint(one.series, one.commit, "", one.rel, one.before, one.after))
+            number = f"  #{one.incident}" if one.incident else ""
+            click.echo(f"{one.commit[:10]}  {moved}{number}{'  accepted' if one.accepted else ''}")
+
+
+def brief(record: IncidentRecord) -> Iterator[str]:
+    """One incident in a list."""
+    glyph = GLYPH_OF_DATA if record.kind == DATA else words.GLYPHS[IncidentKind(record.kind)]
+    yield f"  {glyph} #{record.number}  {notices.STATES[record.state]}  {record.headline}"
+    cares = f"for {record.assignee}" if record.assignee else ""
+    about = [record.detail.get("explanation", ""), record.reason, cares]
+    yield from (f"    {line}" for line in about if line)
+
+
+def shown(found: Whole) -> Iterator[str]:
+    """One incident with its series, suspects and history."""
+    record = found.record
+    yield from brief(record)
+    about = (record.derived_id, f"revision {record.revision}", record.detail.get("told"))
+    yield f"    {', '.join(filter(None, about))}"
+    if found.members:
+        yield from ("", "What moved, largest first")
+        yield from (f"  {words.member(member.change(series))}" for member, series in found.members)
+    if suspects := record.detail.get("suspects"):
+        yield from ("", "Suspects, likeliest first")
+        yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in suspects)
+    yield from ("", "History")
+    for event in found.events:
+        arrow = " → ".join(one.replace("_", " ") for one in (event.before, event.after) if one)
+        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {event.what}  {arrow}  {event.text}".rstrip()
+    if command := record.detail.get("measure"):
+        yield from ("", "What would settle it", f"  {command}")
+
+
+def health_lines(found: Health) -> Iterator[str]:
+    alerts = counting(found.paged, "alert")
+    yield f"{counting(found.open, 'open incident')}, {found.overdue} overdue, {alerts} in half a year"
+    if found.false_rate is not None:
+        yield f"{percent(found.false_rate)} of {found.judged} decided were nothing"
+    if found.hours_to_triage is not None:
+        yield f"half were taken up within {found.hours_to_triage:.1f} h"
+    for one in found.noisy:
+        yield f"  {one.benchmark}: {one.invalid} of {one.judged} were nothing"
+
+
+SECTIONS = {"open": "Open", "held": "Held back", "waiting": "Waiting", "snoozed": "Snoozed", "rest": "Settled or noted"}
+
+
+def stored_list() -> Listing | None:
+    """The incidents as people know them; nothing where no look was ever kept."""
+    config = config_here()
+    with closing(store_to_read(config)) as store, store.read() as tx:
+        project = projects.project(tx, config.project)
+        return listing(tx, project) if project else None
+
+
+def listed(found: Listing) -> Iterator[str]:
+    """Sentence first, then section by section; retests and creep with the commands that settle them."""
+    yield f"{found.project}: {found.sentence}"
+    for name, records in found.sections.items():
+        if records:
+            yield from ("", SECTIONS[name])
+            for record in records[:MOST_LISTED]:
+                yield from brief(record)
+                yield from (f"    {line}" for line in (record.detail.get("told"), record.detail.get("measure")) if line)
+            if len(records) > MOST_LISTED:
+                yield f"  and {len(records) - MOST_LISTED:,} more"
+    for title, entries in (("To measure again", found.look.retests), ("Creeping since a release", found.look.creeps)):
+        if entries:
+            yield from ("", title)
+            for one in entries:
+                yield from (f"  {one['sentence']}", f"    {one['command']}")
+
+
+def stored_incident(name: str) -> tuple[Project, Whole] | None:
+    """The stored incident of a number, or of the beginning of an id that was sent before it had one."""
+
+    def find(tx: Session, project: Project) -> tuple[Project, Whole] | None:
+        if name.lstrip("#").isdecimal() and len(name) < 8:
+            number = int(name.lstrip("#"))
+            return (project, whole(tx, project, number)) if incidents.numbered(tx, project.id, number) else None
+        fitting = incidents.derived(tx, project.id, name.lower()) if name else []
+        return (project, whole(tx, project, fitting[0].number)) if len(fitting) == 1 else None
+
+    config = config_here()
+    with closing(store_to_read(config)) as store, store.read() as tx:
+        project = projects.project(tx, config.project)
+        return find(tx, project) if project else None
+
+
+def _change(asked: dict[str, Any]) -> Change:
+    state = IncidentState(asked["state"]) if asked["state"] else None
+    until = asked["until"]
+    given = {"issue_url": asked["issue"], "culprit_sha": asked["culprit"], "fix_sha": asked["fix"]}
+    return Change(
+        state=state,
+        assignee=KEEP if asked["assignee"] is None else asked["assignee"],
+        due_at=asked["due"] or KEEP,
+        snoozed_until=until if state is IncidentState.SNOOZED else None,
+        accepted_until=until if state is IncidentState.ACCEPTED else None,
+        reason=asked["reason"],
+        duplicate_of=asked["duplicate_of"],
+        note=asked["note"],
+        **{name: KEEP if value is None else value for name, value in given.items()},
+    )
+
+
+def _by() -> By:
+    return By(LOCAL.name, datetime.now(UTC))
+
+
+def _written(job: Callable[[Session, Project], T]) -> T:
+    config = config_here()
+    with closing(store_to_write(config)) as store:
+        try:
+            with store.begin() as tx:
+                return job(tx, _project(tx, config.project))
+        except Stale as error:
+            raise PerfciError(str(error)) from error
+
+
+def _read(job: Callable[[Session, Project], T]) -> T:
+    config = config_here()
+    with closing(store_to_read(config)) as store, store.read() as tx:
+        return job(tx, _project(tx, config.project))
+
+
+def _project(tx: Session, slug: str) -> Project:
+    found = projects.project(tx, slug)
+    if found is None:
+        raise PerfciError(f"There is no project {slug} in this store.")
+    return found
+
+
+COMMANDS = (set_command, merge_command, split_command, nudge_command, health_command, ledger_command)

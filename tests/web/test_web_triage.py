@@ -1,0 +1,140 @@
+"""The page of one incident: what is known, what people did, and the forms that change it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from flask.testing import FlaskClient
+from looks import a_move, look, told
+from web_builders import NOW
+
+from perfci.store import Store
+from perfci.store.incident_records import DATA
+from perfci.store.incidents import add_incident
+from perfci_web import create_app
+from tests.looks import a_project
+
+P = "/acme:model/incidents"
+
+
+@pytest.fixture
+def client(empty_store: Store) -> Iterator[FlaskClient]:
+    look(
+        empty_store, NOW - timedelta(days=1),
+        told("b1", a_move("w", at=20), good=19, bad=20),
+        told("a1", a_move("x.<script>"), a_move("y")),
+    )  # fmt: skip
+    app = create_app(empty_store, read_only=False, clock=lambda: NOW)
+    yield app.test_client()
+    app.extensions["perfci_api"].group.close()
+
+
+def text(client: FlaskClient, path: str) -> str:
+    return unescape(client.get(path).get_data(as_text=True)).replace("<wbr>", "")
+
+
+def post(client: FlaskClient, path: str, **form: object) -> tuple[int, str]:
+    answer = client.post(path, data=form)
+    return answer.status_code, unescape(answer.get_data(as_text=True)).replace("<wbr>", "")
+
+
+def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClient) -> None:
+    page = client.get(f"{P}/1").get_data(as_text=True)
+
+    assert "2 series got worse at 0000000ccc Change number 12." in page.replace("<wbr>", "")
+    assert page.count("+20.0 %") == 2
+    assert "<script>" not in page.replace('<script type="module"', "")
+
+
+def test_the_list_links_to_each_by_its_number(client: FlaskClient) -> None:
+    page = text(client, P)
+
+    assert "2 open incidents." in page
+    assert re.findall(rf'href="{P}/(\d)"', page) == ["1", "2"]
+
+
+def test_a_form_changes_it_and_its_history_says_so(client: FlaskClient) -> None:
+    form = {"revision": 1, "state": "investigating", "assignee": "Ada", "note": "first\r\nsecond"}
+
+    status, _ = post(client, f"{P}/1", **form)
+
+    page = text(client, f"{P}/1")
+    assert status == 303
+    assert "new → investigating" in page
+    assert "first<br>second" in page
+
+
+def test_who_saw_an_older_revision_is_told_and_nothing_changes(client: FlaskClient) -> None:
+    post(client, f"{P}/1", revision=1, state="investigating")
+
+    status, page = post(client, f"{P}/1", revision=1, state="invalid")
+
+    assert status == 409
+    assert "Incident 1 was changed meanwhile and is investigating now (revision 2): look at it again." in page
+
+
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        ({"state": "accepted"}, "Accepting needs a reason and a day in the future until which it holds."),
+        ({"state": "duplicate", "duplicate_of": "seven"}, "The field duplicate_of cannot be that"),
+        ({"issue_url": "javascript:alert(1)"}, "The field issue_url cannot be that"),
+        ({"due_at": "soon"}, "'soon' is no day; expected for example 2026-05-04."),
+        ({"revision": "x"}, "The form does not say which revision it was made from: load the page again."),
+    ],
+)
+def test_a_form_that_cannot_be_says_why(client: FlaskClient, form: dict[str, str], sentence: str) -> None:
+    status, page = post(client, f"{P}/1", **({"revision": "1"} | form))
+
+    assert (status, sentence in page) == (409, True)
+
+
+def test_the_chosen_change_together(client: FlaskClient) -> None:
+    post(client, f"{P}/2", revision=1, assignee="Bob")
+
+    status, page = post(client, P, pick=["1:1", "2:1"], state="invalid", reason="noise")
+
+    assert (status, "1 changed; somebody else changed #2 meanwhile: look again" in page) == (409, True)
+    assert "1 open incident, 1 settled or noted." in page
+
+
+def test_merges_splits_and_moves(client: FlaskClient) -> None:
+    assert post(client, f"{P}/1/merge", revision=1, others="#2")[0] == 303
+    assert "3 series" in text(client, f"{P}/1")
+    chosen = re.findall(r'name="series" value="(\w{64})"', text(client, f"{P}/1"))
+
+    assert post(client, f"{P}/1/split", revision=2, series=chosen[0])[0] == 303
+    assert post(client, f"{P}/1/nudge", revision=3, by="-1")[0] == 409  # nothing was ever measured there
+
+    assert "came out of 1" in text(client, f"{P}/3")
+
+
+def test_missing_data_has_a_page_of_its_own_kind(client: FlaskClient, empty_store: Store) -> None:
+    project = a_project(empty_store)
+    columns = {"derived_id": "late", "kind": DATA, "state": "new", "last_good": "", "commit": "", "series_count": 0,
+               "first_seen": NOW, "changed_at": NOW, "headline": "The suite nightly is late"}  # fmt: skip
+    with empty_store.begin() as tx:
+        add_incident(tx, project.id, columns)
+
+    assert "The suite nightly is late." in text(client, f"{P}/3")
+    assert "3 open incidents." in text(client, P)
+
+
+def test_a_number_that_is_none_offers_those_that_are(client: FlaskClient) -> None:
+    answer = client.get(f"{P}/99")
+
+    assert answer.status_code == 404
+    assert "has no incident 99" in answer.get_data(as_text=True)
+
+
+def test_a_dashboard_that_only_shows_has_no_forms(client: FlaskClient, empty_store: Store) -> None:
+    shown = create_app(empty_store, clock=lambda: NOW).test_client()
+
+    page = shown.get(f"{P}/1").get_data(as_text=True)
+
+    assert "<form" not in page
+    assert shown.post(f"{P}/1", data={"revision": 1, "state": "invalid"}).status_code == 405
