@@ -10,6 +10,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentKind, IncidentState
+from perfci.service.attending import attend
 from perfci.service.describing import PERFCI, as_pinned, described, events_of, look_of
 from perfci.service.incidents import Situation
 from perfci.service.matching import Found, Kept, matched
@@ -54,6 +55,7 @@ def sync(tx: Transaction, project: Project, found: Situation, now: datetime) -> 
     seen = [one for one in records if one.id in parts]
     changed = [one.number for one in seen if work.refresh(one, members[one.id], parts[one.id])]
     gone = [work.lose(one) for one in records if one.id not in parts and one.gone_at is None]
+    attend(tx, project, now)
     tell_new(tx, project, now, since_ever=stored.last_look(tx, project.id) is None)
     stored.keep_look(tx, project.id, look_of(found, now))
     touch(tx, [project.id])

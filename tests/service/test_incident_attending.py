@@ -1,0 +1,151 @@
+"""What happens to incidents by itself: sleep ends, a fix proves itself or does not, wolves are muted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from perfci.model import IncidentState, Series
+from perfci.service.attending import attend
+from perfci.service.states import By, Change
+from perfci.service.triage import change, incident_of
+from perfci.store import Store, incidents
+from perfci.store.deliveries import Destination, deliveries, keep_destination
+from perfci.store.incident_records import IncidentRecord
+from perfci.store.suspensions import release, suspensions
+from perfci.store.writes import add_run, finish_session, start_session
+from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
+from tests.looks import a_move, a_project, look, moved_on, told
+
+NOW = NOON + timedelta(days=1)
+LATER = NOW + timedelta(days=20)
+X = a_series("x")
+
+
+def current(store: Store, number: int = 1) -> IncidentRecord:
+    project = a_project(store)
+    with store.read() as tx:
+        return incident_of(tx, project, number)
+
+
+def decide(store: Store, wanted: Change, number: int = 1) -> None:
+    project, seen = a_project(store), current(store, number)
+    with store.begin() as tx:
+        change(tx, project, number, seen.revision, wanted, By("user:x", NOW))
+
+
+def later(store: Store, now: datetime = LATER) -> int:
+    project = a_project(store)
+    with store.begin() as tx:
+        return attend(tx, project, now)
+
+
+def measure(store: Store, series: Series, levels: dict[int, float]) -> None:
+    for number, level in levels.items():
+        moment, session = NOON + timedelta(hours=number), f"nightly-{number}"
+        with store.begin() as tx:
+            start_session(tx, PROJECT, session, "history", session, 7, 1, moment)
+            run = a_run(
+                a_result(series, a_process(level)), commit=a_commit(number), session=session, started_at=moment,
+                machine=series.machine,
+            )  # fmt: skip
+            add_run(tx, run)
+            finish_session(tx, session, moment)
+
+
+def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Store) -> None:
+    project = a_project(store)
+    with store.begin() as tx:
+        keep_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
+    look(store, NOW, told("a1", a_move(X)))
+    decide(store, Change(IncidentState.SNOOZED, snoozed_until=NOW + timedelta(days=2)))
+
+    assert later(store, NOW + timedelta(days=1)) == 0
+    assert later(store) == 1
+
+    assert (current(store).state, current(store).snoozed_until) == (IncidentState.NEW, None)
+    with store.read() as tx:
+        assert [one.state_number for one in deliveries(tx, project.id)] == [3, 1]
+
+
+def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
+    look(store, NOW, told("a1", a_move(X)))
+    decide(store, Change(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
+
+    later(store)
+
+    assert current(store).state is IncidentState.NEW
+    assert "that is over" in current(store).reason
+
+
+def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
+    look(store, NOW, told("a1", a_move(X)))
+    decide(store, Change(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
+    look(store, NOW, moved_on(told("a1", a_move(X)), standing=False))
+
+    later(store)
+
+    assert (current(store).state, current(store).verified_at) == (IncidentState.ACCEPTED, LATER)
+
+
+def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> None:
+    look(store, NOW, told("a1", a_move(X)))
+    decide(store, Change(IncidentState.FIXED, fix_sha=a_sha(20)))
+    measure(store, X, {12: 1.2, 20: 1.01, 21: 1.0})
+    assert later(store) == 0
+
+    measure(store, X, {22: 0.99})
+
+    assert later(store) == 1
+    assert (current(store).state, current(store).verified_at) == (IncidentState.FIXED, LATER)
+    with store.read() as tx:
+        assert incidents.events(tx, current(store).id)[-1].what == "verified"
+    assert later(store) == 0
+
+
+def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
+    look(store, NOW, told("a1", a_move(X)))
+    decide(store, Change(IncidentState.FIXED, fix_sha=a_sha(20)))
+    measure(store, X, {20: 1.2, 21: 1.19, 22: 1.21})
+
+    later(store)
+
+    found = current(store)
+    assert (found.state, found.reason) == (IncidentState.NEW, "fixed, but three newer points are still off")
+
+
+def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
+    look(store, NOW, told("a1", a_move(X)))
+    decide(store, Change(IncidentState.FIXED))
+    measure(store, X, {12: 1.2, 13: 1.2, 14: 1.2, 30: 1.0, 31: 1.0, 32: 1.0})
+
+    later(store)
+
+    assert current(store).verified_at == LATER
+
+
+def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store: Store) -> None:
+    found = [told(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k) for k in range(12)]
+    look(store, NOW, *found[::-1])
+    for number in range(1, 11):
+        decide(store, Change(IncidentState.INVALID if number <= 3 else IncidentState.FIXED), number)
+
+    later(store, NOW)
+
+    project = a_project(store)
+    with store.read() as tx:
+        (muted,) = suspensions(tx, project.id, NOW)
+    assert (muted.benchmark, muted.reason) == ("x", "3 of its 10 judged incidents were nothing")
+    look(store, NOW, *found[::-1])
+    assert current(store, 12).say == "monitored"
+
+
+def test_whom_a_person_let_out_is_not_put_back(store: Store) -> None:
+    test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store)
+    project = a_project(store)
+    with store.begin() as tx:
+        release(tx, project.id, "x", "", NOW)
+
+    later(store, NOW + timedelta(hours=1))
+
+    with store.read() as tx:
+        assert suspensions(tx, project.id, NOW + timedelta(hours=1)) == []
