@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
+from perfci.net.shapes import Page
+from perfci.net.shapes.access import NewToken, TokenMade, TokenPage, TokenShape
+from perfci.net.shapes.incidents import IncidentChange, IncidentPage, IncidentShape, WholeIncident
 from perfci.net.shapes.problem import Problem
-from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, Visibility
+from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunPage, RunShape, Visibility
+from perfci.net.shapes.series import (
+    CommitPage,
+    CommitShape,
+    EnvironmentPage,
+    EnvironmentShape,
+    MachinePage,
+    MachineShape,
+    SeriesPage,
+    SeriesPoints,
+    SeriesShape,
+)
+from perfci.net.shapes.verdicts import ComparisonShape, VerdictPage, VerdictShape, WholeVerdict
 from perfci.net.slugs import segment
 
 T = TypeVar("T", bound=BaseModel)
@@ -50,8 +65,8 @@ class Client:
         about = {"Content-Type": "application/json", "Content-Encoding": "gzip", "Idempotency-Key": key}
         return self._asked(Receipt, "POST", "/runs", content=packed, headers=about)
 
-    def projects(self) -> ProjectPage:
-        return self._asked(ProjectPage, "GET", "/projects")
+    def projects(self) -> list[ProjectShape]:
+        return list(self._all(ProjectPage, "/projects"))
 
     def project(self, project: str) -> ProjectShape:
         return self._asked(ProjectShape, "GET", _of(project))
@@ -59,6 +74,84 @@ class Client:
     def create_project(self, project: str, visibility: Visibility = "private") -> ProjectShape:
         asked = NewProject(project=project, visibility=visibility)
         return self._asked(ProjectShape, "POST", "/projects", json=asked.model_dump())
+
+    def runs(self, project: str, **narrowed: Any) -> Iterator[RunShape]:
+        return self._all(RunPage, f"{_of(project)}/runs", **narrowed)
+
+    def run(self, project: str, key: str) -> bytes:
+        """A whole run as a ``perfci.run/1`` document."""
+        return self._answer("GET", f"{_of(project)}/runs/{key}").content
+
+    def series(self, project: str, **narrowed: Any) -> Iterator[SeriesShape]:
+        return self._all(SeriesPage, f"{_of(project)}/series", **narrowed)
+
+    def points(self, project: str, series: str, **narrowed: Any) -> SeriesPoints:
+        return self._asked(SeriesPoints, "GET", f"{_of(project)}/series/{series}/points", params=_given(narrowed))
+
+    def commits(self, project: str, **narrowed: Any) -> Iterator[CommitShape]:
+        return self._all(CommitPage, f"{_of(project)}/commits", **narrowed)
+
+    def commit(self, project: str, sha: str) -> CommitShape:
+        return self._asked(CommitShape, "GET", f"{_of(project)}/commits/{segment(sha)}")
+
+    def machines(self, project: str) -> Iterator[MachineShape]:
+        return self._all(MachinePage, f"{_of(project)}/machines")
+
+    def environments(self, project: str) -> Iterator[EnvironmentShape]:
+        return self._all(EnvironmentPage, f"{_of(project)}/environments")
+
+    def comparison(self, project: str, base: str, head: str) -> ComparisonShape:
+        path = f"{_of(project)}/comparisons/{segment(base)}...{segment(head)}"
+        return self._asked(ComparisonShape, "GET", path)
+
+    def verdicts(self, project: str, **narrowed: Any) -> Iterator[VerdictShape]:
+        return self._all(VerdictPage, f"{_of(project)}/verdicts", **narrowed)
+
+    def verdict(self, project: str, number: int) -> WholeVerdict:
+        return self._asked(WholeVerdict, "GET", f"{_of(project)}/verdicts/{number}")
+
+    def incidents(self, project: str, **narrowed: Any) -> Iterator[IncidentShape]:
+        return self._all(IncidentPage, f"{_of(project)}/incidents", **narrowed)
+
+    def incident(self, project: str, number: int) -> WholeIncident:
+        return self._asked(WholeIncident, "GET", f"{_of(project)}/incidents/{number}")
+
+    def change_incident(self, project: str, number: int, change: IncidentChange, revision: int) -> WholeIncident:
+        """Change an incident as it was seen; ``Refused`` with 412 where somebody was faster."""
+        return self._asked(
+            WholeIncident, "PATCH", f"{_of(project)}/incidents/{number}",
+            json=change.model_dump(mode="json", exclude_unset=True), headers={"If-Match": f'"{revision}"'},
+        )  # fmt: skip
+
+    def tokens(self, project: str) -> Iterator[TokenShape]:
+        return self._all(TokenPage, f"{_of(project)}/tokens")
+
+    def create_token(self, project: str, asked: NewToken) -> TokenMade:
+        return self._asked(TokenMade, "POST", f"{_of(project)}/tokens", json=asked.model_dump(mode="json"))
+
+    def revoke_token(self, project: str, uid: str) -> None:
+        self._answer("DELETE", f"{_of(project)}/tokens/{uid}")
+
+    def export(self, project: str, ending: str) -> Iterator[bytes]:
+        """A whole project as a file, piece by piece; ``ending`` is csv, json, pytorch.json or asv.tar."""
+        try:
+            with self._door.stream("GET", f"{API}{_of(project)}/export.{ending}") as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise _refusal(self.server, answer)
+                yield from answer.iter_bytes()
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    def _all(self, page: type[Page], path: str, **narrowed: Any) -> Iterator[Any]:
+        """Every item of a list, page after page."""
+        asked = _given(narrowed)
+        while True:
+            found = self._asked(page, "GET", path, params=asked)
+            yield from found.items
+            if found.next is None:
+                return
+            asked["cursor"] = found.next
 
     def _asked(self, shape: type[T], method: str, path: str, **more: Any) -> T:
         answer = self._answer(method, path, **more)
@@ -74,14 +167,22 @@ class Client:
         try:
             answer = self._door.request(method, API + path, **more)
         except httpx.HTTPError as error:
-            raise Unreachable(f"{self.server} does not answer: {str(error) or type(error).__name__}.") from error
+            raise self._unreachable(error) from error
         if not answer.is_success:
             raise _refusal(self.server, answer)
         return answer
 
+    def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        return Unreachable(f"{self.server} does not answer: {str(error) or type(error).__name__}.")
+
 
 def _of(project: str) -> str:
     return f"/projects/{segment(project)}"
+
+
+def _given(narrowed: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not asked for is not said."""
+    return {name: value for name, value in narrowed.items() if value is not None}
 
 
 def _refusal(server: str, answer: httpx.Response) -> Refused:

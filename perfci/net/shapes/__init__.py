@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 
 class Shape(BaseModel):
@@ -34,6 +36,18 @@ VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE)]
 
 
+def _dated(value: object) -> object:
+    """A bare number is no date, though some readers take it for the seconds since 1970."""
+    if isinstance(value, str) and not DATED.match(value):
+        raise PydanticCustomError("datetime_parsing", "a date and time such as 2026-03-01T12:00:00Z was expected")
+    return value
+
+
+DATED = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+Moment = Annotated[AwareDatetime, BeforeValidator(_dated)]
+"""When something is or was, as a query or a body says it."""
+
+
 class Paged(Asked):
     """Which page of a list: ``cursor`` is what the answer before gave as ``next``."""
 
@@ -44,4 +58,5 @@ class Paged(Asked):
 class Page(Shape):
     """One page of a list; ``next`` is the cursor of the next one and absent on the last."""
 
+    items: tuple[Any, ...]
     next: str | None = None

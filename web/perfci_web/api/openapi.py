@@ -61,15 +61,10 @@ def path_of(operation: Operation) -> str:
 
 def _schemas(operations: Iterable[Operation]) -> tuple[dict[type[BaseModel], dict[str, Any]], dict[str, Any]]:
     """The schema of every shape, those within others as components."""
-    shapes: dict[type[BaseModel], None] = {Problem: None}
-    for one in operations:
-        shapes |= {shape: None for shape in (one.query, one.body, *one.answers.values()) if _is_shape(shape)}
+    used = (shape for one in operations for shape in (one.body, *one.answers.values()))
+    shapes = list(dict.fromkeys([Problem, *(shape for shape in used if isinstance(shape, type))]))
     found, together = models_json_schema([(shape, "validation") for shape in shapes], ref_template=TEMPLATE)
-    return {shape: schema for (shape, _), schema in found.items()}, together.get("$defs", {})
-
-
-def _is_shape(thing: object) -> bool:
-    return isinstance(thing, type) and issubclass(thing, BaseModel)
+    return {shape: found[shape, "validation"] for shape in shapes}, together.get("$defs", {})
 
 
 def _operation(

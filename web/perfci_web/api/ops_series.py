@@ -152,7 +152,7 @@ OPERATIONS = (
         query=shapes.CommitFilter, answers={200: shapes.CommitPage}, etag=True,
     ),
     Operation(
-        "get_commit", "GET", f"{P}/commits/<name:sha>", Need.READ, get_commit, "One commit, by the beginning of its sha",
+        "get_commit", "GET", f"{P}/commits/<name:sha>", Need.READ, get_commit, "One commit, by its sha or a part",
         answers={200: shapes.CommitShape}, etag=True,
     ),
     Operation(
