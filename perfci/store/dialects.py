@@ -43,6 +43,11 @@ def _insert_or_ignore(dialect: str, table: sa.Table, answer: tuple[str, ...]) ->
     return statement.returning(*(table.c[name] for name in answer)) if answer else statement
 
 
+def places(tx: Session, count: int) -> str:
+    """Where values go in a statement that is written out for the driver."""
+    return ", ".join(("?" if on_sqlite(tx) else "%s",) * count)
+
+
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
     """Ids that no row of a table has or will be given: on SQLite the lock of this writer sees to that."""
     if on_sqlite(tx):
@@ -60,8 +65,7 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
     driver: Any = tx.connection().connection.driver_connection
     with _as_sqlalchemy_says(tx):
         if on_sqlite(tx):
-            places = ", ".join("?" * len(columns))
-            driver.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places})", rows)
+            driver.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places(tx, len(columns))})", rows)
             return
         with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
             for row in rows:

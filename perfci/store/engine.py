@@ -110,19 +110,22 @@ class Store:
 
 @contextlib.contextmanager
 def _undone_alone(tx: Session) -> Iterator[None]:
-    nested = tx.connection().begin_nested()
+    """A savepoint by hand: SQLAlchemy's own takes a new name each time, which no database then recognises again."""
+    say = tx.connection().exec_driver_sql
+    say("SAVEPOINT part")
     try:
         yield
         tx.flush()
-        nested.commit()
     except BaseException as error:
         tx.expunge_all()
         try:
-            nested.rollback()
+            say("ROLLBACK TO SAVEPOINT part")
+            say("RELEASE SAVEPOINT part")
         except DBAPIError as lost:
             # The whole transaction is gone, as SQLite does on a full disk: tell what the database said first.
             raise (error if isinstance(error, DBAPIError) else lost) from None
         raise
+    say("RELEASE SAVEPOINT part")
 
 
 def open_store(url: str, *, create: bool, durable: bool = False) -> Store:
