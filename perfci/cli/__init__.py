@@ -33,6 +33,7 @@ VERBS = {
     "doctor": "say whether everything needed is there and the machine is quiet enough",
     "project": "make projects, and say who may see and change them",
     "token": "make, list and revoke the tokens that programs upload with",
+    "mcp": "answer an assistant's questions about what is stored",
     "db": "upgrade, check, back up, restore or thin the database",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 
 from perfci import __version__
@@ -22,6 +24,11 @@ def open_client(
         )
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
         raise PerfciError(f"{base_url!r} is no server's address, or the token is no token: {error}.") from None
+
+
+def in_process(app: Any) -> httpx.BaseTransport:
+    """Ask a WSGI application directly, as if it were served."""
+    return httpx.WSGITransport(app)
 
 
 def _address(text: str) -> httpx.URL:

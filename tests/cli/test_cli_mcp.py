@@ -1,0 +1,86 @@
+"""An assistant's questions over the protocol itself, answered as everybody else's are."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from perfci.net.slugs import segment
+from perfci.store import open_store
+from perfci.store.values import series_identity
+from perfci.store.writes import add_verdicts, ingest_run, replace_change_points
+from perfci_web import create_app
+
+P = f"/api/v1/projects/{segment(PROJECT)}"
+SERIES = series_identity(PROJECT, a_series())
+
+
+@pytest.fixture
+def database(here: Path) -> str:
+    """Five commits of one series with a step, and a verdict on it."""
+    url = f"sqlite:///{here}/perfci.db"
+    with closing(open_store(url, create=True)) as store, store.begin() as tx:
+        for number in range(1, 6):
+            processes = [a_process(1.0 if number < 4 else 1.2, index=index) for index in range(2)]
+            run = a_run(
+                a_result(None, *processes), commit=a_commit(number), session=f"s{number}",
+                started_at=NOON + timedelta(hours=number),
+            )  # fmt: skip
+            ingest_run(tx, run, f"key {number}", "body")
+        replace_change_points(tx, PROJECT, a_series(), [a_change_point(commit=a_sha(4), last_good=a_sha(3))])
+        add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOON)
+    return url
+
+
+def asked(database: str, questions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """What the tools answer; ``tools`` is what is offered."""
+
+    async def talk() -> dict[str, Any]:
+        arguments = ["-m", "perfci.cli", "--db", database, "--project", PROJECT, "mcp"]
+        there = StdioServerParameters(command=sys.executable, args=arguments)
+        async with stdio_client(there) as (reading, writing), ClientSession(reading, writing) as session:
+            await session.initialize()
+            found: dict[str, Any] = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
+            for name, given in questions.items():
+                answer = await session.call_tool(name, given)
+                found[name] = answer.structured_content if not answer.is_error else answer.content[0].text
+            return found
+
+    return anyio.run(talk)
+
+
+def of_api(database: str, path: str) -> Any:
+    with closing(open_store(database, create=False)) as store:
+        return create_app(store).test_client().get(P + path).get_json()
+
+
+@pytest.mark.slow
+def test_answers_as_the_api_does(database: str) -> None:
+    answers = asked(
+        database,
+        {
+            "compare": {"base": a_sha(3), "head": a_sha(4)},
+            "verdict": {"number": 1},
+            "series": {"containing": "time_step"},
+            "points": {"series": SERIES},
+            "open_incidents": {},
+            "incident": {"number": 77},
+        },
+    )
+
+    assert answers["compare"] == of_api(database, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
+    assert answers["verdict"] == of_api(database, "/verdicts/1")
+    assert answers["series"]["items"] == of_api(database, "/series")["items"]
+    assert answers["points"] == of_api(database, f"/series/{SERIES}/points?most=200")
+    assert answers["open_incidents"] == {"items": [], "more": False}
+    assert "no incident" in answers["incident"].lower()
+    assert answers["tools"] == ["projects", "open_incidents", "incident", "compare", "verdict", "series", "points"]
