@@ -64,10 +64,10 @@ def receive_run(call: Call) -> Reply:
     key = call.headers.get(KEY_HEADER, "")
     if not key:
         raise Declined("bad-request", f"The header {KEY_HEADER} is missing: it makes an upload arrive once.")
-    project = call.admit(document.project, Need.WRITE_RESULTS)
     run = run_of(document)
     if key != idempotency_key(run):
         raise Declined("conflict", f"The header {KEY_HEADER} is not the key of this run: was its body changed?")
+    project = call.admit(document.project, Need.WRITE_RESULTS)
     receipt = receive(
         call.group, run, key, sha256(call.raw).hexdigest(),
         project=project, actor=call.actor, now=call.now, request_id=call.request_id,

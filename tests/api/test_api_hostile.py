@@ -1,0 +1,217 @@
+"""Bodies that were made to break a server: each is answered by a problem document, and nothing of it is stored.
+
+The same in the open network, byte by byte, is in ``tests/api/test_api_sockets.py``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from api_client import Api
+from builders import a_process, a_result, a_run, a_series
+
+from perfci.formats import run_document
+from perfci.model import Run
+from perfci.store import Store
+from perfci.store.tables import ProcessRow, ProjectRow, RunRow, SeriesRow, SessionRow
+
+RUN = a_run(a_result())
+KEY = run_document.idempotency_key(RUN)
+BODY = run_document.write(RUN).encode()
+MIB = 1024 * 1024
+
+
+def with_text(place: str, text: str) -> bytes:
+    """The valid body with a text of its own at one place, written as JSON escapes."""
+    content = json.loads(BODY)
+    part = content
+    *path, last = place.split(".")
+    for step in path:
+        part = part[int(step)] if isinstance(part, list) else part[step]
+    part[last] = text
+    return json.dumps(content).encode()
+
+
+def raw(old: bytes, new: bytes) -> bytes:
+    assert old in BODY
+    return BODY.replace(old, new, 1)
+
+
+def bomb(size: int) -> bytes:
+    """So many zeroes as gzip; made in pieces, for the test is not to hold what the server must not."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    piece = b" " * MIB
+    return b"".join(packer.compress(piece) for _ in range(size // MIB)) + packer.flush()
+
+
+def deep(opening: bytes, closing: bytes) -> bytes:
+    return raw(b'"environment":{"torch":"2.13.0"}', b'"environment":' + opening * 200_000 + b"1" + closing * 200_000)
+
+
+def parameters(count: int) -> bytes:
+    named = json.dumps({f"p{number}": "1" for number in range(count)})
+    return raw(b'"metric":"time"', b'"parameters":%s,"metric":"time"' % named.encode())
+
+
+PLAIN: dict[str, tuple[int, bytes]] = {
+    "nothing": (400, b""),
+    "no JSON": (400, b"<html></html>"),
+    "another value": (400, b"[]"),
+    "cut off": (400, BODY[:-20]),
+    "text behind its end": (400, BODY + b"{}"),
+    "200,000 deep lists": (400, deep(b"[", b"]")),
+    "200,000 deep objects": (400, deep(b'{"a":', b"}")),
+    "NaN": (400, raw(b"[1.0]", b"[NaN]")),
+    "infinity": (400, raw(b"[1.0]", b"[-Infinity]")),
+    "1e999": (400, raw(b"[1.0]", b"[1e999]")),
+    "a whole number of 400 digits": (409, raw(b"[1.0]", b"[" + b"9" * 400 + b"]")),
+    "a whole number of 5,000 digits": (400, raw(b"[1.0]", b"[" + b"9" * 5_000 + b"]")),
+    "a place of 5,000 digits": (400, raw(b'"index":0', b'"index":' + b"9" * 5_000)),
+    "true as a number": (400, raw(b"[1.0]", b"[true]")),
+    "text as a number": (400, raw(b"[1.0]", b'["1.0"]')),
+    "no UTF-8": (400, raw(b"benchmarks", b"bench\xff\xfe")),
+    "another encoding": (400, BODY.decode().encode("utf-16")),
+    "a lone surrogate": (400, raw(b"benchmarks", rb"bench\ud800")),
+    "a zero character": (400, with_text("suite", "a\x00b")),
+    "a zero character in a message": (400, with_text("results.0.reason", "a\x00b")),
+    "a control character": (400, with_text("results.0.benchmark", "a\x1b[31mb")),
+    "a newline in a name": (400, with_text("results.0.benchmark", "a\nb")),
+    "text that runs from right to left": (400, with_text("results.0.benchmark", "a\u202eb")),
+    "an invisible character": (400, with_text("session", "a\u200bb")),
+    "a name of 501 characters": (400, with_text("results.0.benchmark", "b" * 501)),
+    "an empty name": (400, with_text("results.0.benchmark", "")),
+    "a key twice": (400, raw(b'"harness":', b'"harness":"x","harness":')),
+    "a key twice, deep inside": (400, raw(b'"index":0', b'"index":0,"index":0')),
+    "a key twice, escaped": (400, raw(b'"index":0', rb'"index":0,"\u0069ndex":0')),
+    "an unknown key": (400, raw(b'"harness":', b'"harnes":"x","harness":')),
+    "65 parameters": (400, parameters(65)),
+    "100,001 samples": (400, raw(b"[1.0]", b"[" + b"1.0," * 100_000 + b"1.0]")),
+    "a date before dates": (409, with_text("started_at", "0001-01-01T00:00:00+23:00")),
+    "a date without a zone": (400, with_text("started_at", "2026-03-01T12:00:00")),
+    "no sha": (400, with_text("commit.sha", "main; rm -rf /")),
+    "a reserved project": (409, with_text("project", "static")),
+    "9 MiB": (413, b" " * (9 * MIB)),
+}  # fmt: skip
+
+PACKED: dict[str, tuple[int, bytes]] = {
+    "a bomb of 1 GiB": (413, bomb(1024 * MIB)),
+    "33 MiB": (413, bomb(33 * MIB)),
+    "a million parameters": (400, gzip.compress(parameters(1_000_000))),
+    "no gzip": (400, BODY),
+    "gzip in gzip": (400, gzip.compress(gzip.compress(BODY))),
+    "gzip that breaks off": (400, gzip.compress(BODY)[:-9]),
+    "a byte behind the gzip": (400, gzip.compress(BODY) + b"\x00"),
+    "two gzip members": (400, gzip.compress(BODY) + gzip.compress(b" ")),
+    "a wrong checksum": (400, gzip.compress(BODY)[:-8] + bytes(8)),
+    "only a zlib stream": (400, zlib.compress(BODY)),
+}
+
+HEADERS: dict[str, tuple[int, dict[str, str]]] = {
+    "no key": (400, {"Idempotency-Key": ""}),
+    "another key": (409, {"Idempotency-Key": "0" * 64}),
+    "brotli": (415, {"Content-Encoding": "br"}),
+    "two encodings": (415, {"Content-Encoding": "gzip, gzip"}),
+    "a form": (415, {"Content-Type": "application/x-www-form-urlencoded"}),
+    "no type": (415, {"Content-Type": ""}),
+}
+
+
+def rows(store: Store) -> dict[str, int]:
+    with store.read() as tx:
+        tables = (ProjectRow, SessionRow, RunRow, SeriesRow, ProcessRow)
+        return {one.__tablename__: tx.scalar(sa.select(sa.func.count()).select_from(one)) or 0 for one in tables}
+
+
+def assert_refused(api: Api, store: Store, status: int, send: Callable[[], Any]) -> None:
+    answer = send()
+
+    assert (answer.status_code, answer.content_type) == (status, "application/problem+json"), answer.data[:300]
+    assert len(answer.data) < 10_000
+    assert set(rows(store).values()) == {0}
+
+
+@pytest.mark.parametrize("name", list(PLAIN))
+def test_refuses_a_plain_body(api: Api, store: Store, name: str) -> None:
+    status, body = PLAIN[name]
+
+    assert_refused(api, store, status, lambda: api.send(body, key=KEY))
+
+
+@pytest.mark.parametrize("name", list(PACKED))
+def test_refuses_a_packed_body(api: Api, store: Store, name: str) -> None:
+    status, body = PACKED[name]
+    packed = {"Content-Encoding": "gzip"}
+
+    assert_refused(api, store, status, lambda: api.send(body, key=KEY, **packed))
+
+
+@pytest.mark.parametrize("name", list(HEADERS))
+def test_refuses_by_its_headers(api: Api, store: Store, name: str) -> None:
+    status, headers = HEADERS[name]
+
+    assert_refused(api, store, status, lambda: api.send(BODY, **({"key": KEY} | headers)))
+
+
+def test_takes_what_only_looks_hostile(api: Api) -> None:
+    def named(text: str) -> Run:
+        return a_run(a_result(), session=text)
+
+    names = ["'; DROP TABLE runs; --", "<script>alert(1)</script>", "名前 שם", "../../etc/passwd", "x" * 500, "a{}:b~c"]
+
+    assert [api.upload(named(name)).status_code for name in names] == [201] * len(names)
+    listed = api.get("/projects/acme:model/runs").json["items"]
+    assert {one["session"] for one in listed} == set(names)
+
+
+def test_takes_a_large_upload_of_a_thousand_benchmarks(api: Api) -> None:
+    processes = tuple(a_process(1.0, 1.1, 1.2, 1.3, index=n) for n in range(5))
+    run = a_run(*(a_result(a_series(f"suite.time_{n}"), *processes) for n in range(1000)))
+    body = run_document.write(run).encode()
+
+    answer = api.send(body, key=run_document.idempotency_key(run), packed=True)
+
+    assert (answer.status_code, answer.json["samples"]) == (201, 20_000)
+
+
+def test_a_bomb_takes_no_more_memory_than_it_may_unpack_to(tmp_path: Path) -> None:
+    """Measured in a process of its own; the largest that was sent before is what it is compared with."""
+    script = """
+        import resource, sys
+        from api_client import Api
+        from test_api_hostile import BODY, KEY, PACKED, PLAIN
+        from perfci.store import open_store
+        from perfci_web import create_app
+
+        api = Api(create_app(open_store(sys.argv[1], create=True), read_only=False))
+        api.send(BODY, key=KEY)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for body in (PACKED["a bomb of 1 GiB"][1], PACKED["33 MiB"][1]):
+            assert api.send(body, key=KEY, **{"Content-Encoding": "gzip"}).status_code == 413
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    places = os.pathsep.join(str(one) for one in (Path(__file__).parent, Path(__file__).parent.parent))
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), f"sqlite:///{tmp_path}/perfci.db"],
+        env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert int(done.stdout) < 100 * 1024  # KiB: the 32 MiB it may unpack to, and its pieces
+
+
+def test_says_no_value_of_a_refused_body_again(api: Api) -> None:
+    secret = "pfciu_" + "a" * 44
+
+    answer = api.send(with_text("commit.sha", secret), key=KEY)
+
+    assert secret not in answer.text
