@@ -48,6 +48,14 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069
 
 MAX_NAME = 500
 
+MOST_PARAMETERS = 64
+
+MAX_TEXT = 2_000
+"""Characters of a value that is no name."""
+
+FIRST_YEAR, LAST_YEAR = 1900, 2999
+"""A run is measured in between; anything else is a broken clock or no time."""
+
 UNKNOWN_MACHINE = "unknown"
 
 SHA = re.compile(r"[0-9a-f]{7,64}")
@@ -114,11 +122,20 @@ def moment(value: object) -> datetime | None:
     seconds = finite(value)
     try:
         if seconds is not None:
-            return datetime.fromtimestamp(seconds, UTC)
-        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+            found: datetime | None = datetime.fromtimestamp(seconds, UTC)
+        else:
+            found = datetime.fromisoformat(value) if isinstance(value, str) else None
     except (ValueError, OverflowError, OSError):
         return None
-    return found if found is None or found.tzinfo else found.replace(tzinfo=UTC)
+    if found is None or not FIRST_YEAR <= found.year < LAST_YEAR:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def whole(value: object, below: int = 2**31) -> int | None:
+    """A count of something; nothing for what is no number, or none that a database counts to."""
+    number = finite(value)
+    return round(number) if number is not None and 0.5 < number < below else None
 
 
 def file_time(path: Path) -> datetime:
@@ -128,7 +145,12 @@ def file_time(path: Path) -> datetime:
 
 def pairs(values: Mapping[str, object]) -> Pairs:
     """Freeze a mapping as text, without what is empty."""
-    return tuple((name, told) for name, value in values.items() if (told := text(value)))
+    return tuple((name, told) for name, value in values.items() if name and (told := text(value)))
+
+
+def shown(told: str) -> str:
+    """Text that is no name: characters that make it look like another are replaced, and its end is cut off."""
+    return CONTROL.sub("\ufffd", told)[:MAX_TEXT]
 
 
 class Assembly:
@@ -154,8 +176,8 @@ class Assembly:
         self._tool, self._what, self._warn = tool, what, warn
         self._given, self._started_at = given, started_at
         self._commit = commit or given.commit or _no_commit(what)
-        self._machine = machine or Machine(name=given.machine or UNKNOWN_MACHINE)
-        self._environment, self._variant = Environment(environment), Variant(variant)
+        self._machine = _shown(machine) if machine else Machine(name=given.machine or UNKNOWN_MACHINE)
+        self._environment, self._variant = Environment(_told(environment)), Variant(_told(variant))
         self._results: dict[Series, Result] = {}
         self._quarantined: list[Quarantined] = []
         if commit is None:
@@ -272,14 +294,33 @@ class Assembly:
 
     def _series(self, benchmark: str, parameters: Pairs, metric: Metric, version: str) -> Series | None:
         """The series of a result, if its names are fit to be shown."""
-        names = [benchmark, metric.name, version, *(one for pair in parameters for one in pair)]
-        wrong = next((name for name in names if len(name) > MAX_NAME or CONTROL.search(name)), None)
+        names = [benchmark, metric.name, *(one for pair in parameters for one in pair)]
+        wrong = next((name for name in names if not _is_name(name)), None)
+        if len(parameters) > MOST_PARAMETERS:
+            self._warn(f"{benchmark} has more than {MOST_PARAMETERS} parameters; left out")
+            return None
         if wrong is not None:
-            self._warn(f"{wrong[:60]!a} is no name: up to {MAX_NAME} characters without control characters; left out")
+            self._warn(f"{wrong[:60]!a} is no name: 1 to {MAX_NAME} characters without control characters; left out")
             return None
         if len(self._results) >= MAX_RESULTS:
             raise PerfciError(f"{self._what} holds more than {MAX_RESULTS} results, which no run does.")
-        return Series(Benchmark(benchmark, version), parameters, metric, self._machine, self._variant, self._tool)
+        return Series(
+            Benchmark(benchmark, shown(version)), parameters, metric, self._machine, self._variant, self._tool
+        )
+
+
+def _is_name(told: str) -> bool:
+    return 0 < len(told) <= MAX_NAME and not CONTROL.search(told)
+
+
+def _told(values: Pairs) -> Pairs:
+    """What is observed or chosen: as many as a run may hold, without what cannot be shown."""
+    return tuple((name, shown(value)) for name, value in values if _is_name(name))[:MOST_PARAMETERS]
+
+
+def _shown(machine: Machine) -> Machine:
+    texts = {name: shown(getattr(machine, name)) for name in ("cpu", "accelerator", "name")}
+    return replace(machine, **texts)  # type: ignore[arg-type]
 
 
 def _joined(known: Result, new: Result) -> Result:
@@ -306,7 +347,7 @@ def _summary_of(processes: Iterable[Process], boundaries: Boundaries) -> Summary
 def commit_of(sha: object, **known: Any) -> Commit | None:
     """A commit as a file names it; nothing where it does not."""
     found = text(sha).lower()
-    return Commit(found, **known) if SHA.fullmatch(found) else None
+    return Commit(found, **{**known, "branch": shown(known.get("branch", ""))}) if SHA.fullmatch(found) else None
 
 
 def _no_commit(what: str) -> Commit:

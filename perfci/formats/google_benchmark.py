@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn, units
-from perfci.formats.foreign import Assembly, file_time, finite, mapping, moment, pairs, read_json, text
+from perfci.formats.foreign import Assembly, file_time, finite, mapping, moment, pairs, read_json, text, whole
 from perfci.model import Boundaries, Clock, Metric, Pairs, PerfciError, Status
 
 CHANGED: Literal["refuse", "add"] = "refuse"
@@ -81,7 +81,14 @@ def _add(run: Assembly, name: str, parameters: Pairs, rows: Sequence[Mapping[str
         values = _values(good, field)
         if values and scale is not None:
             seconds = map(scale.of, values)
-            run.samples(name, parameters, Metric(metric, "seconds"), seconds, clock, number=_count(good[0]))
+            run.samples(
+                name,
+                parameters,
+                Metric(metric, "seconds"),
+                seconds,
+                clock,
+                number=whole(good[0].get("iterations"), 2**63),
+            )
     for field in dict.fromkeys(field for row in good for field in row if field not in FIELDS):
         if field in RATES:
             run.samples(name, parameters, RATES[field], _values(good, field), Clock.WITNESS)
@@ -110,8 +117,3 @@ def _name(row: Mapping[str, Any]) -> tuple[str, Pairs]:
         elif part not in ("real_time", "process_time", "manual_time"):
             parameters.append((f"arg{place}", part))
     return name, tuple(dict(parameters).items())
-
-
-def _count(row: Mapping[str, Any]) -> int | None:
-    value = row.get("iterations")
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63 else None

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
 from perfci.formats.files import MIB, read_bytes
-from perfci.formats.foreign import Assembly, file_time, finite, listed, mapping, pairs, read_json, text
+from perfci.formats.foreign import Assembly, file_time, finite, listed, mapping, pairs, read_json, text, whole
 from perfci.model import Clock, Machine, Metric, Pairs, PerfciError, Status, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"
@@ -79,7 +79,9 @@ def _add(run: Assembly, name: str, state: Mapping[str, Any], path: Path, warn: W
         if samples:
             run.samples(name, parameters, metric, samples, Clock.DEVICE)
         elif value is not None:
-            run.summary(name, parameters, metric, Summary(value, n=_count(summaries.get("nv/cold/sample_size", {}))))
+            run.summary(
+                name, parameters, metric, Summary(value, n=whole(summaries.get("nv/cold/sample_size", {}).get("value")))
+            )
     for tag, metric in RATES.items():
         if (value := finite(summaries.get(tag, {}).get("value"))) is not None:
             run.samples(name, parameters, metric, [value], Clock.WITNESS)
@@ -106,12 +108,11 @@ def _value(stored: Mapping[str, Any]) -> object:
 
 def _samples(told: Mapping[str, Any], path: Path, warn: Warn) -> list[float]:
     """Float32 samples of a file beside this one, or one folder below; a name that leads elsewhere is not followed."""
-    name, size = PurePosixPath(text(told.get("filename"))), finite(told.get("size"))
+    size = finite(told.get("size"))
     if not told or size is None:
         return []
-    parts = name.parts[-2:]
-    beside = path.parent.joinpath(*parts)
-    if ".." in parts or not parts or not beside.resolve().is_relative_to(path.parent.resolve()) or not beside.is_file():
+    beside = _beside(path.parent, PurePosixPath(text(told.get("filename"))))
+    if beside is None:
         warn("samples are not beside the file: give nvbench's --jsonbin folder along, or only means are read")
         return []
     samples = array.array("f")
@@ -125,12 +126,16 @@ def _samples(told: Mapping[str, Any], path: Path, warn: Warn) -> list[float]:
     return list(samples)
 
 
+def _beside(folder: Path, name: PurePosixPath) -> Path | None:
+    found = folder.joinpath(*name.parts[-2:])
+    try:
+        inside = found.resolve().is_relative_to(folder.resolve())
+        return found if inside and found.is_file() else None
+    except (OSError, ValueError):  # a name too long, or with a zero character
+        return None
+
+
 def _parameters(state: Mapping[str, Any]) -> Pairs:
     return pairs(
         {text(mapping(one).get("name")): mapping(one).get("value") for one in listed(state.get("axis_values"))}
     )
-
-
-def _count(told: Mapping[str, Any]) -> int | None:
-    value = finite(told.get("value"))
-    return int(value) if value is not None and 0 < value < 2**31 else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn, units
-from perfci.formats.foreign import Assembly, file_time, finite, listed, mapping, pairs, read_json, text
+from perfci.formats.foreign import Assembly, file_time, finite, listed, mapping, pairs, read_json, text, whole
 from perfci.model import Boundaries, Clock, Machine, Metric, Pairs, PerfciError, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"
@@ -121,14 +121,14 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, object]:
 
 
 def _machine(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> Machine | None:
-    cpu, cores, ram = text(environment.get("cpu")).strip(), environment.get("cpu_count"), environment.get("cpu_ram_mb")
+    cpu, ram = text(environment.get("cpu")).strip(), finite(environment.get("cpu_ram_mb"))
     if not cpu:
         return None
     accelerators = _accelerators(environment, backend)
     return Machine(
         cpu=cpu,
-        cores=cores if isinstance(cores, int) and 0 < cores < 2**31 else None,
-        memory_gb=round(number * MB / 2**30) if (number := finite(ram)) and 0 < number < 2**40 else None,
+        cores=whole(environment.get("cpu_count")),
+        memory_gb=whole(ram * MB / 2**30) if ram else None,
         accelerator=accelerators[0] if accelerators else "",
         accelerators=len(accelerators),
     )

@@ -18,6 +18,7 @@ from perfci.formats.foreign import (
     pairs,
     read_json,
     text,
+    whole,
 )
 from perfci.model import Clock, Machine, Metric, Pairs, PerfciError, Status, Summary
 
@@ -74,13 +75,13 @@ def _add(run: Assembly, entry: Mapping[str, Any], warn: Warn) -> None:
         warn("extra_info of a benchmark is not kept")
     if data:
         clock = Clock.CPU if cpu else Clock.WALL
-        run.samples(name, parameters, metric, data, clock, number=_count(stats.get("iterations")))
+        run.samples(name, parameters, metric, data, clock, number=whole(stats.get("iterations")))
     elif middle is not None:
         warn("rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared")
         quartiles = finite(stats.get("q1")), finite(stats.get("q3"))
         run.summary(
             name, parameters, metric,
-            Summary(middle, q25=quartiles[0], q75=quartiles[1], n=_count(stats.get("rounds"))),
+            Summary(middle, q25=quartiles[0], q75=quartiles[1], n=whole(stats.get("rounds"))),
         )  # fmt: skip
     else:
         run.ended(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
@@ -96,7 +97,7 @@ def _name(entry: Mapping[str, Any]) -> tuple[str, Pairs]:
 def _machine(info: Mapping[str, Any]) -> Machine | None:
     cpu = mapping(info.get("cpu"))
     brand = text(cpu.get("brand_raw")) or text(cpu.get("brand"))
-    return Machine(cpu=brand, cores=_count(cpu.get("count"))) if brand else None
+    return Machine(cpu=brand, cores=whole(cpu.get("count"))) if brand else None
 
 
 def _environment(info: Mapping[str, Any], version: object) -> Pairs:
@@ -109,7 +110,3 @@ def _variant(info: Mapping[str, Any]) -> Pairs:
     version = ".".join(text(info.get("python_version")).split(".")[:2])
     kind = text(info.get("python_implementation"))
     return pairs({"python": version if kind in ("", "CPython") else f"{kind} {version}"})
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**31 else None

@@ -26,6 +26,7 @@ from perfci.formats.foreign import (
     pairs,
     parse_json_lines,
     text,
+    whole,
 )
 from perfci.model import Boundaries, Clock, Machine, Pairs, PerfciError, Status
 
@@ -139,23 +140,17 @@ def _parameters(record: Mapping[str, Any]) -> Pairs:
 
 def _machine(runner: Mapping[str, Any]) -> Machine | None:
     """A runner's hardware; its name is a host's, or a label that says nothing of it."""
-    cores, memory = finite(runner.get("cpu_count")), finite(runner.get("avail_mem_in_gb"))
-    accelerator, count = text(runner.get("gpu_info")), finite(runner.get("gpu_count"))
-    cpu = text(runner.get("cpu_info"))
+    cpu, accelerator = text(runner.get("cpu_info")), text(runner.get("gpu_info"))
     if not (cpu or accelerator or text(runner.get("type"))):
         return None
     return Machine(
         cpu=cpu,
-        cores=_whole(cores),
-        memory_gb=_whole(memory),
+        cores=whole(runner.get("cpu_count")),
+        memory_gb=whole(runner.get("avail_mem_in_gb")),
         accelerator=accelerator,
-        accelerators=(_whole(count) or 1) if accelerator else 0,
+        accelerators=(whole(runner.get("gpu_count")) or 1) if accelerator else 0,
         name="" if cpu or accelerator else text(runner.get("type")),
     )
-
-
-def _whole(number: float | None) -> int | None:
-    return round(number) if number is not None and 0 < number < 2**31 else None
 
 
 def _environment(record: Mapping[str, Any]) -> Pairs:

@@ -94,8 +94,10 @@ Count = Annotated[int, Field(ge=1, le=INT64)]
 Number = Annotated[FiniteFloat, BeforeValidator(_exact)]
 Samples = Annotated[list[FiniteFloat], BeforeValidator(_exact), Field(max_length=MOST_SAMPLES)]
 Names = Annotated[list[Name], Field(max_length=1_000)]
-Observed = Annotated[dict[Name, Text], Field(max_length=1_000)]
-Chosen = Annotated[dict[Name, Line], Field(max_length=MOST_PARAMETERS)]
+ONLY_NAMES = {"additionalProperties": False}
+"""In the published schema: a key that is no name is refused, not merely left unsaid."""
+Observed = Annotated[dict[Name, Text], Field(max_length=1_000, json_schema_extra=ONLY_NAMES)]
+Chosen = Annotated[dict[Name, Line], Field(max_length=MOST_PARAMETERS, json_schema_extra=ONLY_NAMES)]
 
 
 class Part(BaseModel):

@@ -23,6 +23,7 @@ from perfci.formats.foreign import (
     pairs,
     parse_json_lines,
     text,
+    whole,
 )
 from perfci.model import Clock, Metric, Pairs, PerfciError, Status, Summary
 
@@ -147,7 +148,7 @@ def _summaries(run: Assembly, content: Mapping[str, Any], setting: Pairs, raw: M
             continue
         what, seconds = found["what"], number / 1000
         if found["which"] == "median" and what not in raw:
-            run.summary("serve", setting, Metric(what, "seconds"), Summary(seconds, n=_count(content.get("completed"))))
+            run.summary("serve", setting, Metric(what, "seconds"), Summary(seconds, n=whole(content.get("completed"))))
         elif found["which"] != "median":
             shown = Metric(f"{what}_{found['which'].replace('.', '_')}", "seconds")
             run.samples("serve", setting, shown, [seconds], Clock.WITNESS)
@@ -195,7 +196,3 @@ def _date(told: object) -> datetime | None:
         return datetime.strptime(text(told), "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         return None
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -34,9 +34,9 @@ def apply_answers(tx: Session, project: str, said: Mapping[str, Answer], at: dat
     found = project_named(tx, project)
     if found is None:
         return set()
-    answers: dict[tuple[str | None, str], Answer] = {**quarantine.answers(tx, found.id)}
-    answers |= {(None, metric): answer for metric, answer in said.items()}
-    return {metric for (format, metric), answer in answers.items() if resolve(tx, found.id, format, metric, answer, at)}
+    answers: list[tuple[str | None, str, Answer]] = [(None, metric, answer) for metric, answer in said.items()]
+    answers += [(format, metric, answer) for (format, metric), answer in quarantine.answers(tx, found.id).items()]
+    return {metric for format, metric, answer in answers if resolve(tx, found.id, format, metric, answer, at)}
 
 
 def meaning(told: str) -> tuple[str, Answer]:

@@ -273,8 +273,8 @@ def test_what_is_no_result_is_not_recognised(tmp_path: Path, content: str | None
 
 
 def test_a_format_that_does_not_exist_is_named_with_those_that_do(tmp_path: Path) -> None:
-    with pytest.raises(PerfciError, match="no format vllm: expected auto or one of asv, perfci"):
-        list(read_runs(tmp_path, "vllm", PROJECT))
+    with pytest.raises(PerfciError, match="no format magic: expected auto or one of asv, perfci"):
+        list(read_runs(tmp_path, "magic", PROJECT))
 
 
 def test_a_folder_without_results_is_not_recognised(tmp_path: Path) -> None:

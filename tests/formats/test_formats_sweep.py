@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from asv_builders import AsvFolder, a_result_file
-from builders import a_process, a_result, a_run, a_series, a_summary
+from builders import a_commit, a_process, a_result, a_run, a_series, a_summary
+from foreign_files import FILES
 
 from perfci.formats import Given, read_documents, run_document
-from perfci.model import PerfciError
+from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
 from perfci.store.writes import describe_benchmarks, ingest_runs
 
@@ -104,6 +105,34 @@ def test_run_documents(tmp_path: Path, store: Store) -> None:
         stored += read_and_store(store, path, "perfci")
 
     assert stored > 100
+
+
+FOREIGN = [
+    *("pytest-benchmark/with_data.json", "pytorch/record.json", "vllm/serve-detailed.json", "vllm/latency.json"),
+    *("hyperfine/failed.json", "google-benchmark/once.json", "optimum-benchmark/benchmark.json"),
+    *("nvbench/jsonbin.json", "nvbench/2021.json", "generic/custom.json"),
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_files_of_other_tools(tmp_path: Path, name: str) -> None:
+    path, format_name = tmp_path / "file.json", name.partition("/")[0]
+
+    told = 0
+    for changed in with_every_entry_odd(json.loads((FILES / name).read_text())):
+        path.write_text(json.dumps(changed))
+        told += sum(map(len, map(run_document.write, runs_of(path, format_name))))
+
+    assert told > 10_000
+
+
+def runs_of(path: Path, format_name: str) -> list[Run]:
+    """What is read must fit a run document; what nobody can read is one sentence."""
+    try:
+        given = Given(PROJECT, a_commit(), "box")
+        return [document.run for document in read_documents(path, format_name, given, lambda _: None)]
+    except PerfciError:
+        return []
 
 
 def with_every_entry_odd(content: Any) -> Iterator[Any]:
