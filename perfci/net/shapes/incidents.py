@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from perfci.net.shapes import VISIBLE, Asked, Key, Page, Paged, Shape
+from perfci.net.shapes import VISIBLE, Asked, Key, Moment, Page, Paged, Shape
 
 StateWord = Literal[
     "new", "investigating", "culprit_found", "fixed", "accepted", "reverted", "environment", "invalid", "duplicate",
@@ -132,10 +132,10 @@ class IncidentChange(Asked):
 
     state: StateWord | None = None
     assignee: Person | None = None
-    due_at: AwareDatetime | None = None
-    snoozed_until: AwareDatetime | None = None
+    due_at: Moment | None = None
+    snoozed_until: Moment | None = None
     reason: Line = ""
-    accepted_until: AwareDatetime | None = None
+    accepted_until: Moment | None = None
     duplicate_of: Number | None = None
     issue_url: Address | None = None
     fix_sha: ShaOrNone | None = None

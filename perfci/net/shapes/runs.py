@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from perfci.net.shapes import Asked, Key, Page, Paged, Shape
+from perfci.net.shapes import Asked, Key, Moment, Page, Paged, Shape
 from perfci.net.shapes.series import ShaPart, Words
 
 Visibility = Literal["public", "private"]
@@ -50,8 +50,8 @@ class RunFilter(Paged):
     commit: ShaPart = ""
     suite: Words = ""
     session: Words = ""
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class RunPage(Page):

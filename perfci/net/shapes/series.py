@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
-from perfci.net.shapes import VISIBLE, Asked, Key, Page, Paged, Shape
+from perfci.net.shapes import VISIBLE, Asked, Key, Moment, Page, Paged, Shape
 
 Words = Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE[:-2]}*$")]
 """One line to search for, which may be empty."""
@@ -82,8 +82,8 @@ class PointsFilter(Asked):
     """``most`` merges neighbours down to about so many points; the dates are those of the commits."""
 
     most: Annotated[int, Field(ge=2, le=MOST_POINTS)] = 500
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class SeriesPoints(Shape):

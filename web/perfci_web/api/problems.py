@@ -95,12 +95,18 @@ def of_http(error: HTTPException) -> Declined:
 
 def of_faults(error: ValidationError, what: str) -> Declined:
     """A shape that does not fit is 400; a rule that no JSON Schema can say is 409."""
-    faults = error.errors(include_url=False, include_context=False)
+    faults = _causes(error.errors(include_url=False, include_context=False))
     told = [Fault(place=_place(one), message=one["msg"].removeprefix("Value error, ")) for one in faults[:MOST_FAULTS]]
     by_rule = all(one["type"] == "value_error" or _is_whole(one) for one in faults)
     more = f", and {len(faults) - 1} more faults" if len(faults) > 1 else ""
     sentence = f"{what}: {told[0].place}: {told[0].message}{more}."
     return Declined("conflict" if by_rule else "bad-request", sentence, errors=told)
+
+
+def _causes(faults: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """A list whose items do not fit is told to be too short as well: that goes without saying."""
+    inner = {fault["loc"][:depth] for fault in faults for depth in range(len(fault["loc"]))}
+    return [fault for fault in faults if fault["type"] != "too_short" or fault["loc"] not in inner]
 
 
 def _is_whole(fault: ErrorDetails) -> bool:
