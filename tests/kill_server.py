@@ -74,16 +74,17 @@ class Tally:
 class Server:
     """``perfci serve`` in a process group of its own, on one port all the time."""
 
-    def __init__(self, url: str, folder: Path) -> None:
-        self._folder, self._port = folder, _free_port()
+    def __init__(self, url: str, folder: Path, workers: int = 2) -> None:
+        self._folder, self.port = folder, _free_port()
         self._arguments = [
-            sys.executable, "-m", "perfci.cli", "serve", "--db", url, "--port", str(self._port), "--workers", "2",
+            sys.executable, "-m", "perfci.cli", "serve", "--db", url, "--port", str(self.port),
+            "--workers", str(workers),
         ]  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         log = (self._folder / "server.log").open("ab")

@@ -1,0 +1,94 @@
+"""From the client's disk into the store, over days of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from api_client import Api
+from builders import NOON, PROJECT, a_result, a_run
+
+from perfci.formats import run_document
+from perfci.net.client import Client
+from perfci.net.door import open_client
+from perfci.net.sending import Patience, flush
+from perfci.net.spool import Spool
+from perfci.store import Store
+from perfci.store.writes import add_run, start_session
+
+SERVER = "http://localhost:8787"
+DAY_MS = 86_400_000
+
+
+class Line(httpx.BaseTransport):
+    """A line to the application that loses what it is told to."""
+
+    def __init__(self, api: Api) -> None:
+        self._to = httpx.WSGITransport(app=api.app)
+        self.loses_requests = self.loses_answers = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self.loses_requests:
+            raise httpx.ConnectError("no route to host")
+        answer = self._to.handle_request(request)
+        if self.loses_answers:
+            raise httpx.ReadError("the connection was reset")
+        return answer
+
+
+@pytest.fixture
+def line(api: Api) -> Line:
+    return Line(api)
+
+
+@pytest.fixture
+def client(line: Line) -> Iterator[Client]:
+    with closing(open_client(SERVER, transport=line)) as door:
+        yield Client(door)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    spool = Spool(tmp_path / "spool")
+    run = a_run(a_result())
+    spool.put(run_document.write(run).encode(), run_document.idempotency_key(run), SERVER, now_ms=1_700_000_000_000)
+    return spool
+
+
+def at(days: float) -> Patience:
+    """A job that comes so many days later, and tries once."""
+    return Patience(give_up_after_s=0.0, now_ms=lambda: 1_700_000_000_000 + int(days * DAY_MS), sleep=lambda _: None)
+
+
+def test_what_three_days_of_no_network_held_back_arrives(spool: Spool, client: Client, line: Line) -> None:
+    line.loses_requests = True
+    held_back = [flush(spool, client, at(day)).waiting for day in (0, 1, 2, 3)]
+
+    line.loses_requests = False
+    flushed = flush(spool, client, at(3.1))
+
+    assert held_back == [1, 1, 1, 1]
+    assert (len(flushed.sent), flushed.waiting) == (1, 0)
+
+
+def test_what_arrived_with_its_answer_lost_is_known_three_days_later(spool: Spool, client: Client, line: Line) -> None:
+    line.loses_answers = True
+    flush(spool, client, at(0))
+
+    line.loses_answers = False
+    flushed = flush(spool, client, at(3))
+
+    assert (len(flushed.known), len(flushed.sent), flushed.waiting) == (1, 0, 0)
+
+
+def test_the_database_that_measured_a_run_knows_it_already(store: Store, client: Client, spool: Spool) -> None:
+    with store.begin() as tx:
+        start_session(tx, PROJECT, "session-1", "history", "", 0, 1, NOON)
+        add_run(tx, a_run(a_result()))
+
+    flushed = flush(spool, client, at(0))
+
+    assert (len(flushed.known), flushed.waiting) == (1, 0)
