@@ -24,6 +24,7 @@ from perfci.runner.lock import machine_lock
 from perfci.service.comparing import Comparison, run_comparison
 from perfci.service.goals import goals_of, goals_of_commits, require_known
 from perfci.service.judging import policy_of
+from perfci.service.looking import look_again
 from perfci.service.opening import open_subject, open_workbench
 from perfci.verdicts.reached import GoalVerdict
 
@@ -98,6 +99,7 @@ def commits(base: str, head: str, asked: Asked) -> int:
                 store, workbench, config, subject, before, after, progress,
                 strict=asked.strict, budget_s=asked.budget_s,
             )  # fmt: skip
+            look_again(store, config)
             judged = goals_of_commits(goals, found, store, policy_of(config, strict=asked.strict)) if goals else []
     report(found, judged, asked)
     return with_goals(exit_code(found, strict=asked.strict), judged, strict=asked.strict)

@@ -14,6 +14,7 @@ from perfci.model import Direction
 from perfci.report.units import counting
 from perfci.service.ingest import commit_named, ingest_path, line_here
 from perfci.service.judging import policy_of
+from perfci.service.looking import look_again
 from perfci.service.recording import record_imported_changes
 from perfci.service.resolving import meaning
 from perfci.store.reads import newest_result
@@ -60,6 +61,7 @@ def command(
             )
         if any(report.runs_new for report in reports):
             found = record_imported_changes(store, config.project, policy_of(config), since=before)
+            look_again(store, config)
             click.echo(f"{counting(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
     if json_file:
         write_json(json_file, reports)

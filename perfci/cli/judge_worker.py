@@ -11,6 +11,8 @@ import click
 from perfci.cli.context import config_here, store_to_write
 from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
+from perfci.service.chores import Chores
+from perfci.service.courier import Courier, means_of
 from perfci.service.judge_worker import JudgeWorker
 from perfci.service.judging import policy_of
 
@@ -24,11 +26,15 @@ def command(once: bool) -> None:
     write_logs(config.settings.server.log)
     policy, history = policy_of(config), config.settings.history
     with closing(store_to_write(config)) as store:
-        worker = JudgeWorker(store, lambda _: policy, lambda _: history)
+        worker = JudgeWorker(store, lambda _: policy, lambda _: history, meanwhile=(Chores(store),))
+        courier = Courier(store, means_of(config.settings, config.secrets))
         if once:
-            click.echo(f"{worker.empty()} uploads judged")
+            click.echo(f"{worker.empty()} uploads judged, {courier.empty()} messages sent")
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
+        carrying = threading.Thread(target=courier.run, args=(stop,), name="perfci-courier")
+        carrying.start()
         worker.run(stop, config.settings.server.judge_every_s)
+        carrying.join()

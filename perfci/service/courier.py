@@ -58,6 +58,14 @@ class Courier:
                 stop.wait(every_s)
         self._lease.release()
 
+    def empty(self) -> int:
+        """Send until nothing is due or somebody else sends; answer how much that was."""
+        done = 0
+        while sent := self.step():
+            done += sent
+        self._lease.release()
+        return done
+
     def step(self) -> int:
         """Send what is due, if nobody else does; answer how much that was."""
         if not self._lease.hold():

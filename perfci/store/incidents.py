@@ -66,6 +66,11 @@ def data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | No
     return next(iter(_records(tx, _of(project_id), INCIDENTS.c.kind == DATA, INCIDENTS.c.derived_id == key)), None)
 
 
+def missing(tx: Session, project_id: int) -> list[IncidentRecord]:
+    """The incidents about data that is still missing, newest first."""
+    return _records(tx, _of(project_id), INCIDENTS.c.kind == DATA, INCIDENTS.c.gone_at.is_(None))
+
+
 def unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
     """What asks for a person and has not done so before, oldest first."""
     fresh = INCIDENTS.c.paged_at.is_(None)

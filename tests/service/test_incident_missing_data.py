@@ -1,0 +1,56 @@
+"""Data that did not come is an incident like any other: told once, closed by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from perfci.model import IncidentState
+from perfci.service.missing_data import close_data_incident, open_data_incident, open_data_incidents
+from perfci.store import Store
+from perfci.store.deliveries import Destination, deliveries, keep_destination
+from tests.builders import NOON
+from tests.looks import a_move, a_project, look, told
+
+KEY = "late nightly"
+
+
+def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Store) -> None:
+    project = a_project(store)
+    with store.begin() as tx:
+        keep_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
+
+    for hour in range(3):
+        with store.begin() as tx:
+            headline = f"nightly is {hour + 3} h late"
+            found = open_data_incident(tx, project, KEY, headline, NOON + timedelta(hours=hour))
+
+    with store.read() as tx:
+        (record,) = open_data_incidents(tx, project)
+        assert [one.body["headline"] for one in deliveries(tx, project.id)] == ["nightly is 3 h late"]
+    assert (found.number, record.headline, record.open) == (1, "nightly is 5 h late", True)
+
+
+def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_again(store: Store) -> None:
+    project = a_project(store)
+    with store.begin() as tx:
+        open_data_incident(tx, project, KEY, "late", NOON)
+
+    with store.begin() as tx:
+        closed = close_data_incident(tx, project, KEY, NOON + timedelta(hours=1))
+        again = open_data_incident(tx, project, KEY, "late", NOON + timedelta(hours=9))
+        assert close_data_incident(tx, project, "another", NOON) is None
+
+    assert closed is not None
+    assert (closed.state, closed.verified_at, closed.open) == (IncidentState.FIXED, NOON + timedelta(hours=1), False)
+    assert (again.number, again.state) == (2, IncidentState.NEW)
+
+
+def test_a_look_at_the_measurements_leaves_it_alone(store: Store) -> None:
+    project = a_project(store)
+    with store.begin() as tx:
+        open_data_incident(tx, project, KEY, "late", NOON)
+
+    look(store, NOON + timedelta(hours=1), told("a1", a_move("x")))
+
+    with store.read() as tx:
+        assert [one.number for one in open_data_incidents(tx, project)] == [1]
