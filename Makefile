@@ -32,10 +32,15 @@ bench: ## measure perfci itself against asv and physical limits; the last figure
 	$(BIN)/python tests/bench_perfci.py $(ARGS)
 	$(BIN)/python tests/bench_timing.py
 	$(BIN)/python tests/bench_judge.py
+	$(BIN)/python tests/bench_store.py
+	$(BIN)/python tests/bench_service.py
 
-torture: ## kill -9 runs at random moments and check that nothing is lost or double; the last figures are in docs/torture.md
+torture: ## kill -9 runs and servers at random moments, disturb a server in every other way: nothing lost, nothing double; the last figures are in docs/torture.md
 	@.ci/setup dev
 	$(BIN)/python tests/torture.py $(ARGS)
+	$(BIN)/python tests/disturb_server.py
+	$(BIN)/python tests/kill_server.py --database sqlite --kills 200
+	$(BIN)/python tests/kill_server.py --database postgresql --kills 200
 
 study: ## ten demos in a row, planted slowdowns, equals against each other, histories without a change, pairs bought, real commits (STUDY="history noise"); tables are in docs/
 	@.ci/setup dev

@@ -1,0 +1,255 @@
+"""Disturb a server in the ways that are no kill: what it acknowledged is stored, what it refused is not, it recovers.
+
+    python tests/disturb_server.py
+
+A full disk (a small file system of its own, which takes root), another writer that holds the database, bodies that
+break off, sockets that close half or not at all, a clock that was set back, a spool that waited for days.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import random
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+from bench_store import a_run
+from kill_server import Server
+
+from perfci.config import HistoryTable
+from perfci.formats import run_document
+from perfci.net.client import Client
+from perfci.net.door import in_process, open_client
+from perfci.net.sending import Patience, flush
+from perfci.net.spool import Spool
+from perfci.service.judge_worker import JudgeWorker
+from perfci.store import check, open_store
+from perfci.verdicts.policy import Policy
+from perfci_web import create_app
+
+SMALL_MB, ROOMY_MB = 3, 64
+
+
+@dataclass
+class Told:
+    """What came of a disturbance; every sentence in ``broken`` is a promise that was not kept."""
+
+    name: str
+    figures: dict[str, object] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+    def expect(self, holds: bool, sentence: str) -> None:
+        if not holds:
+            self.broken.append(sentence)
+
+
+def upload(address: str, number: int, *, timeout: float = 60.0) -> httpx.Response:
+    run = a_run(number, random.Random(number), (20, 2, 4))
+    about = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    about["Idempotency-Key"] = run_document.idempotency_key(run)
+    body = gzip.compress(run_document.write(run).encode())
+    return httpx.post(f"{address}/api/v1/runs", content=body, headers=about, timeout=timeout)
+
+
+def stored(url: str) -> int:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+
+@contextlib.contextmanager
+def a_server(folder: Path, url: str) -> Iterator[Server]:
+    open_store(url, create=True).close()
+    server = Server(url, folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def full_disk(folder: Path) -> Told:
+    """Fill the disk by uploads, make room, and send again what was refused."""
+    told, disk = Told("disk full"), folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_MB}m", "none", str(disk)], check=True)
+    try:
+        url = f"sqlite:///{disk}/perfci.db"
+        with a_server(folder, url) as server:
+            acknowledged = 0
+            while (answer := upload(server.address, acknowledged + 1)).status_code == 201 and acknowledged < 500:
+                acknowledged += 1
+            ready = httpx.get(f"{server.address}/readyz", timeout=30)
+            told.figures |= {"acknowledged before": acknowledged, "answer": answer.status_code}
+            told.expect(answer.status_code == 503, f"a full disk was answered with {answer.status_code}")
+            told.expect("Retry-After" in answer.headers, "no Retry-After")
+            told.expect("disk is full" in answer.text, f"not said why: {answer.text[:200]}")
+            told.expect(ready.status_code == 503, f"/readyz says {ready.status_code} on a full disk")
+            told.expect(stored(url) == acknowledged, "the rows are not those that were acknowledged")
+            subprocess.run(["mount", "-o", f"remount,size={ROOMY_MB}m", str(disk)], check=True)
+            again = upload(server.address, acknowledged + 1)
+            told.expect(again.status_code == 201, f"with room again it answers {again.status_code}: {again.text[:200]}")
+            told.expect(stored(url) == acknowledged + 1, "the repeated upload is not stored once")
+        told.broken += check(url)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    return told
+
+
+def held_database(folder: Path, seconds: float = 10.0) -> Told:
+    """Hold the write lock while four uploads arrive; reading goes on, and all four are stored afterwards."""
+    told, url = Told(f"database locked {seconds:g} s"), f"sqlite:///{folder}/held.db"
+    with a_server(folder, url) as server, closing(sqlite3.connect(folder / "held.db", isolation_level=None)) as other:
+        upload(server.address, 1)
+        answers: list[int] = []
+        other.execute("BEGIN IMMEDIATE")
+        senders = [
+            threading.Thread(target=lambda number=number: answers.append(upload(server.address, number).status_code))
+            for number in range(2, 6)
+        ]
+        for one in senders:
+            one.start()
+        ready = httpx.get(f"{server.address}/readyz", timeout=30).status_code
+        began = time.monotonic()
+        read = httpx.get(f"{server.address}/api/v1/projects", timeout=30)
+        told.figures["read meanwhile"] = f"{(time.monotonic() - began) * 1000:.0f} ms"
+        time.sleep(seconds)
+        early = len(answers)
+        other.execute("COMMIT")
+        for one in senders:
+            one.join()
+        told.expect(early == 0, "an upload was answered although nobody could write")
+        told.expect(ready == 503, f"/readyz says {ready} while nobody can write")
+        told.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
+        told.expect(answers == [201] * 4, f"the uploads were answered {answers}")
+        told.expect(stored(url) == 5, "not every upload is stored once")
+    told.broken += check(url)
+    return told
+
+
+def broken_bodies(folder: Path) -> Told:
+    """Bodies that break off at every tenth of their length, sockets that close half, and some that say nothing."""
+    told, url = Told("truncated bodies, half-closed sockets"), f"sqlite:///{folder}/broken.db"
+    with a_server(folder, url) as server:
+        request = _request(server.address)
+        kept = [_cut(server.address, request, share / 10, half=False) for share in range(1, 10)]
+        answers = [_cut(server.address, request, share / 10, half=True) for share in range(1, 10)]
+        silent = [_connection(server.address) for _ in range(20)]
+        whole = upload(server.address, 2).status_code
+        for one in silent:
+            one.close()
+        told.figures["answers to half-closed"] = sorted({answer[:12].decode() for answer in answers})
+        told.expect(not any(b" 20" in answer[:13] for answer in (*answers, *kept)), "half a body was acknowledged")
+        told.expect(whole == 201, f"an upload beside 20 silent connections is answered {whole}")
+        told.expect(stored(url) == 1, "something of a broken body is stored")
+    told.broken += check(url)
+    return told
+
+
+def _request(address: str) -> bytes:
+    run = a_run(1, random.Random(1), (20, 2, 4))
+    body = run_document.write(run).encode()
+    lines = [
+        "POST /api/v1/runs HTTP/1.1", f"Host: {address.removeprefix('http://')}", "Content-Type: application/json",
+        f"Idempotency-Key: {run_document.idempotency_key(run)}", f"Content-Length: {len(body)}", "Connection: close",
+    ]  # fmt: skip
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def _connection(address: str) -> socket.socket:
+    host, port = address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=90)
+
+
+def _cut(address: str, request: bytes, share: float, *, half: bool) -> bytes:
+    """Send the beginning of a request; then close for good, or only our side and listen."""
+    with _connection(address) as one:
+        one.sendall(request[: int(len(request) * share)])
+        if not half:
+            return b""
+        one.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            return one.recv(65536)
+    return b""
+
+
+def clock_set_back(folder: Path) -> Told:
+    """Upload, set the clock back by a year, upload and judge: nothing waits for the old time to come again."""
+    told, url = Told("clock set back a year"), f"sqlite:///{folder}/clock.db"
+    now = [datetime.now(UTC)]
+    with closing(open_store(url, create=True)) as store:
+        app = create_app(store, read_only=False, clock=lambda: now[0])
+        with open_client("http://localhost", transport=in_process(app)) as door:
+            answers = [_upload_by(Client(door), 1)]
+            now[0] -= timedelta(days=365)
+            answers.append(_upload_by(Client(door), 2))
+        app.extensions["perfci_api"].group.close()
+        judged = JudgeWorker(store, lambda _: Policy(), lambda _: HistoryTable(), clock=lambda: now[0]).empty()
+        told.figures |= {"stored": sum(answers), "judged": judged}
+        told.expect(answers == [True, True], "an upload was not stored")
+        told.expect(judged == 2, f"{judged} of 2 uploads were judged")
+    told.broken += check(url)
+    return told
+
+
+def _upload_by(client: Client, number: int) -> bool:
+    run = a_run(number, random.Random(number), (20, 2, 4))
+    body = gzip.compress(run_document.write(run).encode())
+    return client.upload(body, run_document.idempotency_key(run)).stored
+
+
+def late_spool(folder: Path) -> Told:
+    """Send what waited for three days, some of it stored already, twice."""
+    told, url = Told("spool replayed after three days"), f"sqlite:///{folder}/late.db"
+    spool = Spool(folder / "spool")
+    with a_server(folder, url) as server, open_client(server.address) as door:
+        client = Client(door)
+        for number in range(1, 9):
+            run = a_run(number, random.Random(number), (20, 2, 4))
+            key = run_document.idempotency_key(run)
+            spool.put(run_document.write(run).encode(), key, client.server)
+            if number % 2:
+                _upload_by(client, number)
+        before = time.time() - 3 * 86400
+        for path in (folder / "spool").rglob("*.gz"):
+            os.utime(path, (before, before))
+        first, second = flush(spool, client, Patience()), flush(spool, client, Patience())
+        told.figures |= {"sent": len(first.sent), "known": len(first.known), "second time": len(second.sent)}
+        told.expect((len(first.sent), len(first.known)) == (4, 4), "not every run was sent once")
+        told.expect(not (second.sent or second.known or second.waiting), "something was left to send")
+        told.expect(stored(url) == 8, "not every run is stored once")
+    told.broken += check(url)
+    return told
+
+
+def disturbances() -> tuple[Callable[[Path], Told], ...]:
+    """All that this user may do: a file system of one's own takes root."""
+    always = (held_database, broken_bodies, clock_set_back, late_spool)
+    return (full_disk, *always) if os.geteuid() == 0 else always
+
+
+def main() -> int:
+    broken = 0
+    for disturb in disturbances():
+        with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder:
+            told = disturb(Path(folder))
+        print(f"{told.name:<40} {json.dumps(told.figures)} {'; '.join(told.broken) or 'held'}", flush=True)
+        broken += len(told.broken)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
