@@ -1,0 +1,106 @@
+"""How reading and storing slow down as a database grows: ``python tests/bench_growth.py [sqlite] [postgresql]``.
+
+Ten thousand series; samples in millions. Times are medians in milliseconds, the first of each left out.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import sqlalchemy as sa
+from bench_store import a_run
+from builders import NOON, PROJECT, a_sha
+from databases import fresh_database
+from load_store import PER_COMMIT, SERIES, commit_sha, decide, load
+
+from perfci.store import Store, levels, open_store, pages, reads, writes
+from perfci.store.dialects import on_sqlite, size_of
+from perfci.store.projects import project
+
+MILLIONS = (1, 3, 10)
+REPEATS = 15
+
+
+def questions(commits: int, dice: random.Random) -> dict[str, Callable[[sa.orm.Session], object]]:
+    base, head = commit_sha(commits - 2), commit_sha(commits - 1)
+    return {
+        "points of a series": lambda tx: reads.history(tx, dice.randrange(1, SERIES)),
+        "levels of two commits": lambda tx: [levels.levels_at(tx, 1, sha) for sha in (base, head)],
+        "verdicts between them": lambda tx: reads.verdict_records(tx, PROJECT, base=base, head=head),
+        "page of 100 series": lambda tx: pages.series_page(tx, 1, after=dice.randrange(SERIES - 100), limit=100),
+        "page of 100 runs": lambda tx: pages.runs_page(tx, 1, pages.RunFilter(), before=0, limit=100),
+        "page of 100 commits": lambda tx: pages.commits_page(tx, 1, before=0, limit=100),
+        "page of 100 verdicts": lambda tx: pages.verdicts_page(tx, 1, pages.VerdictFilter(), before=0, limit=100),
+        "machines": lambda tx: pages.machines_page(tx, 1, after=0, limit=100),
+        "a commit by its prefix": lambda tx: reads.find_commit(tx, PROJECT, head[:12]),
+        "the project": lambda tx: project(tx, PROJECT),
+    }
+
+
+def median_ms(store: Store, ask: Callable[[sa.orm.Session], object]) -> float:
+    took = []
+    for _ in range(REPEATS + 1):
+        start = time.perf_counter()
+        with store.read() as tx:
+            ask(tx)
+        took.append((time.perf_counter() - start) * 1000)
+    return statistics.median(took[1:])
+
+
+def storing_ms(store: Store, first: int, dice: random.Random) -> float:
+    took = []
+    for number in range(first, first + REPEATS):
+        run = a_run(number, dice)
+        start = time.perf_counter()
+        with store.begin() as tx:
+            writes.ingest_run(tx, run, a_sha(number), "body", received_at=NOON)
+        took.append((time.perf_counter() - start) * 1000)
+    return statistics.median(took[1:])
+
+
+def grow(kind: str) -> None:
+    dice = random.Random(7)
+    figures: dict[str, list[str]] = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        fresh_database(kind, Path(folder)) as url,
+        closing(open_store(url, create=False)) as store,
+    ):
+        commits = 0
+        for million in MILLIONS:
+            commits = load(store, million * 1_000_000, first_commit=commits)
+            settle(store, commits)
+            for name, ask in questions(commits, dice).items():
+                figures.setdefault(name, []).append(f"{median_ms(store, ask):8.1f}")
+            stored = storing_ms(store, 1_000_000 + commits * 100, dice)
+            figures.setdefault("storing a run of 100 benchmarks", []).append(f"{stored:8.1f}")
+            with store.read() as tx:
+                figures.setdefault("megabytes", []).append(f"{size_of(tx) / 1e6:8.0f}")
+            show(kind, figures)
+
+
+def settle(store: Store, commits: int) -> None:
+    """Decide on the last two commits, and let the planner look, as a server does by itself within a minute."""
+    with store.begin() as tx:
+        decide(tx, commits - 2, commits - 1)
+    with store.begin() as tx:
+        if not on_sqlite(tx):
+            tx.execute(sa.text("ANALYZE"))
+
+
+def show(kind: str, figures: dict[str, list[str]]) -> None:
+    print(f"\n{kind}, {SERIES} series, {PER_COMMIT} samples a commit; millions of samples: {MILLIONS}")
+    for name, values in figures.items():
+        print(f"  {name:34}{' '.join(values)}", flush=True)
+
+
+if __name__ == "__main__":
+    for kind in sys.argv[1:] or ("sqlite", "postgresql"):
+        grow(kind)

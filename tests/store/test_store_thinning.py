@@ -1,0 +1,119 @@
+"""Old samples shrink to what they came to, and no history is judged otherwise."""
+
+from __future__ import annotations
+
+import random
+from datetime import timedelta
+
+from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
+
+from perfci.model import CPU_TWIN, ChangePoint, Clock, Process, Series
+from perfci.store import Store, check, projects, reads, writes
+from perfci.store.thinning import THINNED, Thinned, thin
+from perfci.verdicts.history import change_points
+from perfci.verdicts.levels import judged_level, process_level
+
+LATER = NOON + timedelta(days=400)
+
+TIMED, COUNTED, WAITED = a_series("step"), a_series("step", "flops"), a_series("wait")
+CPU = a_series("wait", CPU_TWIN + "time")
+
+
+def fill(store: Store, *, kind: str = "history") -> None:
+    """Thirty commits, the second half slower; one series of each way a clock is read."""
+    dice = random.Random(3)
+    with store.begin() as tx:
+        for number in range(30):
+            slower = 1.2 if number >= 15 else 1.0
+            counts = [a_process(7.0, 7.0, index=0, clock=Clock.EXACT), a_process(7.0, 8.0, index=1, clock=Clock.EXACT)]
+            results = [
+                a_result(TIMED, *processes(dice, slower, Clock.WALL)),
+                a_result(COUNTED, *counts),
+                a_result(WAITED, *processes(dice, slower, Clock.WALL)),
+                a_result(CPU, *processes(dice, slower, Clock.CPU)),
+            ]
+            run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
+            writes.ingest_run(tx, run, f"key {number}", "body", kind=kind)
+
+
+def processes(dice: random.Random, level: float, clock: Clock) -> list[Process]:
+    return [a_process(*(level * dice.gauss(1, 0.01) for _ in range(9)), index=i, clock=clock) for i in range(3)]
+
+
+def thin_all(store: Store, *, step: int = 50) -> list[Thinned]:
+    steps = [Thinned(0)]
+    while len(steps) == 1 or steps[-1].last:
+        with store.begin() as tx:
+            project = projects.project(tx, PROJECT)
+            assert project is not None
+            steps.append(
+                thin(tx, project.id, LATER, level_of=process_level, at=LATER, after=steps[-1].last, limit=step)
+            )
+    return steps[1:]
+
+
+def judged(store: Store, series: Series) -> tuple[list[float | None], list[ChangePoint]]:
+    with store.read() as tx:
+        found = next(one for one in reads.series_of_project(tx, PROJECT) if one.series == series)
+        history = reads.history(tx, found.id)
+    return [judged_level(point) for point in history], change_points(series, history)
+
+
+def samples(store: Store, series: Series, session: str = "session-0") -> list[int]:
+    with store.read() as tx:
+        return [len(one.process.samples) for one in reads.session_processes(tx, session) if one.series == series]
+
+
+def test_a_history_is_judged_as_before_bit_for_bit(store: Store) -> None:
+    fill(store)
+    before = {series: judged(store, series) for series in (TIMED, COUNTED, WAITED, CPU)}
+
+    steps = thin_all(store)
+
+    assert {series: judged(store, series) for series in before} == before
+    assert len(before[TIMED][1]) == 1
+    assert sum(step.processes for step in steps) == 30 * (3 + 1)
+    assert samples(store, TIMED) == [1, 1, 1]
+    assert check(store.url) == []
+
+
+def test_keeps_counts_that_differ_and_cpu_time_with_its_twin(store: Store) -> None:
+    fill(store)
+
+    thin_all(store)
+
+    assert samples(store, COUNTED) == [1, 2]
+    assert samples(store, WAITED) == samples(store, CPU) == [9, 9, 9]
+
+
+def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
+    fill(store)
+    with store.begin() as tx:
+        evidence = tuple(one.id for one in reads.session_processes(tx, "session-0") if one.series == TIMED)
+        writes.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
+
+    thin_all(store)
+
+    assert samples(store, TIMED) == [9, 9, 1]
+
+
+def test_keeps_comparisons_and_what_is_younger(store: Store) -> None:
+    fill(store, kind="compare")
+
+    steps = thin_all(store)
+
+    assert [step.processes for step in steps] == [0]
+
+
+def test_says_that_it_thinned_and_how_much_there_was(store: Store) -> None:
+    fill(store)
+
+    thin_all(store)
+    again = thin_all(store)
+
+    with store.read() as tx:
+        flags = {one.process.flags for one in reads.session_processes(tx, "session-0") if one.series == TIMED}
+        spread = tx.connection().exec_driver_sql("SELECT n FROM results WHERE thinned_at IS NOT NULL AND id = 1")
+        assert spread.scalar() == 27
+    assert flags == {(THINNED,)}
+    assert [step.processes for step in again] == [0]
