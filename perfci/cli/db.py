@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import click
 
-from perfci.cli.context import config_here, write_json
+from perfci.cli.context import config_here, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
+from perfci.model import PerfciError
+from perfci.service.pruning import prune
 from perfci.store import backup, check, restore, upgrade
 
 
 @click.group("db")
 @global_options
 def command() -> None:
-    """Upgrade, check, back up or restore the database."""
+    """Upgrade, check, back up, restore or thin the database."""
 
 
 @command.command("upgrade")
@@ -63,3 +68,31 @@ def restore_command(file: Path) -> None:
     config = config_here()
     restore(config.database_url, file)
     click.echo(f"{config.database_url} holds what {file} holds")
+
+
+@command.command("prune")
+@click.option("--raw-older-than", "age", metavar="DAYSd", required=True, help="such as 90d")
+@click.option("--dry-run", is_flag=True, help="only count")
+@json_option
+@global_options
+def prune_command(age: str, dry_run: bool, json_file: str | None) -> None:
+    """Keep of old raw samples only the level of each process, and the quartiles.
+
+    Histories are judged as before. What verdicts rest on, comparisons and counts that differ stay whole; nothing else
+    is deleted.
+    """
+    days, now = _days(age), datetime.now(UTC)
+    with closing(store_to_write(config_here())) as store:
+        pruned = prune(store, now - timedelta(days=days), now=now, dry_run=dry_run)
+    if json_file:
+        write_json(json_file, pruned)
+    if json_file != "-":
+        done = "would be thinned" if dry_run else "thinned"
+        click.echo(f"{pruned.processes} processes {done}, {pruned.samples} samples less")
+
+
+def _days(text: str) -> int:
+    days = re.fullmatch(r"(\d{1,5})d", text)
+    if not days:
+        raise PerfciError(f"--raw-older-than takes days such as 90d, found {text!r}")
+    return int(days[1])

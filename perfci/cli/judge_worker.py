@@ -15,6 +15,7 @@ from perfci.service.chores import Chores
 from perfci.service.courier import Courier, means_of
 from perfci.service.judge_worker import JudgeWorker
 from perfci.service.judging import policy_of
+from perfci.service.pruning import Retention
 
 
 @click.command("judge-worker")
@@ -26,7 +27,8 @@ def command(once: bool) -> None:
     write_logs(config.settings.server.log)
     policy, history = policy_of(config), config.settings.history
     with closing(store_to_write(config)) as store:
-        worker = JudgeWorker(store, lambda _: policy, lambda _: history, meanwhile=(Chores(store),))
+        meanwhile = (Chores(store), Retention(store, config.settings.retention.raw_days))
+        worker = JudgeWorker(store, lambda _: policy, lambda _: history, meanwhile=meanwhile)
         courier = Courier(store, means_of(config.settings, config.secrets))
         if once:
             click.echo(f"{worker.empty()} uploads judged, {courier.empty()} messages sent")

@@ -68,7 +68,6 @@ class NotifyTable(Table):
 
 class RetentionTable(Table):
     raw_days: int = Field(default=0, ge=0)  # then raw samples become summaries; 0 keeps them for ever
-    audit_days: int = Field(default=0, ge=0)
 
 
 class Secrets(Table):

@@ -1,0 +1,66 @@
+"""Old samples go by rule, and a dry run touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders import NOON, a_commit, a_process, a_result, a_run, a_series
+
+from perfci.cli import run
+from perfci.service.pruning import Pruned, Retention, prune
+from perfci.store import Store, check, open_store, writes
+
+NOW = NOON + timedelta(days=100)
+COMMITS = 700
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A hundred days of commits, each of one process with four samples; more than one step looks at."""
+    with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)) as store:
+        with store.begin() as tx:
+            for number in range(COMMITS):
+                result = a_result(a_series(), a_process(1.0, 1.1, 1.2, 1.3))
+                started = NOON + timedelta(days=100 * number / COMMITS)
+                run = a_run(result, commit=a_commit(number), session=f"session-{number}", started_at=started)
+                writes.ingest_run(tx, run, f"key {number}", "body")
+        yield store
+
+
+def test_what_is_older_than_so_many_days_is_thinned(store: Store) -> None:
+    pruned = prune(store, NOW - timedelta(days=10), now=NOW)
+
+    assert pruned == Pruned(processes=630, samples=630 * 3)
+    assert check(store.url) == []
+
+
+def test_a_dry_run_only_counts(store: Store) -> None:
+    counted = prune(store, NOW - timedelta(days=10), now=NOW, dry_run=True)
+    pruned = prune(store, NOW - timedelta(days=10), now=NOW)
+
+    assert counted == pruned
+
+
+def test_the_judge_prunes_once_a_day_and_only_where_told(store: Store) -> None:
+    Retention(store, raw_days=0)(NOW)
+    retention = Retention(store, raw_days=90)
+    retention(NOW)
+    retention(NOW + timedelta(hours=23))
+    first = prune(store, NOW - timedelta(days=90), now=NOW)
+    retention(NOW + timedelta(days=2))
+    second = prune(store, NOW - timedelta(days=88), now=NOW)
+
+    assert (first, second) == (Pruned(), Pruned())
+    assert prune(store, NOW, now=NOW).processes > 0
+
+
+def test_the_verb_says_what_went(store: Store, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    codes = [run(["db", "prune", "--db", store.url, "--raw-older-than", age]) for age in ("90d", "soon")]
+
+    captured = capsys.readouterr()
+    assert (codes, captured.out) == ([0, 2], "700 processes thinned, 2100 samples less\n")
+    assert captured.err == "perfci: --raw-older-than takes days such as 90d, found 'soon'\n"
