@@ -38,7 +38,8 @@ OPERATIONS = {
     },
     Need.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
-        "list_audit",
+        "list_audit", "list_destinations", "set_destination", "remove_destination", "test_destination",
+        "list_deliveries",
     },
     Need.SERVER: {"create_project"},
 }  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import VISIBLE, Asked, Name, Page, Paged, Shape
+from perfci.net.shapes import MOST_ON_A_PAGE, PAGE, VISIBLE, Asked, Name, Page, Shape
 from perfci.net.shapes.incidents import DeliveryShape, KindWord, StateWord
 
 DestinationKind = Literal["slack", "webhook", "email", "github_issue"]
@@ -70,8 +70,8 @@ class DestinationPage(Page):
     items: tuple[DestinationShape, ...]
 
 
-class DeliveryFilter(Paged):
-    pass
+class DeliveryFilter(Asked):
+    limit: Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE)] = PAGE
 
 
 class DeliveryPage(Page):

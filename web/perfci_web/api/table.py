@@ -6,6 +6,7 @@ from perfci_web.api import (
     ops_access,
     ops_formats,
     ops_incidents,
+    ops_notify,
     ops_openapi,
     ops_runs,
     ops_series,
@@ -22,6 +23,7 @@ ALL: tuple[Operation, ...] = (
     *ops_access.OPERATIONS,
     *ops_incidents.OPERATIONS,
     *ops_triage.OPERATIONS,
+    *ops_notify.OPERATIONS,
     *ops_formats.OPERATIONS,
 )
 

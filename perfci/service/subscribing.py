@@ -1,0 +1,72 @@
+"""Where a project's messages go: checked when it is set, so that the first one does not get lost."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.model import PerfciError
+from perfci.net.mail import recipient
+from perfci.net.webhooks import destination as web_address
+from perfci.service.delivering import SENDERS
+from perfci.service.hours import send_at
+from perfci.service.issues import repository
+from perfci.service.senders import Means
+from perfci.service.states import By
+from perfci.store import audit, deliveries
+from perfci.store.deliveries import WAITING, Delivery, Destination
+from perfci.store.projects import Project, touch
+
+CHECKS = {"slack": web_address, "webhook": web_address, "email": recipient, "github_issue": repository}
+
+
+def keep_destination(tx: Transaction, project: Project, wanted: Destination, by: By, *, secret: str | None) -> bool:
+    """Add or change a destination; a ``secret`` of None leaves the old one. True where it is new."""
+    if wanted.kind not in CHECKS:
+        raise PerfciError(f"{wanted.kind!r} is no kind of destination; expected {', '.join(CHECKS)}.")
+    CHECKS[wanted.kind](wanted.address)
+    send_at(by.now, wanted.quiet, wanted.digest)
+    known = deliveries.destination(tx, project.id, wanted.name)
+    kept = known.secret if secret is None and known is not None else secret or ""
+    if wanted.kind == "github_issue" and not kept:
+        raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
+    new = deliveries.keep_destination(tx, project.id, replace(wanted, secret=kept))
+    _record(tx, project, "destination.set", wanted.name, by, {"kind": wanted.kind, "enabled": wanted.enabled})
+    return new
+
+
+def drop_destination(tx: Transaction, project: Project, name: str, by: By) -> bool:
+    """Remove a destination and what still waits for it; False where there is none."""
+    there = deliveries.drop_destination(tx, project.id, name)
+    if there:
+        _record(tx, project, "destination.remove", name, by, {})
+    return there
+
+
+def try_destination(project: str, wanted: Destination, means: Means, now: datetime) -> str:
+    """Send a message that only tries the way; answers what went wrong, or nothing."""
+    body = {
+        "project": project,
+        "number": 0,
+        "state": "new",
+        "kind": "data",
+        "headline": "This only tries whether messages arrive; nothing happened",
+    }
+    uid = secrets.token_hex(16)
+    trial = Delivery(
+        id=0, uid=uid, destination=wanted, project=project, incident_id=0, number=0, state_number=0, not_before=now,
+        state=WAITING, claimed_by="", claim=0, batch="", attempts=0, sent_at=None, problem="", body=body, issue_url="",
+    )  # fmt: skip
+    try:
+        SENDERS[wanted.kind]([trial], uid, means, now)
+    except PerfciError as error:
+        return str(error)
+    return ""
+
+
+def _record(tx: Transaction, project: Project, action: str, name: str, by: By, detail: dict[str, object]) -> None:
+    audit.record(tx, by.actor, action, name, at=by.now, project_id=project.id, detail=detail, request_id=by.request_id)
+    touch(tx, [project.id])

@@ -1,0 +1,80 @@
+"""Destinations over the API: a secret goes in and never comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from api_client import Api
+from builders import NOON, PROJECT
+from looks import a_move, a_project, look, told
+from werkzeug.test import TestResponse
+
+from perfci.net.slugs import segment
+from perfci.store import Store
+
+P = f"/projects/{segment(PROJECT)}"
+HOOK = {"kind": "webhook", "address": "https://hooks.example.com/T0/B1/very-secret", "secret": "s3cret"}
+
+
+@pytest.fixture(autouse=True)
+def project(store: Store) -> None:
+    a_project(store)
+
+
+def put(api: Api, name: str, body: Mapping[str, Any]) -> TestResponse:
+    return api.client.put(f"/api/v1{P}/destinations/{name}", json=body)
+
+
+def test_a_destination_is_made_changed_and_removed(api: Api) -> None:
+    made = put(api, "team", HOOK)
+    changed = put(api, "team", {**HOOK, "secret": None, "digest": "daily@09:00", "tz": "Europe/Berlin"})
+
+    assert (made.status_code, changed.status_code, changed.get_json()["has_secret"]) == (201, 200, True)
+    assert api.client.delete(f"/api/v1{P}/destinations/team").status_code == 204
+    assert api.client.delete(f"/api/v1{P}/destinations/team").status_code == 404
+
+
+def test_no_answer_ever_holds_a_secret(api: Api) -> None:
+    answers = [put(api, "team", HOOK), api.get(f"{P}/destinations"), api.get(f"{P}/audit")]
+
+    assert all("s3cret" not in one.text and "very-secret" not in one.text for one in answers)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"kind": "webhook", "address": "ftp://a.example/"},
+        {"kind": "webhook", "address": "https://me:pw@a.example/"},
+        {"kind": "email", "address": "nobody"},
+        {"kind": "email", "address": "a@b.example\r\nBcc: all@b.example"},
+        {"kind": "github_issue", "address": "acme/model"},
+        {"kind": "github_issue", "address": "../../etc", "secret": "x"},
+        {**HOOK, "quiet": {"tz": "Mars/Olympus", "begin": "22:00", "end": "07:00"}},
+        {**HOOK, "routes": {"colour": "red"}},
+        {"kind": "pigeon", "address": "https://a.example/"},
+    ],
+)
+def test_what_cannot_be_a_destination_is_refused(api: Api, body: Mapping[str, Any]) -> None:
+    assert put(api, "team", body).status_code in (400, 409)
+
+    assert api.get(f"{P}/destinations").get_json()["items"] == []
+
+
+def test_trying_an_address_inside_says_that_it_is_one(api: Api) -> None:
+    put(api, "inside", {"kind": "webhook", "address": "https://127.0.0.1/"})
+
+    found = api.client.post(f"/api/v1{P}/destinations/inside/test").get_json()
+
+    assert found["sent"] is False
+    assert "no address of the public internet" in found["problem"]
+
+
+def test_what_waits_is_listed(api: Api, store: Store) -> None:
+    put(api, "team", HOOK)
+    look(store, NOON, told("a1", a_move("x")))
+
+    (waiting,) = api.get(f"{P}/deliveries").get_json()["items"]
+
+    assert (waiting["destination"], waiting["state"], waiting["about"]) == ("team", "waiting", "new")
