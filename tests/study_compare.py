@@ -68,14 +68,13 @@ class Trainer:
 SUITE = """
 from trainer import Trainer
 
+trainer = Trainer()
 
-class Step:
-    def setup(self):
-        self.trainer = Trainer()
 
-    def time_step(self):
-        self.trainer.step()
+def time_step():
+    trainer.step()
 """
+"""Without a setup: asv would build the model anew before every call, and time first steps only."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from perfci.bench.device import Device, Marker, this_device
 from perfci.bench.readings import Reading
-from perfci.bench.turns import offer_turn
+from perfci.bench.turns import agree, offer_turn
 from perfci.bench.warmup import Events, warm_up
 from perfci.model import Clock
 
@@ -94,7 +94,7 @@ def time_blocks(
     blocks = cold_blocks(device) if flush_l2 else Blocks(device)
     with collector_off() as collect:
         warmed = warm_up(function, device, warmup_s, between=collect)
-        number = number or max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9)))
+        number = number or agree(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
         events = Events(device)
         until = perf_counter() + budget_s
         while not enough(blocks, min_blocks, max_blocks, target, out_of_time=perf_counter() >= until):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
+
+AGREE, NUMBER_SIZE = b"n", 8
+"""How a process asks for the number that all of them are to use, and how long that number is."""
 
 
 class TurnKeeper:
@@ -19,6 +22,8 @@ class TurnKeeper:
     def __init__(self, players: Sequence[socket.socket]) -> None:
         self._circle = deque(players)
         self._waiting: set[socket.socket] = set()
+        self._agreed: list[bytes] = []
+        self._asked = Counter[socket.socket]()
 
     @property
     def players(self) -> Sequence[socket.socket]:
@@ -26,7 +31,10 @@ class TurnKeeper:
 
     def hear(self, player: socket.socket) -> None:
         """Take what a player said, and give the turn to the next one if nobody has it now."""
-        if _said_anything(player):
+        said = _received(player, 1)
+        if said == AGREE:
+            self._agree(player, _received(player, NUMBER_SIZE))
+        elif said:
             self._waiting.add(player)
         else:
             self._circle.remove(player)
@@ -35,14 +43,25 @@ class TurnKeeper:
             self._give(self._circle[0])
             self._circle.rotate(-1)
 
+    def _agree(self, player: socket.socket, number: bytes) -> None:
+        """Whoever asks first decides for all who ask as often."""
+        if self._asked[player] == len(self._agreed):
+            self._agreed.append(number)
+        _tell(player, self._agreed[self._asked[player]])
+        self._asked[player] += 1
+
     def _give(self, player: socket.socket) -> None:
         self._waiting.discard(player)
-        with contextlib.suppress(OSError):  # it has ended: it is left out as soon as its hanging up is heard
-            player.sendall(b"t")
+        _tell(player, b"t")
 
 
-def _said_anything(player: socket.socket) -> bool:
+def _tell(player: socket.socket, message: bytes) -> None:
+    with contextlib.suppress(OSError):  # it has ended: it is left out as soon as its hanging up is heard
+        player.sendall(message)
+
+
+def _received(player: socket.socket, size: int) -> bytes:
     try:
-        return bool(player.recv(1))
+        return player.recv(size, socket.MSG_WAITALL)
     except OSError:
-        return False
+        return b""

@@ -6,23 +6,29 @@ from types import SimpleNamespace
 import pytest
 
 from perfci.bench.timing import time_blocks
-from perfci.bench.turns import offer_turn
+from perfci.bench.turns import agree, offer_turn
 
 
 @pytest.fixture
 def offers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the harness of a measured process was offered."""
     heard: list[str] = []
-    harness = SimpleNamespace(turns=SimpleNamespace(offer=lambda: heard.append("turn")))
+    harness = SimpleNamespace(turns=SimpleNamespace(offer=lambda: heard.append("turn"), agree=lambda number: 17))
     monkeypatch.setitem(sys.modules, "perfci_harness.turns", harness)
     return heard
 
 
 def test_who_is_measured_by_itself_never_waits() -> None:
-    assert offer_turn() == 0.0
+    assert (offer_turn(), agree(3)) == (0.0, 3)
 
 
 def test_a_turn_is_offered_before_every_block(offers: list[str]) -> None:
     timing = time_blocks(lambda: None, number=10, warmup_s=0.01, min_blocks=3, max_blocks=3)
 
     assert (len(timing.cpu), offers) == (3, ["turn"] * 3)
+
+
+def test_a_block_has_as_many_calls_as_on_the_other_side(offers: list[str]) -> None:
+    timing = time_blocks(lambda: None, warmup_s=0.01, min_blocks=3, max_blocks=3)
+
+    assert timing.number == 17

@@ -110,6 +110,21 @@ def test_who_hangs_up_is_not_waited_for() -> None:
         one.close()
 
 
+def test_the_first_number_that_is_named_is_that_of_all() -> None:
+    (a, his), (b, hers) = socket.socketpair(), socket.socketpair()
+    keeper = TurnKeeper([a, b])
+
+    answers = []
+    for player, ours, number in [(his, a, 7), (hers, b, 9), (hers, b, 2), (his, a, 4)]:
+        player.sendall(b"n" + number.to_bytes(8, "little"))
+        keeper.hear(ours)
+        answers.append(int.from_bytes(player.recv(8), "little"))
+
+    assert answers == [7, 7, 2, 2]
+    for one in (a, his, b, hers):
+        one.close()
+
+
 def _has_the_turn(player: socket.socket) -> bool:
     player.setblocking(False)
     try:
@@ -135,12 +150,12 @@ def test_no_call_of_one_side_overlaps_one_of_the_other(project: GitProject, span
 
 
 def test_a_sample_is_as_many_calls_as_last_a_turn(project: GitProject, spans: Path) -> None:
-    ((base, _),) = side_by_side(project, STEADY.format(name="head"), r"time_it\(1\)")
+    ((base, head),) = side_by_side(project, STEADY.format(name="head"), r"time_it\(1\)")
 
     wall, cpu = base.metrics
     assert (wall.name, cpu.name, len(wall.samples)) == ("time", "cpu_time", len(cpu.samples))
     assert len(wall.samples) > 5
-    assert wall.number > 1
+    assert wall.number == head.metrics[0].number > 1
 
 
 def test_a_number_that_the_suite_names_is_kept(project: GitProject) -> None:

@@ -23,6 +23,11 @@ ON_ONE_THREAD = 0.95
 
 PAGE = struct.Struct("dd")
 
+WAIT, AGREE = b"w", b"n"
+"""What a cell says to whoever keeps the turns; with the latter comes a number (``perfci.runner.turns``)."""
+
+NUMBER = struct.Struct("<q")
+
 
 class Seat:
     """A cell's place among those that take turns: where it waits, and what it tells its supervisor of the waiting.
@@ -46,10 +51,18 @@ class Seat:
         """Say that the next sample may wait, and wait until it may not."""
         before, since = self.waited(), time.monotonic()
         PAGE.pack_into(self._page, 0, before, since)
-        self._keeper.sendall(b"w")
+        self._keeper.sendall(WAIT)
         if not self._keeper.recv(1):
             raise SystemExit("whoever kept the turns is gone")
         PAGE.pack_into(self._page, 0, before + time.monotonic() - since, 0.0)
+
+    def agree(self, number: int) -> int:
+        """The number that all of them use: that of whoever came first."""
+        self._keeper.sendall(AGREE + NUMBER.pack(number))
+        answer = self._keeper.recv(NUMBER.size, socket.MSG_WAITALL)
+        if len(answer) < NUMBER.size:
+            raise SystemExit("whoever kept the turns is gone")
+        return int(NUMBER.unpack(answer)[0])
 
     def waited(self) -> float:
         """Seconds that were spent waiting so far."""
@@ -86,6 +99,10 @@ class Turns:
                 share_core(self._core)
                 self._core = None
             self._seat.wait()
+
+    def agree(self, number: int) -> int:
+        """Use the same number as those that are measured beside this one, asked in the same order."""
+        return number if self._seat is None else self._seat.agree(number)
 
 
 def share_core(core: int) -> None:
