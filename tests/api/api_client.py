@@ -1,17 +1,27 @@
-"""Asking the API in the tests' own words."""
+"""Asking the API in the tests' own words; every answer is held against what the server says of itself."""
 
 from __future__ import annotations
 
 import gzip
+import json
 from datetime import timedelta
 from typing import Any
 
 from builders import NOON
 from flask import Flask
+from flask.testing import FlaskClient
+from openapi_core import Config, OpenAPI
+from openapi_core.contrib.werkzeug import WerkzeugOpenAPIResponse
+from openapi_core.templating.paths.exceptions import OperationNotFound, PathNotFound
+from openapi_core.testing import MockRequest
 from werkzeug.test import TestResponse
 
 from perfci.formats import run_document
 from perfci.model import Run
+from perfci_web.api.openapi import document
+from perfci_web.api.operations import PREFIX
+from perfci_web.api.problems import MEDIA_TYPE
+from perfci_web.api.table import ALL
 
 NOW = NOON + timedelta(days=30)
 
@@ -19,6 +29,7 @@ NOW = NOON + timedelta(days=30)
 class Api:
     def __init__(self, app: Flask) -> None:
         self.app = app
+        app.test_client_class = Promised
         self.client = app.test_client()
 
     def get(self, path: str, **more: Any) -> TestResponse:
@@ -33,3 +44,23 @@ class Api:
         if packed:
             body, about = gzip.compress(body), about | {"Content-Encoding": "gzip"}
         return self.client.post("/api/v1/runs", data=body, headers=about)
+
+
+class Promised(FlaskClient):
+    """Every answer of the API is one that the served document promises; unknown addresses and methods answer so."""
+
+    def open(self, *about: Any, **more: Any) -> TestResponse:
+        answer = super().open(*about, **more)
+        asked = MockRequest("http://localhost", answer.request.method.lower(), answer.request.path)
+        if asked.path.startswith(PREFIX):
+            try:
+                PROMISED.validate_response(asked, WerkzeugOpenAPIResponse(answer))
+            except (PathNotFound, OperationNotFound):
+                assert answer.status_code in (404, 405)
+        return answer
+
+
+PROMISED = OpenAPI.from_dict(
+    json.loads(json.dumps(document(ALL, enforced=False))),
+    Config(extra_media_type_deserializers={MEDIA_TYPE: json.loads, "application/x-ndjson": bytes}),
+)

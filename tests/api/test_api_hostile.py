@@ -104,10 +104,19 @@ PLAIN: dict[str, tuple[int, bytes]] = {
     "9 MiB": (413, b" " * (9 * MIB)),
 }  # fmt: skip
 
+
+def a_thousand_keys(times: int) -> bytes:
+    one = b"{" + b",".join(b'"%d":1' % key for key in range(1000)) + b"}"
+    return b",".join([one] * times)
+
+
 PACKED: dict[str, tuple[int, bytes]] = {
     "a bomb of 1 GiB": (413, bomb(1024 * MIB)),
     "33 MiB": (413, bomb(33 * MIB)),
     "a million parameters": (400, gzip.compress(parameters(1_000_000))),
+    "eight million empty lists": (413, gzip.compress(b'{"results":[' + b"[]," * 8_000_000 + b"[]]}", 1)),
+    "a thousand keys a thousand times": (400, gzip.compress(b'{"results":[' + a_thousand_keys(1_000) + b"]}", 1)),
+    "two million keys": (413, gzip.compress(a_thousand_keys(2_000), 1)),
     "no gzip": (400, BODY),
     "gzip in gzip": (400, gzip.compress(gzip.compress(BODY))),
     "gzip that breaks off": (400, gzip.compress(BODY)[:-9]),
@@ -196,7 +205,8 @@ def test_a_bomb_takes_no_more_memory_than_it_may_unpack_to(tmp_path: Path) -> No
         api = Api(create_app(open_store(sys.argv[1], create=True), read_only=False))
         api.send(BODY, key=KEY)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        for body in (PACKED["a bomb of 1 GiB"][1], PACKED["33 MiB"][1]):
+        for name in ("a bomb of 1 GiB", "33 MiB", "eight million empty lists", "two million keys"):
+            body = PACKED[name][1]
             assert api.send(body, key=KEY, **{"Content-Encoding": "gzip"}).status_code == 413
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     """

@@ -19,7 +19,7 @@ from waitress.wasyncore import close_all, dispatcher, loop
 from perfci.config import HistoryTable, Secrets, Settings
 from perfci.store import Store
 from perfci.verdicts.policy import Policy
-from perfci_web.api.bodies import MIB
+from perfci_web.api.bodies import DRAIN, MIB
 from perfci_web.api.problems import OF_STATUS, Declined, response_of
 from perfci_web.application import create_app
 from perfci_web.guards import is_loopback
@@ -66,7 +66,7 @@ def serve(
         connections: dict[int, Any] = {}
         server = create_server(
             app, map=connections, sockets=[listener], threads=settings.server.threads, ident="perfci",
-            max_request_body_size=int(settings.server.max_body_mb * MIB) + 1,  # it keeps a whole body before we see it
+            max_request_body_size=DRAIN * int(settings.server.max_body_mb * MIB),  # beyond it hangs up amid the body
             clear_untrusted_proxy_headers=False,  # the application does that, and wants to know of them
             connection_limit=1000,
         )  # fmt: skip

@@ -146,7 +146,7 @@ def _answer(answer: Answer, schemas: Mapping[type[BaseModel], dict[str, Any]], s
     if answer is None:
         return {"description": "done"}
     if isinstance(answer, Stream):
-        return {"description": "as it is made", "content": {answer.content_type: {"schema": {}}}}
+        return {"description": "as it is made", "content": {answer.content_type.split(";")[0]: {"schema": {}}}}
     return {
         "description": DESCRIPTIONS.get(status, "done"),
         "content": {"application/json": {"schema": schemas[answer]}},

@@ -1,0 +1,56 @@
+"""How often suites report, over the API."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from api_client import NOW, Api
+from builders import NOON, PROJECT, a_result, a_run
+
+from perfci.service.silence import Watch
+from perfci.store import Store, audit, projects
+
+P = "/projects/acme:model/expectations"
+
+
+@pytest.fixture
+def watched(api: Api, store: Store) -> None:
+    api.upload(a_run(a_result()))
+    with store.begin() as tx:
+        project = projects.project(tx, PROJECT)
+        assert project is not None
+        Watch()(tx, project, NOW + timedelta(days=1))
+
+
+def said(api: Api, **changes: object) -> int:
+    return api.client.put(f"/api/v1{P}", json={"id": 1} | changes).status_code
+
+
+def test_lists_what_is_expected(api: Api, watched: None) -> None:
+    [item] = api.get(P).json["items"]
+
+    assert (item["suite"], item["branch"], item["series"], item["set_by"]) == ("benchmarks", "main", 1, "learned")
+    assert item["every_s"] is None
+    assert item["last_run_at"] > NOON.isoformat()
+
+
+def test_a_person_corrects_it_and_is_written_down(api: Api, store: Store, watched: None) -> None:
+    assert said(api, every_s=3600, muted=True) == 200
+
+    [item] = api.get(P).json["items"]
+    assert (item["every_s"], item["muted"], item["set_by"]) == (3600.0, True, "local")
+    with store.read() as tx:
+        assert [line.action for line in audit.lines(tx, 1)] == ["expectation.set"]
+
+
+def test_without_a_cadence_it_is_learned_again(api: Api, watched: None) -> None:
+    said(api, every_s=3600)
+
+    assert said(api) == 200
+    assert api.get(P).json["items"][0]["set_by"] == "learned"
+
+
+@pytest.mark.parametrize(("changes", "status"), [({"id": 9}, 404), ({"every_s": 1}, 400), ({"often": 1}, 400)])
+def test_what_cannot_be_expected_is_refused(api: Api, watched: None, changes: dict[str, object], status: int) -> None:
+    assert said(api, **changes) == status
