@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from perfci.model import PerfciError
+from perfci.model import PerfciError, Series
 from perfci.store.dialects import is_dangling, writer_turn
+from perfci.store.loading import SERIES_READ
 from perfci.store.projects import TOUCHED, count_changes
 from perfci.store.values import Ids
 
@@ -48,6 +49,7 @@ class Store:
         self._read_only = read_only
         self._queue = queue
         self._ids = Ids()
+        self._series: dict[int, Series] = {}
 
     @property
     def shown(self) -> str:
@@ -95,12 +97,13 @@ class Store:
         except IntegrityError as error:
             if is_dangling(error):
                 ids.forget()
+                self._series.clear()
             raise
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
         """One consistent view of the database, whatever others write meanwhile."""
-        info = {"ids": self._ids.view()}
+        info = {"ids": self._ids.view(), SERIES_READ: self._series}
         with sentences(self._shown), Session(self._reading, expire_on_commit=False, info=info) as tx, tx.begin():
             yield tx
 

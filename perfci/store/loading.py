@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -67,7 +67,7 @@ def load_points(tx: Session, chosen: Condition) -> Iterator[tuple[int, Point]]:
     """The history points made of the chosen results, by the id of their series, in no order."""
     columns = (*table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
     rows = tx.execute(in_history(sa.select(*columns)).where(chosen).order_by(RunRow.started_at, ResultRow.id)).all()
-    processes, environments = load_processes(tx, chosen), load_environments(tx)
+    processes, environments = load_processes(tx, chosen), load_environments(tx, {row.environment_id for row in rows})
     by_id = load_commits(tx, CommitRow.id.in_(in_history(sa.select(RunRow.commit_id)).where(chosen)))
     grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for row in rows:
@@ -127,11 +127,24 @@ def load_results(tx: Session, chosen: Condition) -> Iterator[Result]:
 
 
 def series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
-    found: dict[int, Series] = {}
+    """Series never change, so readers share those that any of them has read."""
+    known: dict[int, Series] = tx.info.get(SERIES_READ, {})
     ordered = sorted(ids)
-    for start in range(0, len(ordered), CHUNK):
-        found |= load_series(tx, SeriesRow.id.in_(ordered[start : start + CHUNK]))
+    missing = [row_id for row_id in ordered if row_id not in known]
+    read: dict[int, Series] = {}
+    for start in range(0, len(missing), CHUNK):
+        read |= load_series(tx, SeriesRow.id.in_(missing[start : start + CHUNK]))
+    found = {row_id: known.get(row_id) or read[row_id] for row_id in ordered}
+    if len(known) + len(read) > MOST_SERIES:
+        known.clear()
+    known |= read
     return found
+
+
+SERIES_READ = "series read"
+
+MOST_SERIES = 50_000
+"""Series a store keeps at hand for readers: some hundred megabytes at most."""
 
 
 def load_series(tx: Session, *chosen: Condition) -> dict[int, Series]:
@@ -155,8 +168,11 @@ def load_variants(tx: Session) -> dict[int, Variant]:
     return {row_id: Variant(values.pairs(chosen)) for row_id, chosen in rows}
 
 
-def load_environments(tx: Session) -> dict[int, Environment]:
-    rows = tx.execute(sa.select(EnvironmentRow.id, EnvironmentRow.observed))
+def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
+    """Environments change with every driver and clock, so only those are read that are asked for."""
+    query, ordered = sa.select(EnvironmentRow.id, EnvironmentRow.observed), sorted(ids)
+    some = (ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK))
+    rows = (row for chunk in some for row in tx.execute(query.where(EnvironmentRow.id.in_(chunk))))
     return {row_id: Environment(values.pairs(observed)) for row_id, observed in rows}
 
 

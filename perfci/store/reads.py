@@ -298,7 +298,9 @@ def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
         .group_by(RunRow.id, SessionRow.uid)
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
-    machines, variants, environments = load_machines(tx), load_variants(tx), load_environments(tx)
+    rows = tx.execute(query).all()
+    environments = load_environments(tx, {row.environment_id for row in rows})
+    machines, variants = load_machines(tx), load_variants(tx)
     return [
         RunRecord(
             id=row.id,
@@ -313,7 +315,7 @@ def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
             results=row.results,
             failed=row.failed,
         )
-        for row in tx.execute(query)
+        for row in rows
     ]
 
 
@@ -370,7 +372,7 @@ def load_run(tx: Session, run_id: int) -> Run:
         session=row.uid,
         commit=load_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
         machine=load_machines(tx)[row.machine_id],
-        environment=load_environments(tx)[row.environment_id],
+        environment=load_environments(tx, [row.environment_id])[row.environment_id],
         variant=load_variants(tx)[row.variant_id],
         suite=row.suite,
         harness=row.harness,

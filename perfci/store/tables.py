@@ -60,6 +60,8 @@ class JsonText(TypeDecorator[Any]):
         return None if value is None else as_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        if value == "[]":  # most values are, and a list of thousands is read for one page
+            return []
         return None if value is None else json.loads(value)
 
 

@@ -73,9 +73,11 @@ def values_at(tx: Session, project: str, shas: Collection[str], series: Collecti
     summary = sa.and_(ResultRow.value.is_not(None), ResultRow.boundaries != Boundaries.PROCESS)
     columns = (ResultRow.series_id, RunRow.commit_id, RunRow.environment_id, ResultRow.value)
     query = in_history(sa.select(*columns)).where(summary).order_by(RunRow.started_at)
-    environments, names = load_environments(tx), _names(tx, project, shas)
+    names = _names(tx, project, shas)
     for chosen, wanted in _choices(names, series):
-        for series_id, commit_id, environment_id, value in tx.execute(query.where(chosen)):
+        rows = tx.execute(query.where(chosen)).all()
+        environments = load_environments(tx, {row.environment_id for row in rows})
+        for series_id, commit_id, environment_id, value in rows:
             if series_id in wanted:
                 yield ValueRecord(series_id, names[commit_id], environments[environment_id], value)
 
