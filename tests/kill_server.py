@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -26,12 +27,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import httpx
 import sqlalchemy as sa
 from builders import a_commit, a_process, a_result, a_run, a_series
 
+from perfci import cli
 from perfci.formats import run_document
 from perfci.net.client import Client
 from perfci.net.door import open_client
@@ -72,43 +75,54 @@ class Tally:
 
 
 class Server:
-    """``perfci serve`` in a process group of its own, on one port all the time."""
+    """``perfci serve`` and ``perfci judge-worker`` in a process group of their own, on one port all the time.
+
+    They are forked from a process that has imported everything already: so they die often, not start often.
+    """
 
     def __init__(self, url: str, folder: Path, workers: int = 2) -> None:
-        self._folder, self.port = folder, _free_port()
-        self._arguments = [
-            sys.executable, "-m", "perfci.cli", "serve", "--db", url, "--port", str(self.port),
-            "--workers", str(workers),
-        ]  # fmt: skip
-        self._process: subprocess.Popen[bytes] | None = None
+        self._log, self.port = folder / "server.log", _free_port()
+        place = ["--db", url]
+        serve = ["serve", *place, "--port", str(self.port), "--workers", str(workers), "--no-worker"]
+        self._arguments = (serve, ["judge-worker", *place], folder, self._log)
+        self._forks = multiprocessing.get_context("forkserver")
+        self._forks.set_forkserver_preload(["perfci.cli.serve", "perfci.cli.judge_worker", __name__])
+        self._process: BaseProcess | None = None
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        log = (self._folder / "server.log").open("ab")
-        with log:
-            self._process = subprocess.Popen(
-                self._arguments, cwd=self._folder, stdout=log, stderr=log, start_new_session=True
-            )
+        self._process = self._forks.Process(target=run_both, args=self._arguments)
+        self._process.start()
         until = time.monotonic() + STARTED_WITHIN_S
         while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > until:
-                tail = (self._folder / "server.log").read_text()[-3000:]
-                raise RuntimeError(f"the server did not start:\n{tail}")
+            if not self._process.is_alive() or time.monotonic() > until:
+                raise RuntimeError(f"the server did not start:\n{self._log.read_text()[-3000:]}")
             time.sleep(0.05)
 
     def kill(self) -> None:
         assert self._process is not None
+        assert self._process.pid is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.join()
 
     def _answers(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
             return httpx.get(f"{self.address}/healthz", timeout=2.0).is_success
         return False
+
+
+def run_both(serve: list[str], judge: list[str], folder: Path, log: Path) -> None:
+    """What one process of the group does: it leads the group, writes to the log, and serves; its child judges."""
+    os.setsid()
+    os.chdir(folder)
+    with log.open("ab") as file:
+        for place in (1, 2):
+            os.dup2(file.fileno(), place)
+    os._exit(cli.run(judge if os.fork() == 0 else serve))
 
 
 class Uploader(threading.Thread):
