@@ -1,6 +1,6 @@
 """How many uploads a second the service stores over HTTP, and how long one takes at half that load.
 
-    python tests/bench_service.py [sqlite] [postgresql]
+    python tests/bench_service.py --database sqlite
 
 The server runs as it is deployed: ``perfci serve --workers 2``, durable commits, nothing of PostgreSQL turned off; the
 clients are threads of this process with bodies prepared beforehand, on the same cores. Any error voids all figures.
@@ -207,11 +207,13 @@ def _beside(url: str, folder: Path, name: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], default=KINDS, metavar="|".join(KINDS))
+    parser.add_argument("--database", choices=KINDS, help="one of them; otherwise both")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each load")
     given = parser.parse_args()
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-    report(figure for kind in given.kinds for figure in figures(kind, given.seconds))
+    report(
+        figure for kind in ([given.database] if given.database else KINDS) for figure in figures(kind, given.seconds)
+    )
 
 
 if __name__ == "__main__":
