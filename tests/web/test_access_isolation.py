@@ -28,6 +28,7 @@ OPERATIONS = {
     Need.READ: {
         "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
         "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
+        "list_expectations",
         "list_runs", "get_run", "list_series", "get_series", "get_points", "list_commits", "get_commit",
         "list_machines", "list_environments", "list_verdicts", "get_verdict", "get_comparison",
     },
@@ -38,7 +39,7 @@ OPERATIONS = {
     },
     Need.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
-        "list_audit", "list_destinations", "set_destination", "remove_destination", "test_destination",
+        "set_expectation", "list_audit", "list_destinations", "set_destination", "remove_destination", "test_destination",
         "list_deliveries",
     },
     Need.SERVER: {"create_project"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfci_web.api import (
     ops_access,
+    ops_expectations,
     ops_formats,
     ops_incidents,
     ops_notify,
@@ -25,6 +26,7 @@ ALL: tuple[Operation, ...] = (
     *ops_triage.OPERATIONS,
     *ops_notify.OPERATIONS,
     *ops_formats.OPERATIONS,
+    *ops_expectations.OPERATIONS,
 )
 
 BY_NAME = {operation.name: operation for operation in ALL}

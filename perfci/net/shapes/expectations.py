@@ -1,0 +1,36 @@
+"""How often suites report, as it travels."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from perfci.net.shapes import Asked, Shape
+
+
+class ExpectationShape(Shape):
+    """``every_s`` is absent while too little is known; ``set_by`` is ``learned``, or who said it."""
+
+    id: int
+    suite: str
+    machine: str
+    branch: str
+    set_by: str
+    series: int
+    muted: bool
+    every_s: float | None = None
+    last_run_at: datetime | None = None
+
+
+class ExpectationPage(Shape):
+    items: tuple[ExpectationShape, ...]
+
+
+class NewExpectation(Asked):
+    """What a person says of one; no ``every_s`` lets it be learned again, ``muted`` expects nothing."""
+
+    id: Annotated[int, Field(ge=1, lt=2**63)]
+    every_s: Annotated[float, Field(ge=60, le=366 * 86400)] | None = None
+    muted: bool = False

@@ -1,0 +1,235 @@
+"""What does not come is noticed once, told once, and forgiven when it comes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from perfci.model import IncidentState, Result, Status
+from perfci.service import cadence
+from perfci.service.silence import Watch
+from perfci.store import Store, expectations, quarantine, writes
+from perfci.store.expectations import Arrival
+from perfci.store.incident_records import IncidentRecord
+from perfci.store.incidents import listed
+from tests.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
+from tests.looks import a_project
+
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+
+
+def report(
+    store: Store, at: datetime, *results: Result, suite: str = "nightly", branch: str = "main", cpu: str = "AMD"
+) -> None:
+    """A run that arrived at this time."""
+    machine = a_machine(cpu)
+    number = int((at - NOON) / timedelta(minutes=1)) + (10 if branch == "main" else 100_000)
+    run = a_run(
+        *(results or (of(1, cpu=cpu),)), commit=a_commit(number, branch=branch), machine=machine, suite=suite,
+        session=f"{at} {suite} {branch} {cpu}", started_at=at,
+    )  # fmt: skip
+    with store.begin() as tx:
+        writes.ingest_run(tx, run, f"{at} {suite} {branch} {cpu}", "body", kind="history")
+
+
+def of(*numbers: int, cpu: str = "AMD", failed: bool = False) -> Result:
+    [number] = numbers
+    series = a_series(f"bench.time_{number}", machine=a_machine(cpu))
+    return a_result(series, a_failed_process(), status=Status.FAILED) if failed else a_result(series)
+
+
+def several(*numbers: int, failed: bool = False) -> list[Result]:
+    return [of(number, failed=failed) for number in numbers]
+
+
+def looked(store: Store, now: datetime, watch: Watch | None = None) -> list[str]:
+    """The headlines of a look."""
+    project = a_project(store)
+    with store.begin() as tx:
+        return [one.headline for one in (watch or Watch())(tx, project, now)]
+
+
+def opened(store: Store) -> list[IncidentRecord]:
+    with store.read() as tx:
+        return listed(tx, a_project(store).id, kinds=["data"])[::-1]
+
+
+def nightly(store: Store, days: int = 5, **changes: str) -> datetime:
+    """A suite that reported each night, and when it did last."""
+    for day in range(days):
+        report(store, NOON + day * DAY, **changes)
+    return NOON + (days - 1) * DAY
+
+
+def test_a_suite_is_late_after_twice_its_longest_gap_and_an_hour(store: Store) -> None:
+    last = nightly(store)
+
+    assert looked(store, last + 2 * DAY + HOUR) == []
+    assert looked(store, last + 2 * DAY + HOUR + timedelta(seconds=1)) == [
+        "nightly (main) has not reported from AMD, 2 cores, 23 GB since 2026-03-05 12:00 UTC"
+    ]
+
+
+def test_it_is_one_incident_until_it_reports_again(store: Store) -> None:
+    last = nightly(store)
+    for hour in range(3):
+        looked(store, last + 3 * DAY + hour * HOUR)
+
+    report(store, last + 4 * DAY)
+    looked(store, last + 4 * DAY)
+
+    [record] = opened(store)
+    assert (record.state, record.gone_at) == (IncidentState.FIXED, last + 4 * DAY)
+
+
+def test_a_weekend_is_no_alarm(store: Store) -> None:
+    for day in (0, 1, 2, 5, 6, 7):
+        report(store, NOON + day * DAY)
+
+    assert looked(store, NOON + 10 * DAY) == []
+
+
+@pytest.mark.parametrize("days", [1, 2, 3])
+def test_three_reports_teach_nothing(store: Store, days: int) -> None:
+    nightly(store, days)
+
+    assert looked(store, NOON + 100 * DAY) == []
+
+
+def test_a_machine_of_which_everything_is_late_is_one_incident(store: Store) -> None:
+    for suite in ("nightly", "memory", "compile"):
+        last = nightly(store, suite=suite)
+
+    assert looked(store, last + 3 * DAY) == ["AMD, 2 cores, 23 GB has not reported anything since 2026-03-05 12:00 UTC"]
+
+
+def test_a_suite_that_was_late_before_its_machine_died_stays_open(store: Store) -> None:
+    last = nightly(store)
+    for day in range(8):
+        report(store, NOON + day * DAY, suite="memory")
+    looked(store, last + 3 * DAY)
+
+    looked(store, last + 9 * DAY)
+
+    assert [one.gone_at for one in opened(store)] == [None, None]
+
+
+def test_a_branch_that_ended_with_its_work_is_not_missed(store: Store) -> None:
+    last = nightly(store, days=8)
+    nightly(store, days=5, branch="feature")
+
+    assert looked(store, last + DAY) == []
+
+
+def test_a_clock_set_back_makes_nothing_early_and_one_set_forward_opens_one_incident_an_hour(store: Store) -> None:
+    nightly(store, suite="nightly")
+    for day in range(9):
+        report(store, NOON + day * DAY, suite="memory")
+
+    looked(store, NOON - 30 * DAY)
+    before = len(opened(store))
+    looked(store, NOON + 400 * DAY)
+
+    assert (before, len(opened(store))) == (1, 2)
+
+
+def test_one_machine_opens_one_incident_an_hour(store: Store) -> None:
+    for suite in ("nightly", "memory"):
+        last = nightly(store, suite=suite)
+    for day in range(30):
+        report(store, NOON + day * DAY, suite="alive")
+
+    counts = []
+    for hour in range(3):
+        looked(store, last + 10 * DAY + hour * HOUR)
+        counts.append(len(opened(store)))
+
+    assert counts == [1, 2, 2]
+
+
+def test_series_that_stopped_are_missed_after_two_reports(store: Store) -> None:
+    held = [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 2
+    for day, results in enumerate(held):
+        report(store, NOON + day * DAY, *results)
+
+    assert looked(store, NOON + 4 * DAY + HOUR) == ["1 series vanished from nightly (main) on AMD, 2 cores, 23 GB"]
+    [record] = opened(store)
+    assert record.series_count == 1
+
+
+def test_vanished_series_stay_missed_until_they_are_back(store: Store) -> None:
+    watch, held = Watch(), [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 5
+    for day, results in enumerate(held):
+        report(store, NOON + day * DAY, *results)
+        looked(store, NOON + day * DAY + HOUR, watch)
+    [gone] = opened(store)
+
+    report(store, NOON + 8 * DAY, *several(1, 2, 3, 4, 5, 6))
+    looked(store, NOON + 8 * DAY, watch)
+
+    [back] = opened(store)
+    assert (gone.gone_at, back.gone_at) == (None, NOON + 8 * DAY)
+
+
+def test_a_report_that_lost_a_third_of_its_series_is_missed_at_once(store: Store) -> None:
+    for day, results in enumerate([several(1, 2, 3)] * 4 + [several(1, 2)]):
+        report(store, NOON + day * DAY, *results)
+
+    assert looked(store, NOON + 4 * DAY + HOUR) == ["nightly (main) on AMD, 2 cores, 23 GB measures less than before"]
+
+
+def test_a_report_in_which_everything_failed_is_told(store: Store) -> None:
+    report(store, NOON, *several(1, 2, failed=True))
+
+    assert looked(store, NOON + HOUR) == ["everything failed in nightly (main) on AMD, 2 cores, 23 GB"]
+
+
+def test_a_report_that_still_arrives_is_waited_for(store: Store) -> None:
+    report(store, NOON, *several(1, failed=True))
+
+    assert looked(store, NOON + HOUR - timedelta(seconds=1)) == []
+
+
+def test_a_metric_that_nobody_explained_for_a_week_is_unguarded(store: Store) -> None:
+    report(store, NOON)
+    with store.begin() as tx:
+        row = ("score", {"found": {}, "result": {}}, "the unit of score is not known")
+        quarantine.add(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
+
+    assert looked(store, NOON + 6 * DAY) == []
+    assert looked(store, NOON + 8 * DAY) == ["score of pytorch is measured, but nobody judges it"]
+
+
+def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) -> None:
+    last = nightly(store)
+    looked(store, last)
+    project = a_project(store)
+    with store.begin() as tx:
+        [one] = expectations.expectations(tx, project.id)
+        assert expectations.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada")
+    report(store, last + HOUR)
+
+    assert len(looked(store, last + 5 * HOUR)) == 1
+    with store.begin() as tx:
+        expectations.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada")
+    assert looked(store, last + 5 * HOUR) == []
+
+
+def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
+    for day in range(9):
+        at = NOON + day * DAY
+        with store.begin() as tx:
+            run = a_run(of(1, cpu="AMD EPYC"), commit=a_commit(day + 1), session=f"{day}", started_at=at)
+            writes.ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
+
+    with store.read() as tx:
+        assert expectations.arrivals(tx, a_project(store).id) == {}
+    assert looked(store, NOON + 90 * DAY) == []
+
+
+def test_runs_within_an_hour_of_the_first_are_one_report() -> None:
+    arrivals = [Arrival(n, NOON + n * timedelta(minutes=25)) for n in range(4)]
+
+    assert [report.run_ids for report in cadence.reports_of(arrivals)] == [(0, 1, 2), (3,)]
