@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from perfci.model import PerfciError, Status
-from perfci.store import reads, values
+from perfci.store import invariants, reads, values
 from perfci.store.dump import dump, load
 from perfci.store.engine import (
     HEADER,
@@ -76,8 +76,8 @@ def upgrade_if_older(url: str) -> None:
 def check(url: str) -> list[str]:
     """Verify what must hold in every database; each sentence is something that does not."""
     with contextlib.closing(open_store(url, create=False)) as store, store.read() as tx:
-        checks = (_damage, _odd_samples, _empty_results, _foreign_runs, _collapsed_series, _rival_verdicts, _unguarded)
-        return [problem for one in checks for problem in one(tx)]
+        rows = (_damage, _odd_samples, _empty_results, _foreign_runs, _collapsed_series, _rival_verdicts, _unguarded)
+        return [problem for one in (*rows, *invariants.CHECKS) for problem in one(tx)]
 
 
 def backup(url: str, path: Path) -> None:

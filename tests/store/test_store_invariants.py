@@ -1,0 +1,94 @@
+"""What the check of a database finds of work, incidents and rights that cannot be."""
+
+from __future__ import annotations
+
+import pytest
+from builders import NOON, PROJECT, a_run, a_series
+from sqlalchemy.orm import Session
+
+from perfci.store import Store, check, projects, writes
+from perfci.store.coordinates import project_id, series_id
+from perfci.store.tables import Table
+from perfci.store.tables_access import TokenRow
+from perfci.store.tables_incidents import (
+    DeliveryRow,
+    DestinationRow,
+    IncidentMemberRow,
+    IncidentRow,
+    LedgerRow,
+)
+from perfci.store.tables_work import OutboxRow
+
+MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
+
+
+def an_incident(project: int) -> IncidentRow:
+    told = {"derived_id": "", "kind": "data", "state": "new", "last_good": "", "commit": "", "headline": ""}
+    return IncidentRow(id=1, project_id=project, number=1, first_seen=NOON, changed_at=NOON, series_count=1, **told)
+
+
+def a_destination(project: int) -> DestinationRow:
+    return DestinationRow(id=1, project_id=project, name="team", kind="slack", address="https://x", routes={}, quiet={})
+
+
+def a_delivery() -> DeliveryRow:
+    sent = {"uid": "u", "state": "waiting", "state_number": 1, "not_before": NOON, "body": {}}
+    return DeliveryRow(destination_id=1, incident_id=1, **sent)
+
+
+def a_token(project: int) -> TokenRow:
+    made = {"uid": "u", "name": "n", "secret_hash": "h", "last4": "abcd", "scopes": [], "created_by": "local"}
+    return TokenRow(project_id=project, created_at=NOON, expires_at=NOON, **made)
+
+
+def an_outbox_row(project: int, kind: str, subject: str, attempts: int = 0) -> OutboxRow:
+    problem = "no such file" if attempts else ""
+    return OutboxRow(
+        project_id=project, kind=kind, subject=subject, created_at=NOON, attempts=attempts, problem=problem
+    )
+
+
+def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
+    member = IncidentMemberRow(incident_id=1, series_id=series_here, last_good="a", added_by="perfci", **MOVED)
+    ledger = LedgerRow(id=7, project_id=there, series_id=series_here, recorded_at=NOON, **MOVED)
+    cases: dict[str, list[Table]] = {
+        "nothing": [an_incident(here), member, a_destination(here), a_delivery(), an_outbox_row(here, "judge", "key")],
+        "no such run": [an_outbox_row(here, "judge", "another key")],
+        "no such session": [an_outbox_row(here, "judge_pr", "another session")],
+        "given up": [an_outbox_row(here, "judge", "key", attempts=8)],
+        "foreign member": [an_incident(there), member],
+        "foreign ledger": [ledger],
+        "foreign message": [an_incident(here), a_destination(there), a_delivery()],
+        "no such project": [a_token(99)],
+    }
+    return cases[case]
+
+
+@pytest.mark.parametrize(
+    ("case", "finds"),
+    [
+        ("nothing", []),
+        ("no such run", ["Work 1 waits to judge another key, which is not stored."]),
+        ("no such session", ["Work 1 waits to judge another sess, which is not stored."]),
+        ("given up", ["Work 1 was given up after 8 attempts: no such file"]),
+        ("foreign member", ["Incident 1 has a member of another project."]),
+        ("foreign ledger", ["Line 7 of the ledger names a series of another project."]),
+        ("foreign message", ["Message 1 tells one project of an incident of another."]),
+        ("no such project", ["Token 1 is for a project that does not exist."]),
+    ],
+)
+def test_finds_what_cannot_be(store: Store, case: str, finds: list[str]) -> None:
+    with store.begin() as tx:
+        here, there, series_here = two_projects(tx)
+        for row in rows_of(case, here, there, series_here):
+            tx.add(row)
+            tx.flush()
+
+    assert check(store.url) == finds
+
+
+def two_projects(tx: Session) -> tuple[int, int, int]:
+    writes.ingest_run(tx, a_run(), "key", "body")
+    here = project_id(tx, PROJECT)
+    there = projects.create_project(tx, "acme/other", "private", NOON).id
+    return here, there, series_id(tx, here, a_series())
