@@ -9,13 +9,16 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.attending import attend
 from perfci.service.notifying import tell_new
+from perfci.service.silence import Watch
 from perfci.store import Store
 from perfci.store.projects import Project, projects
 
 EVERY = timedelta(minutes=1)
 
-TASKS: tuple[Callable[[Transaction, Project, datetime], object], ...] = (attend, tell_new)
-"""In this order, all of one project in one transaction."""
+Task = Callable[[Transaction, Project, datetime], object]
+
+TASKS: tuple[Task, ...] = (attend, tell_new)
+"""In this order, after the watch for what did not come; all of one project in one transaction."""
 
 
 class Chores:
@@ -24,6 +27,7 @@ class Chores:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._last: datetime | None = None
+        self._tasks: tuple[Task, ...] = (Watch(), *TASKS)
 
     def __call__(self, now: datetime) -> None:
         if self._last is not None and timedelta() <= now - self._last < EVERY:
@@ -33,5 +37,5 @@ class Chores:
             known = projects(tx)
         for project in known:
             with self._store.begin() as tx:
-                for task in TASKS:
+                for task in self._tasks:
                     task(tx, project, now)

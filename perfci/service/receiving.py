@@ -28,7 +28,7 @@ def receive(
 
     def job(tx: Session) -> Receipt:
         kind = kind_of(run, actor)
-        stored = _store(tx, run, key, body_hash, kind)
+        stored = _store(tx, run, key, body_hash, kind, now)
         if stored:
             _promise(tx, run, key, kind, project, now)
             _note(tx, actor, project, now, key, request_id)
@@ -64,9 +64,9 @@ def _of_pull_request(run: Run) -> bool:
     return dict(run.origin).get("event", "").startswith("pull_request")
 
 
-def _store(tx: Session, run: Run, key: str, body_hash: str, kind: str) -> bool:
+def _store(tx: Session, run: Run, key: str, body_hash: str, kind: str, now: datetime) -> bool:
     before = arrivals.session_kind(tx, run.session)
-    stored = ingest_run(tx, run, key, body_hash, kind=kind)
+    stored = ingest_run(tx, run, key, body_hash, kind=kind, received_at=now)
     if stored and before not in (None, kind) and not {before, kind} <= set(HISTORY_KINDS):
         raise PerfciError(
             f"The session {run.session} is one of kind {before}, and this run would be one of kind {kind}: "

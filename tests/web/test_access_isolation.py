@@ -39,8 +39,8 @@ OPERATIONS = {
     },
     Need.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
-        "set_expectation", "list_audit", "list_destinations", "set_destination", "remove_destination", "test_destination",
-        "list_deliveries",
+        "list_audit", "list_destinations", "set_destination", "remove_destination", "test_destination",
+        "list_deliveries", "set_expectation",
     },
     Need.SERVER: {"create_project"},
 }  # fmt: skip
