@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from git_project import ISOLATED, GitProject
@@ -113,15 +114,19 @@ def repository(folder: Path) -> tuple[GitProject, dict[float, str]]:
 
 
 def calibrated() -> Iterator[tuple[float, int]]:
-    """How often the loop has to turn to add so much to the step; both are timed in turns, by CPU time."""
+    """How often the loop has to turn to add so much to the step: with a hundred turns and without, timed in turns."""
     torch.set_num_threads(1)
-    space: dict[str, type] = {}
-    exec(STEP.format(extra=0), space)
-    trainer = space["Trainer"]()
-    both = [(cpu_s(trainer.step, 50), cpu_s(lambda: trainer.loop(100), 50) / 100) for _ in range(60)]
-    step_s, turn_s = (statistics.median(times) for times in zip(*both, strict=True))
+    plain, longer = trainer(0), trainer(100)
+    ratios = [cpu_s(longer.step, 5) / cpu_s(plain.step, 5) for _ in range(400)]
+    share_of_a_turn = (statistics.median(ratios) - 1) / 100
     for share in PLANTED:
-        yield share, round(share * step_s / turn_s)
+        yield share, round(share / share_of_a_turn)
+
+
+def trainer(extra: int) -> Any:
+    space: dict[str, Any] = {}
+    exec(STEP.format(extra=extra), space)
+    return space["Trainer"]()
 
 
 def cpu_s(function: object, times: int) -> float:
