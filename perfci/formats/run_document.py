@@ -15,6 +15,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    FailFast,
     Field,
     FiniteFloat,
     ValidationError,
@@ -92,7 +93,7 @@ Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
 Place = Annotated[int, Field(ge=0, le=INT32)]
 Count = Annotated[int, Field(ge=1, le=INT64)]
 Number = Annotated[FiniteFloat, BeforeValidator(_exact)]
-Samples = Annotated[list[FiniteFloat], BeforeValidator(_exact), Field(max_length=MOST_SAMPLES)]
+Samples = Annotated[list[FiniteFloat], FailFast(), BeforeValidator(_exact), Field(max_length=MOST_SAMPLES)]
 Names = Annotated[list[Name], Field(max_length=1_000)]
 ONLY_NAMES = {"additionalProperties": False}
 """In the published schema: a key that is no name is refused, not merely left unsaid."""
@@ -176,7 +177,7 @@ class ResultPart(Part):
     number: Count | None = None
     boundaries: Boundaries = Boundaries.PROCESS
     summary: SummaryPart | None = None
-    processes: Annotated[list[ProcessPart], Field(max_length=MOST_PROCESSES)] = []
+    processes: Annotated[list[ProcessPart], FailFast(), Field(max_length=MOST_PROCESSES)] = []
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
@@ -202,7 +203,7 @@ class RunDocument(Part):
     started_at: Moment
     finished_at: Moment | None = None
     origin: Chosen = {}
-    results: Annotated[list[ResultPart], Field(max_length=MOST_RESULTS)] = []
+    results: Annotated[list[ResultPart], FailFast(), Field(max_length=MOST_RESULTS)] = []
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:
