@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Point, Series
-from perfci.store import Store
 from perfci.store.loading import series_by_ids
 from perfci.store.reads import histories
 from perfci.store.writes import replace_change_points
@@ -45,18 +44,6 @@ class Histories:
 def write(tx: Transaction, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
     for series, points in changes.items():
         replace_change_points(tx, project, series, points)
-
-
-def refresh(
-    store: Store, project: str, series_ids: Collection[int], policy: Policy, memory: Memory | None = None
-) -> int:
-    """Read, compute with no transaction open, write; answer how many change points these series have."""
-    with store.read() as tx:
-        found = Histories.of(tx, series_ids)
-    changes = found.changes(policy, memory)
-    with store.begin() as tx:
-        write(tx, project, changes)
-    return sum(map(len, changes.values()))
 
 
 def _levels(points: Sequence[Point]) -> list[tuple[str, float]]:

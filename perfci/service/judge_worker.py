@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
-from perfci.model import ChangePoint, PerfciError, Series
-from perfci.service import derived, uploaded_pairs
-from perfci.service.derived import Histories
-from perfci.service.incidents import Situation, situation
+from perfci.model import PerfciError
 from perfci.service.leasing import Lease, LostLease
-from perfci.service.syncing import sync
-from perfci.service.uploaded_pairs import Decided, UploadedPairs
-from perfci.store import Store, arrivals, outbox
+from perfci.service.looking import Looking
+from perfci.store import Store, outbox
 from perfci.store.outbox import Work
-from perfci.store.projects import Project, project, touch
+from perfci.store.projects import Project
 from perfci.verdicts.history import Memory
 from perfci.verdicts.policy import Policy
 
@@ -32,22 +28,9 @@ KINDS = ("judge", "judge_pr")
 MOST_AT_ONCE = 256
 """Uploads that one look takes in: a burst of them touches the same histories."""
 
-AFTER_JUDGING: tuple[Callable[[Transaction, Project, Situation, datetime], object], ...] = (sync,)
-"""What hangs on a new look at a project: called in the transaction that forgets the work, so all of it happens once."""
-
 Meanwhile = Callable[[datetime], object]
 
 log = logging.getLogger("perfci.judge")
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The work on one project, and all that has to be known to do it."""
-
-    project: Project
-    work: Sequence[Work]
-    histories: Histories
-    pairs: Sequence[UploadedPairs]
 
 
 @dataclass
@@ -64,10 +47,11 @@ class JudgeWorker:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     meanwhile: Sequence[Meanwhile] = ()
     lease: Lease = field(init=False)
-    memory: Memory = field(default_factory=Memory)
+    _looking: Looking = field(init=False)
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.store, LEASE)
+        self._looking = Looking(self.store, self.lease, self.policy_of, self.history_of, Memory(), self.clock)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Work until told to stop; a database that cannot be reached now is asked again."""
@@ -82,7 +66,8 @@ class JudgeWorker:
                 worked = 0
             if not worked:
                 stop.wait(every_s)
-        self.lease.release()
+        with contextlib.suppress(PerfciError):  # a database that is gone gives the lease to whoever outwaits it
+            self.lease.release()
 
     def empty(self) -> int:
         """Wait for the lease, then work until nothing is due; answer how much was done."""
@@ -107,7 +92,7 @@ class JudgeWorker:
     def _try(self, work: Sequence[Work]) -> None:
         """Do all of it at once, or where that fails each by itself, so that one bad upload holds up nobody else."""
         try:
-            self._do(work)
+            self._looking.look(work)
         except Exception as error:
             if isinstance(error, LostLease) or isinstance(error.__cause__, SQLAlchemyError):
                 raise  # of the lease or the database: no fault of the work
@@ -117,57 +102,6 @@ class JudgeWorker:
                 return
             log.exception("work %s on %s failed", work[0].id, work[0].project)
             self._put_off(work[0], error)
-
-    def _do(self, work: Sequence[Work]) -> None:
-        """Read, compute with no transaction open, write: twice, for incidents rest on the change points as stored."""
-        with self.lease.beating():
-            read = self._read(work)
-            changes = read.histories.changes(self.policy_of(read.project), self.memory)
-            decided = [(pairs, pairs.judged(self.policy_of(read.project))) for pairs in read.pairs]
-            self._write(read, changes, decided)
-            told = self._situation(read.project)
-        self._finish(read, told)
-
-    def _read(self, work: Sequence[Work]) -> _Read:
-        runs = [one.subject for one in work if one.kind == "judge"]
-        sessions = dict.fromkeys(one.subject for one in work if one.kind == "judge_pr")
-        with self.store.read() as tx:
-            found = project(tx, work[0].project)
-            assert found is not None  # the outbox refers to it
-            return _Read(
-                found,
-                work,
-                Histories.of(tx, arrivals.series_of_runs(tx, runs)),
-                [UploadedPairs.of(tx, found.slug, uid) for uid in sessions],
-            )
-
-    def _write(
-        self,
-        read: _Read,
-        changes: dict[Series, list[ChangePoint]],
-        decided: Sequence[tuple[UploadedPairs, Sequence[Decided]]],
-    ) -> None:
-        now = self.clock()
-        with self.store.begin() as tx:
-            self.lease.renewing(tx)
-            derived.write(tx, read.project.slug, changes)
-            for pairs, verdicts in decided:
-                if verdicts:
-                    uploaded_pairs.write(tx, read.project.slug, pairs.uid, verdicts, now)
-
-    def _situation(self, of: Project) -> Situation:
-        with self.store.read() as tx:
-            return situation(tx, of.slug, self.policy_of(of), self.history_of(of))
-
-    def _finish(self, read: _Read, told: Situation) -> None:
-        """Tell those who hang on the look, and forget exactly the work that was read."""
-        now = self.clock()
-        with self.store.begin() as tx:
-            self.lease.renewing(tx)
-            for listener in AFTER_JUDGING:
-                listener(tx, read.project, told, now)
-            outbox.done(tx, [one.id for one in read.work])
-            touch(tx, [read.project.id])
 
     def _put_off(self, work: Work, error: Exception) -> None:
         later = self.clock() + timedelta(minutes=2**work.attempts)

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.service.confirming import FALSE_DISCOVERY_RATE
-from perfci.service.deciding import PAIRS, decision, judged_sides, look_record, pairs_of
+from perfci.service.deciding import PAIRS, Sides, decision, judged_sides, look_record, pairs_of
 from perfci.service.sampled import Samples
 from perfci.store.decisions import DecisionRecord, Equal, add_decisions, equals_until, newest_verdict
 from perfci.store.reads import session_processes, verdict_records
@@ -76,7 +76,7 @@ class UploadedPairs:
         base: str,
         head: str,
         pairs: Sequence[int],
-        sides: Sequence[Sequence[object]],
+        sides: Sides,
         policy: Policy,
     ) -> Decided:
         rule, aa = policy.rule_for(series), [one.log_ratio for one in self.equals.get(series, ())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -56,4 +56,5 @@ def _as(name: str, seen: Held) -> sa.ColumnElement[bool]:
 
 
 def _changed(tx: Session, condition: sa.ColumnElement[bool], **columns: object) -> bool:
-    return tx.execute(sa.update(table(LeaseRow)).where(condition).values(**columns)).rowcount == 1
+    done: Any = tx.execute(sa.update(table(LeaseRow)).where(condition).values(**columns))
+    return bool(done.rowcount == 1)

@@ -17,8 +17,9 @@ from perfci.auth.access import LOCAL
 from perfci.config import HistoryTable
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
-from perfci.service import judge_worker
+from perfci.service import looking
 from perfci.service.judge_worker import JudgeWorker
+from perfci.service.looking import Looking
 from perfci.service.receiving import receive
 from perfci.store import Store, incidents, outbox, reads
 from perfci.store.groups import Group
@@ -99,7 +100,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: Group, store: Store)
     pairs = [a_pair(number, 1.0, 1.3) for number in range(12)]
     aa = a_run(a_result(None, *(one for pair in pairs for one in pair)), session="aa")
     upload(group, store, aa)
-    with patch.object(judge_worker.outbox, "done"):  # as if it died between the verdict and the end of the work
+    with patch.object(looking.outbox, "done"):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.step()
     worker.lease.release()
@@ -113,7 +114,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: Group, store: Store)
 def test_a_killed_look_is_done_again_with_the_same_result(group: Group, store: Store) -> None:
     upload(group, store, *a_step())
     worker = a_worker(store)
-    with patch.object(JudgeWorker, "_finish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with patch.object(Looking, "_finish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         worker.step()
     worker.lease.release()
 
@@ -143,14 +144,14 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: Grou
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = judge_worker.arrivals.series_of_runs
+    whole = looking.arrivals.series_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(judge_worker.arrivals, "series_of_runs", fails):
+    with patch.object(looking.arrivals, "series_of_runs", fails):
         a_worker(store).empty()
 
     with store.read() as tx:
@@ -161,13 +162,13 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: Grou
 def test_what_came_while_it_judged_is_left_for_the_next_look(group: Group, store: Store) -> None:
     first, second = a_step()[:2]
     upload(group, store, first)
-    finish = JudgeWorker._finish
+    finish = Looking._finish
 
-    def late(worker: JudgeWorker, *look: object) -> None:
+    def late(looks: Looking, *look: object) -> None:
         upload(group, store, second)
-        finish(worker, *look)  # type: ignore[arg-type]
+        finish(looks, *look)  # type: ignore[arg-type]
 
-    with patch.object(JudgeWorker, "_finish", late):
+    with patch.object(Looking, "_finish", late):
         a_worker(store).step()
 
     with store.read() as tx:

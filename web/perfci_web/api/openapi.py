@@ -62,7 +62,7 @@ def path_of(operation: Operation) -> str:
 def _schemas(operations: Iterable[Operation]) -> tuple[dict[type[BaseModel], dict[str, Any]], dict[str, Any]]:
     """The schema of every shape, those within others as components."""
     used = (shape for one in operations for shape in (one.body, *one.answers.values()))
-    shapes = list(dict.fromkeys([Problem, *(shape for shape in used if isinstance(shape, type))]))
+    shapes: list[type[BaseModel]] = list(dict.fromkeys([Problem, *(one for one in used if isinstance(one, type))]))
     found, together = models_json_schema([(shape, "validation") for shape in shapes], ref_template=TEMPLATE)
     return {shape: found[shape, "validation"] for shape in shapes}, together.get("$defs", {})
 
