@@ -62,7 +62,7 @@ class Health:
 
 def health(tx: Transaction, project: Project, now: datetime) -> Health:
     """Of what asked for a person in the last half year."""
-    paged = [one for one in stored.listed(tx, project.id, limit=MOST) if one.paged_at and one.paged_at > now - WITHIN]
+    paged = stored.paged_since(tx, project.id, now - WITHIN)
     judged = [one for one in paged if one.state in JUDGED]
     still_open = [one for one in paged if one.open]
     return Health(
@@ -76,10 +76,6 @@ def health(tx: Transaction, project: Project, now: datetime) -> Health:
         series_per_incident=median([one.series_count for one in paged]) if paged else None,
         noisy=tuple(_noisy(tx, judged)),
     )
-
-
-MOST = 10_000
-"""Incidents that are looked at, the newest."""
 
 
 def suspend_noisy(tx: Transaction, project: Project, now: datetime) -> list[str]:

@@ -44,8 +44,10 @@ def tell(
     tx: Transaction, project: Project, record: IncidentRecord, now: datetime, *, actor: str = "", reason: str = ""
 ) -> int:
     """One message to each destination that wants to hear of an incident in this state; never a second one."""
-    names = {name for name, _ in benchmarks_of(tx, [record.id])[record.id]}
-    wanting = [one for one in destinations(tx, project.id) if one.enabled and wants(one, record, names)]
+    wanting = [one for one in destinations(tx, project.id) if one.enabled and _routed(one, record)]
+    if any(one.routes.get("benchmarks") for one in wanting):
+        names = {name for name, _ in benchmarks_of(tx, [record.id])[record.id]}
+        wanting = [one for one in wanting if _named(one, names)]
     if not wanting:
         return 0
     body = notice(tx, project, record) | {"at": now.isoformat(timespec="seconds"), "actor": actor, "reason": reason}
@@ -56,15 +58,16 @@ def tell(
     return added
 
 
-def wants(destination: Destination, record: IncidentRecord, benchmarks: Iterable[str]) -> bool:
-    """Whether a destination's routes take an incident as it is now."""
+def _routed(destination: Destination, record: IncidentRecord) -> bool:
+    """Whether a destination wants to hear of this kind of incident in this state."""
     routes = destination.routes
-    patterns = routes.get("benchmarks") or ()
-    return (
-        record.kind in (routes.get("kinds") or KINDS)
-        and record.state.value in (routes.get("states") or STATES)
-        and (not patterns or any(fnmatchcase(name, one) for name in benchmarks for one in patterns))
-    )
+    return record.kind in (routes.get("kinds") or KINDS) and record.state.value in (routes.get("states") or STATES)
+
+
+def _named(destination: Destination, benchmarks: Iterable[str]) -> bool:
+    """Whether a destination wants to hear of one of these benchmarks."""
+    patterns = destination.routes.get("benchmarks") or ()
+    return not patterns or any(fnmatchcase(name, one) for name in benchmarks for one in patterns)
 
 
 def notice(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:

@@ -107,7 +107,8 @@ def _keep(tx: Transaction, project: Project, before: Sequence[IncidentRecord], w
     )  # fmt: skip
     switched = [one for one in before if wanted.state is not None and wanted.state is not one.state]
     if switched and wanted.state is not None:
-        accept_moves(tx, [one.id for one in switched], wanted.state is IncidentState.ACCEPTED)
+        accepted = wanted.state is IncidentState.ACCEPTED
+        accept_moves(tx, [one.id for one in switched if accepted or one.state is IncidentState.ACCEPTED], accepted)
         _tell(tx, project, switched, wanted, by)
     touch(tx, [project.id])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -112,6 +113,13 @@ def section_counts(tx: Session, project_id: int) -> dict[str, int]:
     counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
     row = tx.execute(sa.select(*counted).where(_of(project_id))).one()
     return dict(zip(SECTIONS, row, strict=True))
+
+
+def paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
+    """What asked for a person since then, without the words of the look, newest first."""
+    plain = [column for column in FIELDS if column.name != "detail"]
+    query = sa.select(*plain).where(_of(project_id), INCIDENTS.c.paged_at > moment).order_by(INCIDENTS.c.id.desc())
+    return [_record(row) for row in tx.execute(query).mappings()]
 
 
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:

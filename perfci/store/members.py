@@ -169,13 +169,21 @@ def series_ids_of(tx: Session, identities: Collection[str]) -> dict[str, int]:
 
 
 def namesakes(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
-    """All series of the benchmarks of some: an address has to tell a series apart from these."""
-    names = sorted({one.benchmark.name for one in series})
+    """All series of the same benchmarks and parameters as some: an address has to tell a series apart from these."""
+    cells: dict[str, list[Any]] = defaultdict(list)
+    for one in series:
+        cells[one.benchmark.name].append(one.parameters)
     found: list[Series] = []
-    for start in range(0, len(names), CHUNK):
-        chosen = (of_project(project), BenchmarkRow.name.in_(names[start : start + CHUNK]))
+    for start in range(0, len(names := sorted(cells)), FEW_NAMES):
+        some = names[start : start + FEW_NAMES]
+        parameters = list(dict.fromkeys(one for name in some for one in cells[name]))[:CHUNK]
+        chosen = (of_project(project), BenchmarkRow.name.in_(some), SeriesRow.parameters.in_(parameters))
         found += load_series(tx, *chosen).values()
     return found
+
+
+FEW_NAMES = 50
+"""Benchmarks whose parameters are asked for together: a page names few, and their parameters mostly agree."""
 
 
 def _renamed(columns: Mapping[str, Any]) -> dict[str, Any]:

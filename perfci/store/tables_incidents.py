@@ -112,7 +112,11 @@ class LedgerRow(Table):
     """This commit moved this series by so much; a later gain does not take the line away."""
 
     __tablename__ = "ledger"
-    __table_args__ = (UniqueConstraint("series_id", "commit"), Index("ix_ledger_commit", "project_id", "commit"))
+    __table_args__ = (
+        UniqueConstraint("series_id", "commit"),
+        Index("ix_ledger_commit", "project_id", "commit"),
+        Index("ix_ledger_incident_id", "incident_id"),
+    )
 
     id: Mapped[int] = own_id()
     project_id: Mapped[int] = refers_to("projects.id")

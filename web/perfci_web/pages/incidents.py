@@ -26,10 +26,11 @@ from perfci.verdicts.budget import Say
 from perfci.verdicts.policy import Policy
 
 MOST_ON_OVERVIEW = 5
-MOST_IN_SECTION = 100
+MOST_IN_SECTION = 50
 """What is older is found by its number, by state, and in the API."""
 
-MOST_MEMBERS = 5
+MOST_MEMBERS, MOST_WITH_MEMBERS = 5, 20
+"""The page of an incident has them all."""
 
 TITLES: Mapping[str, str] = {
     "open": "Open",
@@ -158,9 +159,11 @@ def _entries(tx: Session, project_id: int, name: str) -> list[Entry]:
     found = stored.in_section(tx, project_id, name, limit=MOST_IN_SECTION)
     if name != "open":
         return [Entry(one) for one in found]
-    largest = {k: moved[:MOST_MEMBERS] for k, moved in members_of(tx, [one.id for one in found]).items()}
+    found = by_evidence(found)
+    shown = [one.id for one in found[:MOST_WITH_MEMBERS]]
+    largest = {k: moved[:MOST_MEMBERS] for k, moved in members_of(tx, shown).items()}
     flat = [(k, member) for k, moved in largest.items() for member in moved]
     series: dict[int, list[ChangePoint]] = {k: [] for k in largest}
     for (k, _), change in zip(flat, changes(tx, [member for _, member in flat]), strict=True):
         series[k].append(change)
-    return [Entry(one, tuple(series[one.id])) for one in by_evidence(found)]
+    return [Entry(one, tuple(series.get(one.id, ()))) for one in found]

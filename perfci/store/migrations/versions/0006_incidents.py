@@ -116,6 +116,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("series_id", "commit", name="uq_ledger_series_id"),
     )
     op.create_index("ix_ledger_commit", "ledger", ["project_id", "commit"])
+    op.create_index("ix_ledger_incident_id", "ledger", ["incident_id"])
     op.create_table(
         "quarantined_benchmarks",
         sa.Column("id", ID, nullable=False),

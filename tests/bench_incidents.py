@@ -1,0 +1,121 @@
+"""How long a thousand incidents with fifty thousand series take: ``python tests/bench_incidents.py [KIND...]``.
+
+Each figure is the middle one of some, with the slowest beside it. ``sqlite`` and ``postgresql`` are the kinds.
+"""
+
+# ruff: noqa: E402
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+for folder in (Path(__file__).parent, Path(__file__).parent.parent):
+    sys.path.insert(0, str(folder))
+
+from builders import NOON, a_commit, a_series, a_sha
+from databases import KINDS, fresh_database
+from looks import a_project, a_situation, told
+
+from perfci.model import ChangePoint, IncidentState
+from perfci.service.states import By, Change
+from perfci.service.syncing import sync
+from perfci.service.triage import change_many
+from perfci.store import Store, incidents, open_store
+from perfci_web import create_app
+
+INCIDENTS, MEMBERS, BULK = 1000, 50, 500
+BUDGET_MS = {"list page": 100.0, "one page": 100.0, "list API": 100.0, "one API": 100.0, "bulk of 500": 1000.0}
+PROJECT = "/acme:model/incidents"
+API = "/api/v1/projects/acme:model/incidents"
+
+
+def fill(store: Store) -> None:
+    """Every series takes part in one incident; every third incident asks for a person."""
+    line = [a_commit(number) for number in range(2 * INCIDENTS + 2, 0, -1)]
+    found = []
+    for number in range(INCIDENTS):
+        at = 2 + 2 * number
+        moves = [
+            ChangePoint(
+                a_series(f"suite{number % 40}.Bench{number}.time_it", parameters={"n": str(k)}),
+                a_sha(at), a_sha(at - 1), 0.1 + k / 1000, 1.0, 1.1 + k / 1000,
+            )
+            for k in range(MEMBERS)
+        ]  # fmt: skip
+        found.append(told(f"incident{number}", *moves, good=at - 1, bad=at, standing=number % 3 == 0))
+    project = a_project(store)
+    with store.begin() as tx:
+        sync(tx, project, a_situation(*found[::-1], commits=line), NOON)
+    begun = time.perf_counter()
+    with store.begin() as tx:
+        sync(tx, project, a_situation(*found[::-1], commits=line), NOON + timedelta(hours=1))
+    print(f"  a look that changes nothing: {time.perf_counter() - begun:.2f} s")
+
+
+def measured(ask: Callable[[], object], times: int = 15) -> list[float]:
+    ask()
+    took = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        ask()
+        took.append((time.perf_counter() - begun) * 1000)
+    return took
+
+
+def bulk(store: Store) -> list[float]:
+    """Five hundred change their state, and back."""
+    project, took = a_project(store), []
+    for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:
+        with store.read() as tx:
+            seen = {one.number: one.revision for one in incidents.listed(tx, project.id, limit=BULK)}
+        begun = time.perf_counter()
+        with store.begin() as tx:
+            found = change_many(tx, project, seen, Change(state, reason="together"), By("local", NOON))
+        took.append((time.perf_counter() - begun) * 1000)
+        assert len(found.changed) == BULK, found
+    return took
+
+
+def figures_of(kind: str, url: str) -> dict[str, list[float]]:
+    with closing(open_store(url, create=False)) as store:
+        begun = time.perf_counter()
+        fill(store)
+        took = time.perf_counter() - begun
+        print(f"{kind}: {INCIDENTS:,} incidents of {MEMBERS} series each, {took:.1f} s to load")
+        client = create_app(store, read_only=False, clock=lambda: NOON + timedelta(days=1)).test_client()
+
+        def get(path: str) -> None:
+            assert client.get(path).status_code == 200, path
+
+        figures = {
+            "list page": measured(lambda: get(PROJECT)),
+            "one page": measured(lambda: get(f"{PROJECT}/{INCIDENTS // 2}")),
+            "list API": measured(lambda: get(f"{API}?limit=100")),
+            "one API": measured(lambda: get(f"{API}/{INCIDENTS // 2}")),
+            "bulk of 500": bulk(store),
+        }
+        client.application.extensions["perfci_api"].group.close()
+        return figures
+
+
+def main(kinds: list[str]) -> int:
+    over = 0
+    for kind in kinds or KINDS:
+        with tempfile.TemporaryDirectory() as folder, fresh_database(kind, Path(folder)) as url:
+            figures = figures_of(kind, url)
+        for name, took in figures.items():
+            middle = statistics.median(took)
+            over += middle > BUDGET_MS[name]
+            print(f"  {name}: {middle:.0f} ms, at most {max(took):.0f} (budget {BUDGET_MS[name]:.0f})")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
