@@ -8,6 +8,7 @@ import pytest
 
 from perfci.model import IncidentState, Result, Status
 from perfci.service import cadence
+from perfci.service.chores import Chores
 from perfci.service.silence import Watch
 from perfci.store import Store, expectations, quarantine, writes
 from perfci.store.expectations import Arrival
@@ -227,6 +228,14 @@ def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
     with store.read() as tx:
         assert expectations.arrivals(tx, a_project(store).id) == {}
     assert looked(store, NOON + 90 * DAY) == []
+
+
+def test_the_judge_process_watches_every_project(store: Store) -> None:
+    last = nightly(store)
+
+    Chores(store)(last + 3 * DAY)
+
+    assert [one.kind for one in opened(store)] == ["data"]
 
 
 def test_runs_within_an_hour_of_the_first_are_one_report() -> None:
