@@ -1,0 +1,116 @@
+"""Incidents that people work on, from the command line."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from perfci.cli import run
+from perfci.store import open_store
+from tests.builders import PROJECT
+from tests.looks import a_move, look, told
+
+
+@pytest.fixture
+def stored(here: Path) -> Path:
+    """A folder whose store has two open incidents."""
+    with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
+        found = (
+            told("b1", a_move("serve.time_token", at=20), good=19, bad=20),
+            told("a1", a_move("train.time_step"), a_move("train.time_loss")),
+        )
+        look(store, datetime.now(UTC) - timedelta(days=1), *found)
+    return here
+
+
+def alerts(*arguments: str) -> int:
+    return run(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+
+
+def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("list") == 0
+
+    assert capsys.readouterr().out.splitlines()[:5] == [
+        f"{PROJECT}: 2 open incidents",
+        "",
+        "Open",
+        "  ▲ #2  new  1 series got worse at 00000014cc Change number 20",
+        "    Seen in the history alone; fresh pairs would confirm it.",
+    ]
+
+
+def test_sets_a_state_and_shows_what_became_of_it(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        alerts("set", "1", "--state", "investigating", "--assignee", "ada", "--note", "looks like the tokenizer") == 0
+    )
+    capsys.readouterr()
+
+    assert alerts("show", "1") == 0
+
+    shown = capsys.readouterr().out
+    assert "▲ #1  investigating  2 series got worse at 0000000ccc Change number 12" in shown
+    assert "local  state  new → investigating" in shown
+    assert "local  note    looks like the tokenizer" in shown
+
+
+def test_an_old_link_by_its_derived_id_still_leads_there(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("show", "b1", "--json") == 0
+
+    assert json.loads(capsys.readouterr().out)["number"] == 2
+
+
+def test_several_at_once_and_which_could_not(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alerts("set", "1", "--state", "invalid")
+    capsys.readouterr()
+
+    assert alerts("set", "1", "2", "--state", "snoozed", "--until", "2099-01-01") == 0
+
+    told = capsys.readouterr()
+    assert "#2  snoozed" in told.out
+    assert told.err.startswith("#1: Incident 1 is invalid: it can become ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("set", "1"), "Nothing is to be changed"),
+        (("set", "9", "--state", "fixed"), "has no incident 9"),
+        (("set", "1", "--state", "accepted", "--reason", "wanted"), "Accepting needs a reason and a day"),
+        (("set", "1", "--state", "fixed", "--revision", "7"), "was changed meanwhile"),
+        (("set", "1", "--state", "snoozed", "--until", "soon"), "is no day"),
+        (("merge", "1", "1"), "cannot be merged with itself"),
+        (("split", "1", "--bench", "nothing"), "0 would go"),
+        (("nudge", "1", "-99"), "cannot be moved by -99 commits"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    stored: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert alerts(*arguments) == 2
+
+    assert sentence in capsys.readouterr().err
+
+
+def test_merges_and_splits(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("merge", "1", "2") == 0
+    assert "#1  new  3 series got worse" in capsys.readouterr().out
+
+    assert alerts("split", "1", "--bench", "time_token") == 0
+
+    assert "#3  new  1 series got worse" in capsys.readouterr().out
+
+
+def test_tells_how_well_the_alarms_serve_and_what_commits_did(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alerts("set", "1", "--state", "invalid")
+
+    assert alerts("ledger") == 0
+    ledger = capsys.readouterr().out
+    assert alerts("health", "--json") == 0
+
+    assert "00000014cc  serve.time_token got 20.0 % slower  #2" in ledger
+    assert "train.time_step" not in ledger  # what was no move is none of a commit's doing
+    assert json.loads(capsys.readouterr().out)["false_rate"] == 1.0
