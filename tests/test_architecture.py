@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 ONLY_IN = {
-    "sqlalchemy": {"store", "formats", "service", "perfci_web"},  # the others only name the Session they pass on
+    "sqlalchemy": {"store", "formats", "service", "cli", "perfci_web"},  # the others only name the Session they pass on
     "alembic": {"store"},
     "psycopg": {"store"},
     "httpx": {"net"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from statistics import median
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -13,33 +14,47 @@ from perfci.model import Boundaries, Process, Status
 from perfci.store import values
 from perfci.store.coordinates import table
 from perfci.store.loading import HISTORY_KINDS
-from perfci.store.tables import CommitRow, ProcessRow, ResultRow, RunRow, SessionRow
+from perfci.store.tables import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
-RESULTS, RUNS, COMMITS, SESSIONS = (table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow))
+RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow))
 
-SUMMARISED = sa.func.coalesce(RESULTS.c.level, RESULTS.c.value)
-
-
-class LevelRow(NamedTuple):
-    """How one result of a series ended at a commit; a commit that was measured twice has two."""
-
-    series_id: int
-    status: str
-    level: float | None
+LEVEL = sa.func.coalesce(RESULTS.c.level, RESULTS.c.value)
 
 
-def levels_at(tx: Session, project_id: int, sha: str) -> list[LevelRow]:
-    """The results of one commit's history, in the order they were stored."""
+class LevelPair(NamedTuple):
+    """What one series came to at two commits; nothing where it was not measured, or to no avail."""
+
+    identity: str
+    base: float | None
+    head: float | None
+
+
+def levels_between(tx: Session, project_id: int, base: str, head: str) -> list[LevelPair]:
+    """Every series that has a level at one of two commits, with both, in the order they were first seen."""
+    before, after = (_levels_at(tx, project_id, sha) for sha in (base, head))
+    identity_of = {series_id: identity for found in (before, after) for series_id, identity in found}
+    levels = [{series_id: median(several) for (series_id, _), several in found.items()} for found in (before, after)]
+    return [
+        LevelPair(identity, levels[0].get(series_id), levels[1].get(series_id))
+        for series_id, identity in sorted(identity_of.items())
+    ]
+
+
+def _levels_at(tx: Session, project_id: int, sha: str) -> dict[tuple[int, str], list[float]]:
+    """The levels of one commit's history, several where it was measured several times."""
     query = (
-        sa.select(RESULTS.c.series_id, RESULTS.c.status, SUMMARISED)
+        sa.select(RESULTS.c.series_id, SERIES.c.identity, LEVEL)
+        .join(SERIES, RESULTS.c.series_id == SERIES.c.id)
         .join(RUNS, RESULTS.c.run_id == RUNS.c.id)
         .join(COMMITS, RUNS.c.commit_id == COMMITS.c.id)
         .join(SESSIONS, RUNS.c.session_id == SESSIONS.c.id)
         .where(COMMITS.c.project_id == project_id, COMMITS.c.sha == sha, COMMITS.c.dirty.is_(False))
-        .where(SESSIONS.c.kind.in_(HISTORY_KINDS))
-        .order_by(RESULTS.c.id)
+        .where(SESSIONS.c.kind.in_(HISTORY_KINDS), LEVEL.is_not(None))
     )
-    return [LevelRow(*row) for row in tx.connection().execute(query)]
+    found: dict[tuple[int, str], list[float]] = {}
+    for series_id, identity, level in tx.connection().execute(query):
+        found.setdefault((series_id, identity), []).append(level)
+    return found
 
 
 def without_level(tx: Session, run_keys: Sequence[str]) -> Iterator[tuple[int, list[Process]]]:

@@ -69,10 +69,22 @@ class WholeVerdict(VerdictShape):
     processes: tuple[EvidenceShape, ...]
 
 
+class LevelShape(Shape):
+    """What a series came to at two commits of its history; nothing where it was not measured."""
+
+    series: str
+    base: float | None = None
+    head: float | None = None
+
+
 class ComparisonShape(Shape):
-    """What stands between two commits: one current verdict for each series that was compared, worst first."""
+    """What stands between two commits: one current verdict for each series that was compared, worst first.
+
+    ``levels`` are those of all series in the history of either, compared or not: to be looked at, not to be judged by.
+    """
 
     base: str
     head: str
     counts: dict[str, int]
     verdicts: tuple[VerdictShape, ...]
+    levels: tuple[LevelShape, ...] = ()

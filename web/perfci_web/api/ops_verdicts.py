@@ -11,6 +11,7 @@ from perfci.model import Commit
 from perfci.net.shapes import verdicts as shapes
 from perfci.report.fields import verdict_fields
 from perfci.store import pages, reads
+from perfci.store.levels import levels_between
 from perfci.store.pages import SeriesLine, VerdictFilter
 from perfci.store.records import MeasuredProcess, VerdictRecord
 from perfci.store.values import series_identity
@@ -57,6 +58,7 @@ def get_comparison(call: Call) -> Reply:
     with call.store.read() as tx:
         base, head = (_commit(tx, call, call.path[side]) for side in ("base", "head"))
         records = reads.verdict_records(tx, call.the_project.slug, base=base.sha, head=head.sha)
+        levels = levels_between(tx, call.the_project.id, base.sha, head.sha)
     found = sorted(records, key=lambda one: (WORST_FIRST.index(one.verdict.kind.value), one.id))
     return Reply(
         shapes.ComparisonShape(
@@ -64,6 +66,7 @@ def get_comparison(call: Call) -> Reply:
             head=head.sha,
             counts=dict(Counter(one.verdict.kind.value for one in found)),
             verdicts=tuple(verdict_shape(call, one) for one in found),
+            levels=tuple(shapes.LevelShape(series=one.identity, base=one.base, head=one.head) for one in levels),
         )
     )
 

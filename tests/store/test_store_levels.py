@@ -1,0 +1,52 @@
+"""Two commits compare by stored levels, without a sample being read."""
+
+from __future__ import annotations
+
+from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
+
+from perfci.model import Boundaries, Status
+from perfci.service.levelling import levels_of
+from perfci.store import Store, projects, writes
+from perfci.store.levels import levels_between, set_levels
+from perfci.store.values import series_identity
+
+STEP, IMPORTED, GONE = a_series("step"), a_series("imported"), a_series("gone")
+
+
+def fill(store: Store) -> None:
+    summarised = {"processes": (), "summary": a_summary(5.0), "boundaries": Boundaries.UNKNOWN}
+    base = [a_result(STEP, a_process(1.0, 3.0), a_process(4.0, index=1)), a_result(GONE, a_process(9.0))]
+    head = [
+        a_result(STEP, a_process(6.0), a_process(2.0, index=1, flags=("throttled",))),
+        a_result(IMPORTED, **summarised),
+        a_result(GONE, a_failed_process(), status=Status.FAILED),
+    ]
+    with store.begin() as tx:
+        for number, results in enumerate((base, head)):
+            run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
+            writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
+    with store.begin() as tx:
+        set_levels(tx, levels_of(tx, ["key 0", "key 1"]))
+
+
+def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
+    fill(store)
+
+    with store.read() as tx:
+        project = projects.project(tx, PROJECT)
+        assert project is not None
+        found = levels_between(tx, project.id, a_sha(0), a_sha(1))
+
+    levels = {identity: (base, head) for identity, base, head in found}
+    assert levels == {
+        series_identity(PROJECT, STEP): (3.0, 6.0),
+        series_identity(PROJECT, GONE): (9.0, None),
+        series_identity(PROJECT, IMPORTED): (None, 5.0),
+    }
+
+
+def test_a_level_is_worked_out_once(store: Store) -> None:
+    fill(store)
+
+    with store.read() as tx:
+        assert levels_of(tx, ["key 0", "key 1"]) == {}

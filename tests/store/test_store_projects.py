@@ -1,0 +1,45 @@
+"""Projects are made once, seen by those who may, and count what changes in them."""
+
+from __future__ import annotations
+
+import pytest
+from builders import NOON, PROJECT
+
+from perfci.model import PerfciError
+from perfci.store import Store
+from perfci.store.projects import Project, create_project, project, projects, set_project
+
+
+def test_a_new_project_is_as_it_was_asked_for(store: Store) -> None:
+    with store.begin() as tx:
+        made = create_project(tx, PROJECT, "public", NOON)
+
+    with store.read() as tx:
+        assert project(tx, PROJECT) == made == Project(made.id, PROJECT, "public", 0, {}, archived=False)
+        assert project(tx, "acme/other") is None
+
+
+def test_a_name_is_given_once(store: Store) -> None:
+    with store.begin() as tx:
+        create_project(tx, PROJECT, "private", NOON)
+
+        with pytest.raises(PerfciError, match="There is a project acme/model already"):
+            create_project(tx, PROJECT, "private", NOON)
+
+
+def test_refuses_to_show_a_project_to_anybody_but_all_or_members(store: Store) -> None:
+    with store.begin() as tx:
+        made = create_project(tx, PROJECT, "private", NOON)
+
+        with pytest.raises(PerfciError, match="A project is public or private, not 'secret'"):
+            set_project(tx, made.id, visibility="secret")
+
+
+def test_a_change_of_settings_is_a_new_version(store: Store) -> None:
+    with store.begin() as tx:
+        made = create_project(tx, PROJECT, "private", NOON)
+        create_project(tx, "acme/another", "public", NOON)
+        set_project(tx, made.id, settings={"bar": 0.1}, archived_at=NOON)
+
+    with store.read() as tx:
+        assert projects(tx)[-1] == Project(made.id, PROJECT, "private", 1, {"bar": 0.1}, archived=True)
