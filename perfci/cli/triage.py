@@ -165,7 +165,8 @@ def brief(record: IncidentRecord) -> Iterator[str]:
     glyph = GLYPH_OF_DATA if record.kind == DATA else words.GLYPHS[IncidentKind(record.kind)]
     yield f"  {glyph} #{record.number}  {notices.STATES[record.state]}  {record.headline}"
     cares = f"for {record.assignee}" if record.assignee else ""
-    about = [record.detail.get("explanation", ""), record.reason, cares]
+    largest, explained = (record.detail.get(name) or "" for name in ("largest", "explanation"))
+    about = [f"{largest}. {explained}".strip() if largest else explained, record.reason, cares]
     yield from (f"    {line}" for line in about if line)
 
 

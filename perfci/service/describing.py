@@ -27,6 +27,7 @@ def described(told: Told, found: Situation, *, monitored: bool = False) -> dict[
     incident = told.incident
     detail = incident_fields(told, found.commits, found.pages_per_week)
     del detail["members"]
+    detail["largest"] = words.largest(incident) if incident.members else ""
     silent = monitored and told.say.value == PAGE
     detail |= {"told": "monitored only: its benchmarks are in quarantine", "open": False} if silent else {}
     return {

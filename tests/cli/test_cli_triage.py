@@ -39,7 +39,7 @@ def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.
         "",
         "Open",
         "  ▲ #2  new  1 series got worse at 00000014cc Change number 20",
-        "    Seen in the history alone; fresh pairs would confirm it.",
+        "    serve.time_token got 20.0 % slower. Seen in the history alone; fresh pairs would confirm it.",
     ]
 
 
@@ -106,6 +106,7 @@ def test_merges_and_splits(stored: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_tells_how_well_the_alarms_serve_and_what_commits_did(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     alerts("set", "1", "--state", "invalid")
+    capsys.readouterr()
 
     assert alerts("ledger") == 0
     ledger = capsys.readouterr().out
