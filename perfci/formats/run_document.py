@@ -348,8 +348,7 @@ def _summary(part: SummaryPart) -> Summary:
 
 
 def _process(part: ProcessPart) -> Process:
-    fields = {name: getattr(part, name) for name in ProcessPart.model_fields}
-    return Process(**{**fields, "samples": tuple(part.samples), "flags": tuple(part.flags)})
+    return Process(**(vars(part) | {"samples": tuple(part.samples), "flags": tuple(part.flags)}))
 
 
 def content_of(run: Run) -> dict[str, Any]:

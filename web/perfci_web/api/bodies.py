@@ -154,7 +154,7 @@ def _checked(pairs: list[tuple[str, Any]]) -> None:
     """Refuse a key that occurs twice in one object: every reader would believe another of the two."""
     if len(pairs) > MOST_KEYS:
         raise Declined("bad-request", f"An object of the body has {len(pairs)} keys; at most {MOST_KEYS} are expected.")
-    if len(pairs) > 1 and len({name for name, _ in pairs}) < len(pairs):
+    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
         raise Declined("bad-request", "A key occurs twice in one object of the body.")
 
 
