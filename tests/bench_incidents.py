@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 for folder in (Path(__file__).parent, Path(__file__).parent.parent):
@@ -59,36 +60,43 @@ def fill(store: Store) -> None:
     print(f"  a look that changes nothing: {time.perf_counter() - begun:.2f} s")
 
 
-def measured(ask: Callable[[], object], times: int = 15) -> list[float]:
+Took = tuple[float, float]
+"""Milliseconds on the wall, and of this process's CPU: on a busy machine only the latter tells of the program."""
+
+
+def measured(ask: Callable[[], object], times: int = 15) -> list[Took]:
     ask()
-    took = []
-    for _ in range(times):
-        begun = time.perf_counter()
-        ask()
-        took.append((time.perf_counter() - begun) * 1000)
-    return took
+    return [timed(ask) for _ in range(times)]
 
 
-def bulk(store: Store) -> list[float]:
+def timed(ask: Callable[[], object]) -> Took:
+    wall, cpu = time.perf_counter(), time.process_time()
+    ask()
+    return (time.perf_counter() - wall) * 1000, (time.process_time() - cpu) * 1000
+
+
+def bulk(store: Store) -> list[Took]:
     """Five hundred change their state, and back."""
     project, took = a_project(store), []
+
+    def together(seen: dict[int, int], state: IncidentState) -> None:
+        with store.begin() as tx:
+            found = change_many(tx, project, seen, Change(state, reason="together"), By("local", NOON))
+        assert len(found.changed) == BULK, found
+
     for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:
         with store.read() as tx:
             seen = {one.number: one.revision for one in incidents.listed(tx, project.id, limit=BULK)}
-        begun = time.perf_counter()
-        with store.begin() as tx:
-            found = change_many(tx, project, seen, Change(state, reason="together"), By("local", NOON))
-        took.append((time.perf_counter() - begun) * 1000)
-        assert len(found.changed) == BULK, found
+        took.append(timed(partial(together, seen, state)))
     return took
 
 
-def figures_of(kind: str, url: str) -> dict[str, list[float]]:
+def figures_of(kind: str, url: str) -> dict[str, list[Took]]:
     with closing(open_store(url, create=False)) as store:
         begun = time.perf_counter()
         fill(store)
         took = time.perf_counter() - begun
-        print(f"{kind}: {INCIDENTS:,} incidents of {MEMBERS} series each, {took:.1f} s to load")
+        print(f"{kind}: {INCIDENTS:,} incidents of {MEMBERS} series each, {took:.1f} s to load", flush=True)
         client = create_app(store, read_only=False, clock=lambda: NOON + timedelta(days=1)).test_client()
 
         def get(path: str) -> None:
@@ -111,9 +119,9 @@ def main(kinds: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder, fresh_database(kind, Path(folder)) as url:
             figures = figures_of(kind, url)
         for name, took in figures.items():
-            middle = statistics.median(took)
-            over += middle > BUDGET_MS[name]
-            print(f"  {name}: {middle:.0f} ms, at most {max(took):.0f} (budget {BUDGET_MS[name]:.0f})")
+            wall, cpu = (statistics.median(one) for one in zip(*took, strict=True))
+            over += wall > BUDGET_MS[name]
+            print(f"  {name}: {wall:.0f} ms, of which CPU here {cpu:.0f} (budget {BUDGET_MS[name]:.0f})", flush=True)
     return 1 if over else 0
 
 

@@ -31,6 +31,12 @@ def situation_fields(
 
 
 def incident_fields(told: Told, commits: words.Commits, pages_per_week: int) -> Json:
+    members = [member_fields(change) for change in told.incident.members]
+    return about_fields(told, commits, pages_per_week) | {"members": members}
+
+
+def about_fields(told: Told, commits: words.Commits, pages_per_week: int) -> Json:
+    """All of an incident but its members, which may be thousands."""
     incident = told.incident
     moment = incident.measured_at
     return {
@@ -56,7 +62,6 @@ def incident_fields(told: Told, commits: words.Commits, pages_per_week: int) -> 
         "p_value": incident.p_value,
         "convicted": incident.convicted,
         "settled": incident.settled,
-        "members": [member_fields(change) for change in incident.members],
         "suspects": [
             {**commit_fields(one.commit), "members": one.members, "weight": round(one.weight, 6)}
             for one in incident.suspects

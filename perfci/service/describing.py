@@ -9,7 +9,7 @@ from typing import Any
 
 from perfci.model import ChangePoint, IncidentState
 from perfci.report import incidents as words
-from perfci.report.incident_fields import creep_fields, incident_fields, retest_fields
+from perfci.report.incident_fields import about_fields, creep_fields, retest_fields
 from perfci.service.incidents import Situation
 from perfci.store.incident_records import MONITORED, PAGE, Event, IncidentRecord, Look
 from perfci.verdicts.budget import Told
@@ -25,8 +25,7 @@ def described(told: Told, found: Situation, *, monitored: bool = False) -> dict[
     ``monitored`` ones would ask for a person, were their benchmarks not in quarantine.
     """
     incident = told.incident
-    detail = incident_fields(told, found.commits, found.pages_per_week)
-    del detail["members"]
+    detail = about_fields(told, found.commits, found.pages_per_week)
     detail["largest"] = words.largest(incident) if incident.members else ""
     silent = monitored and told.say.value == PAGE
     detail |= {"told": "monitored only: its benchmarks are in quarantine", "open": False} if silent else {}
