@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 
@@ -26,13 +26,14 @@ SAMPLE_COLUMNS = (*COLUMNS, "process", "role", "pair", "round", "order", "place"
 Row = tuple[object, ...]
 
 
-def export(tx: Session, project: str, *, samples: bool) -> Iterator[str]:
+def export(tx: Session, project: str, *, samples: bool, named: Callable[[str], str] = str) -> Iterator[str]:
     """Lines of CSV sorted by commit, benchmark, version, parameters, metric, machine, variant: the same store gives
-    the same bytes. Parameters, machine and variant are JSON objects, so that no two of them read alike.
+    the same bytes. Parameters, machine and variant are JSON objects, so that no two of them read alike. ``named`` is
+    how names are written, for a spreadsheet runs some of them as formulas.
     """
     yield _line(SAMPLE_COLUMNS if samples else COLUMNS)
     for _, of_commit in groupby(points_by_sha(tx, project), key=lambda pair: pair[1].commit.sha):
-        rows = sorted((_sort_key(series), _row(project, series, point), point) for series, point in of_commit)
+        rows = sorted((_sort_key(series), _row(project, series, point, named), point) for series, point in of_commit)
         for _, row, point in rows:
             yield from (_line((*row, *sample)) for sample in _samples(point)) if samples else [_line(row)]
 
@@ -45,18 +46,18 @@ def _sort_key(series: Series) -> tuple[str, ...]:
     )
 
 
-def _row(project: str, series: Series, point: Point) -> Row:
+def _row(project: str, series: Series, point: Point, named: Callable[[str], str]) -> Row:
     summary, commit = point.summary, point.commit
     counted = point.boundaries is Boundaries.PROCESS and point.processes
     return (
-        project,
+        named(project),
         commit.sha,
         commit.committed_at and commit.committed_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        series.benchmark.name,
-        series.benchmark.version,
+        named(series.benchmark.name),
+        named(series.benchmark.version),
         _named(series.parameters),
-        series.metric.name,
-        series.metric.unit,
+        named(series.metric.name),
+        named(series.metric.unit),
         series.metric.direction,
         _machine(series.machine),
         _named(series.variant.values),

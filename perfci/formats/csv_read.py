@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -76,9 +77,14 @@ def _rows(body: bytes, path: Path, warn: Warn) -> Iterator[Row]:
             if None in row.values() or "" in row:
                 warn("a row with more or fewer cells than the header is left out")
             else:
-                yield {name.strip(): cell for name, cell in row.items()}
+                yield {name.strip(): _plain(cell) for name, cell in row.items()}
     except csv.Error as error:
         raise PerfciError(f"{path}, line {reader.line_num}, is damaged: {error}.") from error
+
+
+def _plain(cell: str) -> str:
+    """A name without the apostrophe that keeps a spreadsheet from running it as a formula."""
+    return cell[1:] if re.match(r"'[=+\-@\t\r]", cell) else cell
 
 
 def _grouped(rows: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:

@@ -40,6 +40,9 @@ MAX_BYTES = 64 * MIB
 MAX_RESULTS = 10_000
 """Results in one file; ten times what a run of perfci may hold over HTTP."""
 
+MAX_PROCESSES = 10_000
+"""Processes of one result; hyperfine's runs are that, and it stops after ten by default."""
+
 ODD_TEXT = re.compile(rb"\\u(?:0000|[dD][89abAB])")
 """Escapes that may decode to text no database takes: a zero character, half of a surrogate pair."""
 
@@ -204,6 +207,10 @@ class Assembly:
         numbers = [number for number in map(finite, stored) if number is not None]
         if len(numbers) < len(stored):
             self._warn(f"{benchmark}: some of its samples are no finite numbers; left out")
+        if apart and len(numbers) > MAX_PROCESSES:
+            raise PerfciError(
+                f"{self._what} holds more than {MAX_PROCESSES} runs of one command, which nobody waits for."
+            )
         groups = [(one,) for one in numbers] if apart else [tuple(numbers)] if numbers else []
         if not groups:
             return self.ended(benchmark, parameters, metric, Status.FAILED, "no sample is a number", version=version)

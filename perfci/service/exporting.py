@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from perfci.formats import WRITERS, Warn, csv, writer_named
 from perfci.model import Run
+from perfci.report.names import csv_cell
 from perfci.store import Store
 from perfci.store.exports import history_runs
 from perfci.store.reads import load_run
@@ -22,7 +23,7 @@ def export(store: Store, project: str, format: str, lost: Warn, *, samples: bool
 
 def _table(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
-        for line in csv.export(tx, project, samples=samples):
+        for line in csv.export(tx, project, samples=samples, named=csv_cell):
             yield line.encode()
 
 

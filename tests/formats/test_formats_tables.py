@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from perfci.formats import csv, detect_format, read_runs
 from perfci.model import Boundaries, Metric, PerfciError, Process, Result
+from perfci.report.names import csv_cell
 from perfci.store import Store, open_store, writes
 
 CUSTOM, TABLE = FILES / "generic" / "custom.json", FILES / "csv" / "table.csv"
@@ -59,7 +60,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
         writes.ingest_run(tx, run, "key", "body")
     path = tmp_path / "export.csv"
     with store.read() as tx:
-        path.write_text("".join(csv.export(tx, PROJECT, samples=True)))
+        path.write_text("".join(csv.export(tx, PROJECT, samples=True, named=csv_cell)), newline="")
     assert detect_format(path) == "csv"
     [found] = read_runs(path, "csv", PROJECT)
     assert (found.commit.sha, found.machine, found.variant) == (a_sha(1), run.machine, variant)
@@ -75,6 +76,15 @@ def test_our_own_samples_come_back_with_their_processes(store: Store, tmp_path: 
         (0, "base", (1.0,)), (0, "head", (1 / 3,)), (None, "history", (2.0, 3.0)),
     ]  # fmt: skip
     assert (found.series.parameters, found.series.metric) == (series.parameters, series.metric)
+
+
+def test_a_name_that_a_spreadsheet_would_run_is_defused_and_comes_back(store: Store, tmp_path: Path) -> None:
+    series = a_series('=HYPERLINK("x")', variant=a_variant(python="3.12"))
+
+    [found] = exported_and_read(store, tmp_path, a_result(series, a_process(1.0)))
+
+    assert found.series.benchmark == series.benchmark
+    assert '"\'=HYPERLINK(""x"")"' in (tmp_path / "export.csv").read_text()
 
 
 def test_one_value_a_row_is_a_summary() -> None:

@@ -1,0 +1,84 @@
+"""A hostile file of any format ends in one sentence, in bounded memory and without touching anything else."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from foreign_files import PROJECT
+
+from perfci.formats import FORMATS, Given, foreign, read_documents
+from perfci.model import Commit, PerfciError
+
+MIB = 2**20
+
+FILES = [name for name in FORMATS if name not in ("asv", "perfci")]
+
+DEEP = b"[" * 200_000
+
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "a bomb": lambda: gzip.compress(b" " * (foreign.MAX_BYTES + MIB)),
+    "nothing": lambda: b"",
+    "nested deeply": lambda: DEEP,
+    "half a surrogate": lambda: b'{"results": [], "benchmarks": [], "a": "\\ud800"}',
+    "a zero character": lambda: b'[{"name": "\\u0000"}]',
+    "an integer of 5,000 digits": lambda: b'{"benchmarks": [' + b"9" * 5000 + b"]}",
+    "cut off": lambda: gzip.compress(b'{"benchmarks": []}')[:-10],
+    "no text": lambda: b"\xff\xfe\x00",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_is_refused_in_one_sentence(tmp_path: Path, name: str, hostile: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(HOSTILE[hostile]())
+
+    with pytest.raises(PerfciError) as refused:
+        list(read_documents(path, name, Given(PROJECT, Commit("abcdef1")), lambda _: None))
+
+    assert str(path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "many.json"
+    entries = [{"name": f"b{number}", "unit": "s", "value": 1} for number in range(foreign.MAX_RESULTS + 1)]
+    path.write_text(json.dumps(entries))
+
+    with pytest.raises(PerfciError, match=r"holds more than 10000 results, which no run does"):
+        list(read_documents(path, "generic", Given(PROJECT, Commit("abcdef1")), lambda _: None))
+
+
+def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps({"results": [{"command": "x", "times": [1.0] * (foreign.MAX_PROCESSES + 1)}]}))
+
+    with pytest.raises(PerfciError, match=r"holds more than 10000 runs of one command"):
+        list(read_documents(path, "hyperfine", Given(PROJECT, Commit("abcdef1")), lambda _: None))
+
+
+READ = """
+import resource, sys
+from pathlib import Path
+from perfci.formats import Given, read_documents
+from perfci.model import Commit
+list(read_documents(Path(sys.argv[1]), "vllm", Given("p", Commit("abcdef1")), lambda _: None))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_the_largest_file_is_read_within_two_gibibytes(tmp_path: Path) -> None:
+    path = tmp_path / "large.json"
+    times = b"1.5," * (foreign.MAX_BYTES // 4 - 100)
+    path.write_bytes(b'{"avg_latency": 1.5, "percentiles": {}, "latencies": [' + times + b"1.5]}")
+
+    done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
+
+    assert int(done.stdout) < 2 * 2**30
