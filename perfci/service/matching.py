@@ -94,9 +94,9 @@ def _candidates(
     found: Sequence[Found], kept: Sequence[Kept], place: Mapping[str, int]
 ) -> list[tuple[tuple[bool, int, int], int, Kept]]:
     by_series: dict[int, list[Kept]] = defaultdict(list)
-    for one in kept:
-        for series_id in one.series:
-            by_series[series_id].append(one)
+    for holder in kept:
+        for series_id in holder.series:
+            by_series[series_id].append(holder)
     candidates = []
     for at, one in enumerate(found):
         shared: dict[int, int] = defaultdict(int)

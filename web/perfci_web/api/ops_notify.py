@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from perfci.auth.access import Need
@@ -12,6 +12,7 @@ from perfci.net.shapes.incidents import DeliveryShape
 from perfci.net.shapes.notify import (
     DeliveryFilter,
     DeliveryPage,
+    DestinationKind,
     DestinationPage,
     DestinationShape,
     NewDestination,
@@ -98,7 +99,7 @@ def _shape(found: Destination) -> DestinationShape:
     quiet: Mapping[str, Any] = found.quiet
     return DestinationShape(
         name=found.name,
-        kind=found.kind,
+        kind=cast(DestinationKind, found.kind),
         address=_shown(found),
         has_secret=bool(found.secret),
         routes=Routes(**found.routes),

@@ -1,0 +1,51 @@
+"""From an upload to the message on somebody's telephone: everything in between is real."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import random
+from datetime import timedelta
+
+from api_client import Api
+from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
+from receivers import a_hook
+
+from perfci.config import HistoryTable
+from perfci.net.slugs import segment
+from perfci.service.courier import Courier
+from perfci.service.judge_worker import JudgeWorker
+from perfci.service.senders import Means
+from perfci.store import Store
+from perfci.verdicts.policy import Policy
+
+STEP = 21
+NOW = NOON + timedelta(days=2)
+HERE = (ipaddress.ip_network("127.0.0.0/8"),)
+
+
+def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> None:
+    chance, series = random.Random(7), a_series("training.Step.time_step")
+    worker = JudgeWorker(store, lambda _: Policy(), lambda _: HistoryTable(), clock=lambda: NOW)
+    with a_hook() as hook:
+        courier = Courier(store, Means(HERE, link=lambda project, number: f"https://perf/{number}"), lambda: NOW)
+        for number in range(1, 31):
+            level = 1.3 if number >= STEP else 1.0
+            processes = [a_process(level * chance.gauss(1, 0.002), index=k) for k in range(3)]
+            moment = NOON + timedelta(hours=number)
+            run = a_run(
+                a_result(series, *processes), commit=a_commit(number), session=f"nightly-{number}", started_at=moment
+            )
+            assert api.upload(run).status_code == 201
+            if number == 1:
+                address = f"/api/v1/projects/{segment(PROJECT)}/destinations/team"
+                assert api.client.put(address, json={"kind": "webhook", "address": hook.url}).status_code == 201
+            worker.step()
+            courier.step()
+
+        found = [json.loads(body)["incidents"] for _, body in hook.got]
+
+    assert [one["commit"] for incidents in found for one in incidents] == [a_sha(STEP)]
+    assert found[0][0]["url"] == "https://perf/1"
+    listed = api.get(f"/projects/{segment(PROJECT)}/incidents").get_json()["items"]
+    assert [(one["number"], one["open"]) for one in listed] == [(1, True)]
