@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from perfci.net.client import Client, Refused, Unreachable
@@ -42,6 +42,10 @@ class Patience:
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     dice: Callable[[], float] = random.random
 
+    def is_over(self, start: float, pause: float) -> bool:
+        """Whether the time would be up after one more pause."""
+        return self.give_up_after_s is not None and self.monotonic() - start + pause > self.give_up_after_s
+
 
 def flush(spool: Spool, client: Client, patience: Patience | None = None) -> Flushed:
     """Send everything that waits for this server; another process that is at it already is left to it."""
@@ -58,38 +62,50 @@ def flush(spool: Spool, client: Client, patience: Patience | None = None) -> Flu
     return flushed
 
 
+@dataclass
+class _Round:
+    """One attempt at every document: those to ask for again, and those that another token or address may send."""
+
+    left: list[Spooled] = field(default_factory=list)
+    held: list[Spooled] = field(default_factory=list)
+    asked_for_s: float = 0.0
+    met: str = ""
+
+
 def _sent(spool: Spool, client: Client, waiting: list[Spooled], patience: Patience, flushed: Flushed) -> list[Spooled]:
-    """Go through the documents again and again until none is left, or the time is up; answer what is left."""
+    """Go through the documents again and again until none is left, or the time is up; answer those that stay."""
     start, attempt = patience.monotonic(), 0
     held: list[Spooled] = []
-    while waiting:
-        left: list[Spooled] = []
-        asked_for = 0.0
-        for place, item in enumerate(waiting):
-            outcome = _attempt(spool, client, item, flushed)
-            if outcome is None:
-                continue
-            if isinstance(outcome, Refused) and not outcome.passing:
-                held.append(item)
-                _tell(flushed, str(outcome))
-                continue
-            left.append(item)
-            last = str(outcome)
-            if isinstance(outcome, Unreachable):
-                left += waiting[place + 1 :]
-                break
-            asked_for = max(asked_for, outcome.retry_after_s or 0.0)
+    left = waiting
+    while left:
+        went = _round(spool, client, left, flushed)
+        held, left = [*held, *went.held], went.left
         if not left:
-            return held
-        pause = max(asked_for, patience.dice() * min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt))
-        if patience.give_up_after_s is not None:
-            spent = patience.monotonic() - start
-            if spent + pause > patience.give_up_after_s:
-                _tell(flushed, last)
-                return [*held, *left]
+            break
+        pause = max(went.asked_for_s, patience.dice() * min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt))
+        if patience.is_over(start, pause):
+            _tell(flushed, went.met)
+            break
         patience.sleep(pause)
-        waiting, attempt = left, min(attempt + 1, 10)
-    return held
+        attempt = min(attempt + 1, 10)
+    return [*held, *left]
+
+
+def _round(spool: Spool, client: Client, waiting: Sequence[Spooled], flushed: Flushed) -> _Round:
+    went = _Round()
+    for place, item in enumerate(waiting):
+        met = _attempt(spool, client, item, flushed)
+        if isinstance(met, Unreachable):
+            went.left += waiting[place:]
+            went.met = str(met)
+            break
+        if isinstance(met, Refused) and met.passing:
+            went.left.append(item)
+            went.met, went.asked_for_s = str(met), max(went.asked_for_s, met.retry_after_s or 0.0)
+        elif met is not None:
+            went.held.append(item)
+            _tell(flushed, str(met))
+    return went
 
 
 def _attempt(spool: Spool, client: Client, item: Spooled, flushed: Flushed) -> Refused | Unreachable | None:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -14,8 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.config import HistoryTable
 from perfci.model import PerfciError
+from perfci.service.judging_uploads import Looking
 from perfci.service.leasing import Lease, LostLease
-from perfci.service.looking import Looking
 from perfci.store import Store, outbox
 from perfci.store.outbox import Work
 from perfci.store.projects import Project

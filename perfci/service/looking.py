@@ -1,99 +1,24 @@
-"""One look at a project with new uploads: read, compute with no transaction open, write what follows."""
+"""A look at a project where it is measured, without a server: its incidents are kept as a server would keep them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 
-from sqlalchemy.orm import Session as Transaction
-
-from perfci.config import HistoryTable
-from perfci.model import ChangePoint, Series
-from perfci.service import derived, uploaded_pairs
-from perfci.service.derived import Histories
-from perfci.service.incidents import Situation, situation
-from perfci.service.leasing import Lease
-from perfci.service.syncing import sync
-from perfci.service.uploaded_pairs import Decided, UploadedPairs
-from perfci.store import Store, arrivals, outbox
-from perfci.store.outbox import Work
-from perfci.store.projects import Project, project, touch
-from perfci.verdicts.history import Memory
-from perfci.verdicts.policy import Policy
-
-AFTER_JUDGING: tuple[Callable[[Transaction, Project, Situation, datetime], object], ...] = (sync,)
-"""What hangs on a new look at a project: called in the transaction that forgets the work, so all of it happens once."""
+from perfci.config import Config
+from perfci.service.incidents import situation
+from perfci.service.judging import policy_of
+from perfci.service.syncing import Synced, sync
+from perfci.store import Store
+from perfci.store.projects import project
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The work on one project, and all that has to be known to do it."""
-
-    project: Project
-    work: Sequence[Work]
-    histories: Histories
-    pairs: Sequence[UploadedPairs]
-
-
-@dataclass(frozen=True)
-class Looking:
-    """Whoever looks: under a lease, by the policy of each project, remembering what the looks before have seen."""
-
-    store: Store
-    lease: Lease
-    policy_of: Callable[[Project], Policy]
-    history_of: Callable[[Project], HistoryTable]
-    memory: Memory
-    clock: Callable[[], datetime]
-
-    def look(self, work: Sequence[Work]) -> None:
-        """Do the work of one project. It is written twice, for incidents rest on the change points as stored."""
-        with self.lease.beating():
-            read = self._read(work)
-            changes = read.histories.changes(self.policy_of(read.project), self.memory)
-            decided = [(pairs, pairs.judged(self.policy_of(read.project))) for pairs in read.pairs]
-            self._write(read, changes, decided)
-            told = self._situation(read.project)
-        self._finish(read, told)
-
-    def _read(self, work: Sequence[Work]) -> _Read:
-        runs = [one.subject for one in work if one.kind == "judge"]
-        sessions = dict.fromkeys(one.subject for one in work if one.kind == "judge_pr")
-        with self.store.read() as tx:
-            found = project(tx, work[0].project)
-            assert found is not None  # the outbox refers to it
-            return _Read(
-                found,
-                work,
-                Histories.of(tx, arrivals.series_of_runs(tx, runs)),
-                [UploadedPairs.of(tx, found.slug, uid) for uid in sessions],
-            )
-
-    def _write(
-        self,
-        read: _Read,
-        changes: Mapping[Series, Sequence[ChangePoint]],
-        decided: Sequence[tuple[UploadedPairs, Sequence[Decided]]],
-    ) -> None:
-        now = self.clock()
-        with self.store.begin() as tx:
-            self.lease.renewing(tx)
-            derived.write(tx, read.project.slug, changes)
-            for pairs, verdicts in decided:
-                if verdicts:
-                    uploaded_pairs.write(tx, read.project.slug, pairs.uid, verdicts, now)
-
-    def _situation(self, of: Project) -> Situation:
-        with self.store.read() as tx:
-            return situation(tx, of.slug, self.policy_of(of), self.history_of(of))
-
-    def _finish(self, read: _Read, told: Situation) -> None:
-        """Tell those who hang on the look, and forget exactly the work that was read."""
-        now = self.clock()
-        with self.store.begin() as tx:
-            self.lease.renewing(tx)
-            for listener in AFTER_JUDGING:
-                listener(tx, read.project, told, now)
-            outbox.done(tx, [one.id for one in read.work])
-            touch(tx, [read.project.id])
+def look_again(store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None) -> Synced:
+    """Derive the incidents anew, and write down what changed; ``tags`` as in ``situation``."""
+    with store.read() as tx:
+        known = project(tx, config.project)
+        if known is None:
+            return Synced()
+        found = situation(tx, config.project, policy_of(config), config.settings.history, tags)
+    with store.begin() as tx:
+        return sync(tx, known, found, datetime.now(UTC))

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+from builders import PROJECT, a_commit, a_result, a_run
+from databases import fresh_database
+
+from perfci.cli import run
+from perfci.formats import run_document
+from perfci.model import Run
+from perfci.net import door
+from perfci.service import uploading
+from perfci.store import Store, open_store, reads
+from perfci_web import create_app
+
+SERVER = "http://localhost:8787"
+
+
+class Line(httpx.BaseTransport):
+    """The way to a server, open or not."""
+
+    def __init__(self, store: Store) -> None:
+        self.app = create_app(store, read_only=False)
+        self.is_open = True
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if not self.is_open:
+            raise httpx.ConnectError("no route to host")
+        return httpx.WSGITransport(app=self.app).handle_request(request)
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Store]:
+    """The store of the server."""
+    with fresh_database("sqlite", tmp_path) as url, closing(open_store(url, create=False)) as store:
+        yield store
+
+
+@pytest.fixture
+def line(there: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    line = Line(there)
+    monkeypatch.setenv("PERFCI_CLIENT_GIVE_UP_AFTER_S", "0")
+    monkeypatch.setenv("PERFCI_TOKEN", "")
+    monkeypatch.setattr(uploading, "open_client", lambda url, token: door.open_client(url, token=token, transport=line))
+    yield line
+    line.app.extensions["perfci_api"].group.close()
+
+
+def a_file(folder: Path, one: Run, name: str = "run.json") -> str:
+    (folder / name).write_text(run_document.write(one))
+    return name
+
+
+def stored(store: Store) -> int:
+    with store.read() as tx:
+        return len(reads.sessions(tx, PROJECT))
+
+
+def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    name = a_file(here, a_run(a_result()))
+
+    assert run(["upload", name, "--server", SERVER]) == 0
+    assert run(["upload", name, "--server", SERVER]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"1 run sent to {SERVER}",
+        f"0 runs sent to {SERVER}, 1 known there",
+    ]
+    assert stored(there) == 1
+
+
+def test_keeps_what_it_cannot_send_for_the_next_flush(
+    here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line.is_open = False
+    assert run(["upload", a_file(here, a_run(a_result())), "--server", SERVER]) == 1
+    said = capsys.readouterr()
+
+    line.is_open = True
+    assert run(["flush"]) == 0
+
+    assert said.out == f"0 runs sent to {SERVER}, 1 still waiting (`perfci flush` tries again)\n"
+    assert said.err == f"  {SERVER} does not answer: no route to host.\n"
+    assert (capsys.readouterr().out, stored(there)) == (f"1 run sent to {SERVER}\n", 1)
+
+
+def test_puts_a_refused_file_aside_and_sends_the_others(
+    here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
+    other = a_file(here, a_run(), "other.json")
+    more = a_file(here, a_run(a_result(), commit=a_commit(2)), "more.json")
+
+    assert run(["upload", other, more, "--server", SERVER]) == 1
+
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == f"1 run sent to {SERVER}, 1 refused"
+    assert "is stored already with other content" in said.err
+    assert len(list((here / ".perfci" / "spool").glob("*/refused/*.json.gz"))) == 1
+
+
+def test_asks_for_a_server(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["upload", a_file(here, a_run(a_result()))]) == 2
+    assert "No server is named: give --server" in capsys.readouterr().err
+
+
+def test_has_nothing_to_flush(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["flush"]) == 0
+    assert capsys.readouterr().out == "nothing waits to be sent\n"
+
+
+def test_writes_the_token_nowhere(here: Path, line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    line.is_open = False
+    monkeypatch.setenv("PERFCI_TOKEN", "pfciu_secret")
+
+    run(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
+
+    assert not any(b"secret" in path.read_bytes() for path in (here / ".perfci").rglob("*") if path.is_file())
