@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,31 @@ def test_samples_are_a_question_of_csv(custom: Path, capsys: pytest.CaptureFixtu
 
     assert run(["export", "--project", "it", "--format", "asv", "--samples"]) == 2
     assert "--samples is for CSV: asv holds raw samples anyway" in capsys.readouterr().err
+
+
+def sources(here: Path) -> list[str]:
+    """What is said of the sessions that were read."""
+    with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as store:
+        return [source for (source,) in store.execute("SELECT source FROM sessions")]
+
+
+def test_an_order_that_rests_on_dates_is_said(here: Path, custom: Path) -> None:
+    run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
+
+    assert sources(here) == ["commits ordered by date: their git was not at hand"]
+
+
+def test_a_short_sha_is_completed_from_the_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git("init", "-q", "-b", "main")
+    git("commit", "-q", "--allow-empty", "-m", "First")
+    (here / "table.csv").write_text(
+        f"benchmark,unit,value,commit\nencode,s,1,{git('rev-parse', '--short=8', 'HEAD')}\n"
+    )
+
+    run(["ingest", "table.csv", "--machine", "box", "--project", "it"])
+    capsys.readouterr()
+    run(["export", "--project", "it", "--format", "perfci"])
+
+    commit = json.loads(capsys.readouterr().out)["commit"]
+    assert (commit["sha"], commit["subject"], commit["position"]) == (git("rev-parse", "HEAD"), "First", 1)
+    assert sources(here) == [""]
