@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
@@ -38,12 +39,15 @@ Name = Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE)]
 
 def _dated(value: object) -> object:
     """A bare number is no date, though some readers take it for the seconds since 1970."""
-    if isinstance(value, str) and not DATED.match(value):
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not DATED.fullmatch(value):
         raise PydanticCustomError("datetime_parsing", "a date and time such as 2026-03-01T12:00:00Z was expected")
-    return value
+    return datetime.fromisoformat(value.upper())
 
 
-DATED = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+DATED = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+"""As RFC 3339 writes it, and with it the format "date-time" of JSON Schema."""
 Moment = Annotated[AwareDatetime, BeforeValidator(_dated)]
 """When something is or was, as a query or a body says it."""
 
