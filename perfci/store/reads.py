@@ -225,7 +225,7 @@ def verdict_records(
     query = query.where(*(column == value for column, value in wanted.items() if value is not None))
     if current_only:
         query = query.where(VerdictRow.superseded_by.is_(None))
-    rows = tx.execute(query).all()
+    rows = tx.connection().execute(query).all()
     series = series_by_ids(tx, {row.series_id for row in rows})
     return [
         VerdictRecord(

@@ -105,14 +105,22 @@ def process_columns(process: Process) -> dict[str, Any]:
     }
 
 
+# Looked up thousands of times for one answer, which to call the words themselves would make slower.
+ROLES = {one.value: one for one in Role}
+STATUSES = {one.value: one for one in Status}
+CLOCKS = {one.value: one for one in Clock}
+KINDS = {one.value: one for one in VerdictKind}
+STAGES = {one.value: one for one in Stage}
+
+
 def process_of(row: Any) -> Process:
     """Read a process from any row that has the columns of ``processes``."""
     return Process(
         index=row.index,
-        role=Role(row.role),
-        status=Status(row.status),
+        role=ROLES[row.role],
+        status=STATUSES[row.status],
         samples=unpack(row.samples),
-        clock=Clock(row.clock),
+        clock=CLOCKS[row.clock],
         pair=or_none(row.pair),
         round=or_none(row.round),
         order=or_none(row.order),
@@ -168,8 +176,8 @@ def summary_of(row: Any) -> Summary | None:
 
 def verdict_of(row: Any, series: Series) -> Verdict:
     return Verdict(
-        kind=VerdictKind(row.kind),
-        stage=Stage(row.stage),
+        kind=KINDS[row.kind],
+        stage=STAGES[row.stage],
         series=series,
         base=row.base,
         head=row.head,
