@@ -1,0 +1,90 @@
+"""schemathesis reads the document the API serves about itself, and tries to catch it lying: all of its checks.
+
+``PERFCI_TEST_EXAMPLES`` says how many requests are thrown at an operation beside those that cover its schema; ``make
+fuzz`` says many.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+import schemathesis
+from api_client import NOW
+from builders import a_process, a_result, a_run, a_series
+from flask import Flask
+from hypothesis import HealthCheck, settings
+from schemathesis.config import SchemathesisConfig
+
+from perfci.auth.access import LOCAL, Scope
+from perfci.config import Settings
+from perfci.service import accounts
+from perfci.service.accounts import Act
+from perfci.store import open_store, writes
+from perfci_web import create_app
+from perfci_web.api.openapi import document
+from perfci_web.api.table import ALL
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "3"))
+
+SETTINGS = {
+    "access": {"mode": "open"},
+    "server": {"requests_per_minute": 10**9, "uploads_per_minute_mb": 10**9},
+}
+"""Only tokens may write, so that what needs one can be caught being done without."""
+
+CONFIG = SchemathesisConfig.from_dict(
+    {
+        "checks": {"missing_required_header": {"expected-statuses": [400, 401, 403, 406, 415, 422, 428]}},
+        "generation": {"max-examples": EXAMPLES},
+    }
+)
+"""428 is what RFC 6585 made for an If-Match that is missing; schemathesis does not expect it by itself."""
+
+
+class Behind:
+    """The application behind the schema, which is read before there is one."""
+
+    app: Flask
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return self.app(environ, start_response)
+
+
+behind = Behind()
+CONFIG.projects.default.update(base_url="http://localhost")
+schema = schemathesis.openapi.from_dict(json.loads(json.dumps(document(ALL, enforced=True))), config=CONFIG)
+schema.app = behind
+
+
+@pytest.fixture(scope="module")
+def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The header of an admin of everything; the application behind the schema holds a project for as long."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('contract')}/perfci.db"
+    with closing(open_store(url, create=True)) as store:
+        with store.begin() as tx:
+            writes.ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
+            made = accounts.create_token(tx, Act(LOCAL, NOW), None, "contract", {Scope.ADMIN})
+        app = create_app(store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS))
+        behind.app = app
+        yield {"Authorization": f"Bearer {made.text}"}
+        app.extensions["perfci_api"].group.close()
+
+
+@schema.parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=EXAMPLES < 100,
+    suppress_health_check=list(HealthCheck),
+)
+def test_keeps_its_contract(case: schemathesis.Case, bearer: dict[str, str]) -> None:
+    case.call_and_validate(headers=bearer)
