@@ -49,11 +49,11 @@ def config_file_given() -> Path | None:
 def store_to_write(config: Config, *, durable: bool = False) -> Store:
     if f"{config.root}/.perfci/" in config.database_url:
         private_folder(config.root)
-    return open_store(config.database_url, create=True, durable=durable)
+    return open_store(config.database_url, create=True, durable=durable, pool=config.settings.store.pool)
 
 
 def store_to_read(config: Config) -> Store:
-    return open_store(config.database_url, create=False)
+    return open_store(config.database_url, create=False, pool=config.settings.store.pool)
 
 
 def write_json(target: str, value: Any) -> None:

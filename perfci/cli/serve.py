@@ -64,7 +64,8 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
             serve(store, server.host, server.port, **serving)
             return
         store.close()  # its connections would belong to all workers at once
-        again = partial(open_store, config.database_url, create=False, durable=open_to_changes)
+        pool = config.settings.store.pool
+        again = partial(open_store, config.database_url, create=False, durable=open_to_changes, pool=pool)
         serve_workers(again, server.host, server.port, in_worker=beside.let_go, **serving)
 
 

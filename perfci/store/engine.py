@@ -131,7 +131,7 @@ def _undone_alone(tx: Session) -> Iterator[None]:
     say("RELEASE SAVEPOINT part")
 
 
-def open_store(url: str, *, create: bool, durable: bool = False) -> Store:
+def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL) -> Store:
     """Open a database of the current schema; ``create`` makes an absent or empty one.
 
     ``durable`` is for servers, who promise others to have stored something: a commit of theirs survives a power cut
@@ -140,7 +140,7 @@ def open_store(url: str, *, create: bool, durable: bool = False) -> Store:
     address = address_of(url)
     shown = shown_as(address)
     read_only = prepare_file(address, create=create)
-    engine = make_engine(address, read_only=read_only, durable=durable)
+    engine = make_engine(address, read_only=read_only, durable=durable, pool=pool)
     try:
         with sentences(shown):
             found = schema_of(engine, shown)
@@ -179,10 +179,10 @@ def shown_as(address: sa.URL) -> str:
     return str(path_of(address) or address.render_as_string(hide_password=True))
 
 
-def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = False) -> sa.Engine:
+def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = False, pool: int = POOL) -> sa.Engine:
     path = path_of(address)
     if path is None:
-        return _make_server_engine(address)
+        return _make_server_engine(address, pool)
     if read_only:
         engine = sa.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.QueuePool)
     else:
@@ -193,12 +193,12 @@ def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = Fal
     return engine
 
 
-def _make_server_engine(address: sa.URL) -> sa.Engine:
+def _make_server_engine(address: sa.URL, pool: int) -> sa.Engine:
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     try:
         return sa.create_engine(
-            address, pool_pre_ping=True, pool_size=POOL, connect_args={"connect_timeout": CONNECT_TIMEOUT_S}
+            address, pool_pre_ping=True, pool_size=pool, connect_args={"connect_timeout": CONNECT_TIMEOUT_S}
         )
     except ModuleNotFoundError as error:
         raise PerfciError(f"PostgreSQL needs a driver: run `pip install 'psycopg[binary]'` ({error}).") from error

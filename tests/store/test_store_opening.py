@@ -367,3 +367,8 @@ def answer_without_rights(url: str, answers: Queue[str]) -> None:
 
 
 NOBODY = 65534
+
+
+def test_a_process_keeps_so_many_connections_as_it_is_told(postgres_url: str) -> None:
+    with closing(open_store(postgres_url, create=False, pool=3)) as store:
+        assert store._engine.pool.size() == 3
