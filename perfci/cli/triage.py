@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime, time
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import LOCAL
-from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
+from perfci.cli import destinations
+from perfci.cli.context import config_here, store_to_read, write_json
 from perfci.cli.options import global_options, json_option
+from perfci.cli.stored import read, written
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
 from perfci.report import incidents as words
 from perfci.report import notices
@@ -22,13 +24,11 @@ from perfci.service import nudging, regrouping
 from perfci.service.health import Health, health
 from perfci.service.showing import Listing, Whole, incident_fields, listing, whole
 from perfci.service.states import KEEP, By, Change
-from perfci.service.triage import Stale, change, change_many, incident_of
+from perfci.service.triage import change, change_many, incident_of
 from perfci.store import incidents, projects
 from perfci.store.incident_records import DATA, IncidentRecord
 from perfci.store.members import ledger
 from perfci.store.projects import Project
-
-T = TypeVar("T")
 
 GLYPH_OF_DATA = "?"
 MOST_LISTED = 100
@@ -77,7 +77,7 @@ def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int |
             click.echo(f"#{number}: {why}", err=True)
         return [incident_of(tx, project, number) for number in found.changed]
 
-    changed = _written(job)
+    changed = written(job)
     if json_file:
         write_json(json_file, [incident_fields(one) for one in changed])
     if json_file != "-":
@@ -95,7 +95,7 @@ def merge_command(number: int, others: tuple[int, ...]) -> None:
         seen = {other: incident_of(tx, project, other).revision for other in others}
         return regrouping.merge(tx, project, number, incident_of(tx, project, number).revision, seen, _by())
 
-    click.echo("\n".join(brief(_written(job))))
+    click.echo("\n".join(brief(written(job))))
 
 
 @click.command("split")
@@ -110,7 +110,7 @@ def split_command(number: int, bench: str) -> None:
         chosen = {member.series_id for member, series in found.members if bench in series.label}
         return regrouping.split(tx, project, number, found.record.revision, chosen, _by())
 
-    click.echo("\n".join(line for one in _written(job) for line in brief(one)))
+    click.echo("\n".join(line for one in written(job) for line in brief(one)))
 
 
 @click.command("nudge", context_settings={"ignore_unknown_options": True})
@@ -125,7 +125,7 @@ def nudge_command(number: int, by: int) -> None:
         good, bad = nudging.shifted(tx, project, record, by)
         return nudging.nudge(tx, project, number, record.revision, good, bad, _by())
 
-    found = _written(job)
+    found = written(job)
     click.echo("\n".join(brief(found.record)))
     for one in found.tests:
         said = "fits worse" if one.worse else "fits"
@@ -137,7 +137,7 @@ def nudge_command(number: int, by: int) -> None:
 @global_options
 def health_command(json_file: str | None) -> None:
     """How well the alarms serve: false ones, time until somebody looks, noisy benchmarks."""
-    found = _read(lambda tx, project: health(tx, project, datetime.now(UTC)))
+    found = read(lambda tx, project: health(tx, project, datetime.now(UTC)))
     if json_file:
         write_json(json_file, asdict(found) | {"false_rate": found.false_rate})
     if json_file != "-":
@@ -150,7 +150,7 @@ def health_command(json_file: str | None) -> None:
 @global_options
 def ledger_command(commit: str | None, json_file: str | None) -> None:
     """Which commit moved which series by how much, also where a later gain hides it."""
-    lines, _ = _read(lambda tx, project: ledger(tx, project.id, commit=commit, limit=MOST_LISTED))
+    lines, _ = read(lambda tx, project: ledger(tx, project.id, commit=commit, limit=MOST_LISTED))
     if json_file:
         write_json(json_file, [{**asdict(one), "series": one.series.label} for one in lines])
     if json_file != "-":
@@ -267,27 +267,12 @@ def _by() -> By:
     return By(LOCAL.name, datetime.now(UTC))
 
 
-def _written(job: Callable[[Session, Project], T]) -> T:
-    config = config_here()
-    with closing(store_to_write(config)) as store:
-        try:
-            with store.begin() as tx:
-                return job(tx, _project(tx, config.project))
-        except Stale as error:
-            raise PerfciError(str(error)) from error
-
-
-def _read(job: Callable[[Session, Project], T]) -> T:
-    config = config_here()
-    with closing(store_to_read(config)) as store, store.read() as tx:
-        return job(tx, _project(tx, config.project))
-
-
-def _project(tx: Session, slug: str) -> Project:
-    found = projects.project(tx, slug)
-    if found is None:
-        raise PerfciError(f"There is no project {slug} in this store.")
-    return found
-
-
-COMMANDS = (set_command, merge_command, split_command, nudge_command, health_command, ledger_command)
+COMMANDS = (
+    set_command,
+    merge_command,
+    split_command,
+    nudge_command,
+    health_command,
+    ledger_command,
+    destinations.command,
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,7 +21,13 @@ from perfci.store import audit, deliveries
 from perfci.store.deliveries import WAITING, Delivery, Destination
 from perfci.store.projects import Project, touch
 
-CHECKS = {"slack": web_address, "webhook": web_address, "email": recipient, "github_issue": repository}
+CHECKS: Mapping[str, Callable[[str], object]] = {
+    "slack": web_address,
+    "webhook": web_address,
+    "email": recipient,
+    "github_issue": repository,
+}
+"""What an address has to be, for each kind."""
 
 
 def keep_destination(tx: Transaction, project: Project, wanted: Destination, by: By, *, secret: str | None) -> bool:

@@ -115,3 +115,24 @@ def test_tells_how_well_the_alarms_serve_and_what_commits_did(stored: Path, caps
     assert "00000014cc  serve.time_token got 20.0 % slower  #2" in ledger
     assert "train.time_step" not in ledger  # what was no move is none of a commit's doing
     assert json.loads(capsys.readouterr().out)["false_rate"] == 1.0
+
+
+def test_a_destination_is_set_tried_and_removed(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hook = ("--kind", "webhook", "--address", "https://127.0.0.1/hook")
+
+    assert alerts("destination", "set", "team", *hook, "--quiet", "22:00-07:00", "--bench", "train.*") == 0
+    assert alerts("destination", "list") == 0
+    assert capsys.readouterr().out.splitlines()[1] == "team  webhook  https://127.0.0.1/hook"
+    assert alerts("destination", "test", "team") == 1
+    assert "no address of the public internet" in capsys.readouterr().err
+
+    assert alerts("destination", "remove", "team") == 0
+    assert alerts("destination", "remove", "team") == 2
+
+
+def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("destination", "set", "x", "--kind", "email", "--address", "nobody") == 2
+    assert "'nobody' is no mail address" in capsys.readouterr().err
+
+    assert alerts("destination", "set", "x", "--kind", "slack", "--address", "https://a.b/", "--quiet", "late") == 2
+    assert "is no time of day" in capsys.readouterr().err
