@@ -16,7 +16,7 @@ from perfci.service.incidents import Situation
 from perfci.service.matching import Found, Kept, matched
 from perfci.service.notifying import tell_new
 from perfci.store import incidents as stored
-from perfci.store.coordinates import series_id
+from perfci.store.coordinates import series_ids
 from perfci.store.incident_records import Event, IncidentRecord, Member, Suspension
 from perfci.store.members import add_members, changes, drop_members, members_of, record_moves
 from perfci.store.projects import Project, touch
@@ -42,11 +42,8 @@ def sync(tx: Transaction, project: Project, found: Situation, now: datetime) -> 
     records = stored.of_project(tx, project.id)
     members = members_of(tx, [one.id for one in records], dropped=True)
     place = {sha: -at for at, sha in enumerate(found.commits)}
-    pairs = matched(
-        [work.found_of(told) for told in reversed(found.told)],
-        [_kept(one, members[one.id]) for one in records],
-        place,
-    )
+    kept_ones = [_kept(one, members[one.id]) for one in records]
+    pairs = matched([work.found_of(told) for told in reversed(found.told)], kept_ones, place)
     parts: dict[int, list[Found]] = defaultdict(list)
     for one, kept in pairs:
         if kept is not None:
@@ -80,8 +77,8 @@ class _Work:
     def found_of(self, told: Told) -> Found:
         """A series that moved more than once in one incident is its member once, with its largest move."""
         members: dict[int, Member] = {}
-        for change in told.incident.members:
-            row_id = series_id(self.tx, self.project.id, change.series)
+        ids = series_ids(self.tx, self.project.id, [change.series for change in told.incident.members])
+        for row_id, change in zip(ids, told.incident.members, strict=True):
             move = (change.commit, change.last_good, change.rel, change.before, change.after)
             members.setdefault(row_id, Member(row_id, *move))
         return Found(told, members)
@@ -91,7 +88,7 @@ class _Work:
         columns = described(told, self.found, monitored=self._monitored(told))
         columns |= {"state": IncidentState.NEW.value, "first_seen": self.now, "changed_at": self.now}
         record = stored.add_incident(self.tx, self.project.id, columns)
-        add_members(self.tx, record.id, members)
+        add_members(self.tx, record.id, members, first=True)
         event = Event(self.now, PERFCI, "state", "", record.state, record.headline)
         stored.add_events(self.tx, [(record.id, event)])
         self._into_ledger(record.id, told, members)

@@ -50,11 +50,12 @@ def changes(tx: Session, found: Sequence[Member]) -> list[ChangePoint]:
     return [member.change(series[member.series_id]) for member in found]
 
 
-def add_members(tx: Session, incident_id: int, found: Sequence[Member]) -> None:
-    """Add members, or write anew what is known of those that are there."""
+def add_members(tx: Session, incident_id: int, found: Sequence[Member], *, first: bool = False) -> None:
+    """Add members, or write anew what is known of those that are there; the ``first`` ones meet nobody."""
     if not found:
         return
-    known = {member.series_id for member in members_of(tx, [incident_id], dropped=True)[incident_id]}
+    there = [] if first else members_of(tx, [incident_id], dropped=True)[incident_id]
+    known = {member.series_id for member in there}
     new = [{"incident_id": incident_id, **asdict(member)} for member in found if member.series_id not in known]
     if new:
         tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
