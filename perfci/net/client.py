@@ -11,8 +11,10 @@ from pydantic import BaseModel, ValidationError
 from perfci.model import PerfciError
 from perfci.net.shapes import Page
 from perfci.net.shapes.access import NewToken, TokenMade, TokenPage, TokenShape
+from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
 from perfci.net.shapes.incidents import IncidentChange, IncidentPage, IncidentShape, WholeIncident
 from perfci.net.shapes.problem import Problem
+from perfci.net.shapes.quarantine import Meaning, QuarantinedPage, QuarantinedShape, Resolved
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunPage, RunShape, Visibility
 from perfci.net.shapes.series import (
     CommitPage,
@@ -131,6 +133,21 @@ class Client:
 
     def revoke_token(self, project: str, uid: str) -> None:
         self._answer("DELETE", f"{_of(project)}/tokens/{uid}")
+
+    def quarantined(self, project: str) -> Iterator[QuarantinedShape]:
+        return self._all(QuarantinedPage, f"{_of(project)}/quarantine/results")
+
+    def resolve(self, project: str, number: int, meaning: Meaning) -> Resolved:
+        """Say what the metric of a quarantined result means, once for all of them."""
+        path = f"{_of(project)}/quarantine/results/{number}/resolve"
+        return self._asked(Resolved, "POST", path, json=meaning.model_dump(mode="json"))
+
+    def expectations(self, project: str) -> tuple[ExpectationShape, ...]:
+        return self._asked(ExpectationPage, "GET", f"{_of(project)}/expectations").items
+
+    def set_expectation(self, project: str, said: NewExpectation) -> tuple[ExpectationShape, ...]:
+        asked = said.model_dump(mode="json", exclude_unset=True)
+        return self._asked(ExpectationPage, "PUT", f"{_of(project)}/expectations", json=asked).items
 
     def export(self, project: str, ending: str) -> Iterator[bytes]:
         """A whole project as a file, piece by piece; ``ending`` is csv, json, pytorch.json or asv.tar."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
-from perfci.formats import detect_format, read_runs, run_document
+from perfci.formats import Given, detect_format, read_documents, run_document
+from perfci.formats.files import read_bytes
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
 from perfci.service.confirming import FALSE_DISCOVERY_RATE
 from perfci.service.lineups import Sides
@@ -48,7 +50,11 @@ def compare_files(base_path: Path, head_path: Path, policy: Policy, say: Say) ->
 def _runs(path: Path, say: Say) -> list[Run]:
     """All runs of a file, which have to be of one commit."""
     name = detect_format(path)
-    runs = [run_document.read(path)] if name == "perfci" else list(read_runs(path, name, "files", say))
+    if name == "perfci":
+        runs = [run_document.read(path)]
+    else:
+        given = Given("files", None if path.is_dir() else _nameless(path))
+        runs = [document.run for document in read_documents(path, name, given, say)]
     shas = list(dict.fromkeys(run.commit.sha for run in runs))
     if not runs:
         raise PerfciError(f"{path} holds no run")
@@ -65,6 +71,11 @@ def _named(side: dict[Key, Recorded]) -> str:
     if not names:
         return "nothing"
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _nameless(path: Path) -> Commit:
+    """A file that names no commit stands for itself: the hash of what it holds tells it from the other one."""
+    return Commit(sha256(read_bytes(path)).hexdigest()[:40])
 
 
 def _sides(base: dict[Key, Recorded], head: dict[Key, Recorded]) -> dict[Series, Sides]:

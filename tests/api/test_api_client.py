@@ -13,7 +13,10 @@ from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, 
 
 from perfci.net.client import Client, Refused
 from perfci.net.door import open_client
+from perfci.net.shapes.expectations import NewExpectation
+from perfci.service.silence import Watch
 from perfci.store import Store
+from perfci.store.projects import project
 from perfci.store.values import series_identity
 from perfci.store.writes import add_verdicts
 
@@ -50,6 +53,19 @@ def test_lists_what_measured(client: Client) -> None:
     assert [one.values for one in client.environments(PROJECT)] == [{"torch": "2.13.0"}]
     assert client.commit(PROJECT, a_sha(2)[:9]).position == 2
     assert list(client.incidents(PROJECT)) == []
+
+
+def test_corrects_what_is_expected(client: Client, store: Store) -> None:
+    with store.begin() as tx:
+        found = project(tx, PROJECT)
+        assert found is not None
+        Watch()(tx, found, NOW)
+    [known] = client.expectations(PROJECT)
+
+    [said] = client.set_expectation(PROJECT, NewExpectation(id=known.id, every_s=3600))
+
+    assert (known.suite, known.every_s, said.every_s) == ("benchmarks", None, 3600)
+    assert list(client.quarantined(PROJECT)) == []
 
 
 def test_streams_a_project_as_a_file(client: Client) -> None:

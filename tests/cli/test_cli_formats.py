@@ -130,3 +130,20 @@ def test_a_short_sha_is_completed_from_the_repository(here: Path, capsys: pytest
     commit = json.loads(capsys.readouterr().out)["commit"]
     assert (commit["sha"], commit["subject"], commit["position"]) == (git("rev-parse", "HEAD"), "First", 1)
     assert sources(here) == [""]
+
+
+def hyperfine(path: Path, *seconds: float) -> str:
+    entry = {"command": "train", "times": seconds, "exit_codes": [0] * len(seconds), "user": 1.0, "system": 0.0}
+    path.write_text(json.dumps({"results": [entry]}))
+    return str(path)
+
+
+def test_two_files_that_name_no_commit_are_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    noise = [0.001 * (n % 5) for n in range(20)]
+    base = hyperfine(here / "base.json", *(1 + one for one in noise))
+    head = hyperfine(here / "head.json", *(1.3 + one for one in noise))
+
+    assert run(["compare", "--files", base, head, "--json", "verdicts.json"]) == 1
+
+    [verdict] = json.loads((here / "verdicts.json").read_text())["verdicts"]
+    assert (verdict["kind"], verdict["series"]["metric"]["name"]) == ("regression", "time")
