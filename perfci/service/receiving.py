@@ -9,10 +9,11 @@ from sqlalchemy.orm import Session
 from perfci.auth.access import Actor
 from perfci.model import PerfciError, Result, Role, Run
 from perfci.net.shapes.runs import Receipt
+from perfci.service.accounts import Act
 from perfci.store import arrivals, audit, outbox
 from perfci.store.groups import Group
 from perfci.store.loading import HISTORY_KINDS
-from perfci.store.projects import Project, touch
+from perfci.store.projects import PRIVATE, Project, create_project, project, touch
 from perfci.store.writes import ingest_run
 
 HISTORY, COMPARE, EQUALS = "history", "compare", "aa"
@@ -37,6 +38,22 @@ def receive(
         return Receipt(key=key, project=run.project, stored=stored, results=len(run.results), samples=samples)
 
     return group.submit(job)
+
+
+def first_seen(tx: Session, act: Act, slug: str) -> Project:
+    """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
+    try:
+        return project(tx, slug) or new_project(tx, act, slug, PRIVATE)
+    except PerfciError:  # another process was faster, and has committed
+        found = project(tx, slug)
+        assert found is not None
+        return found
+
+
+def new_project(tx: Session, act: Act, slug: str, visibility: str) -> Project:
+    made = create_project(tx, slug, visibility, act.at)
+    act.note(tx, "project.create", slug, made.id, {"visibility": visibility})
+    return made
 
 
 def kind_of(run: Run, actor: Actor) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from sqlalchemy.orm import Session
-
 from perfci.auth.access import Need, may_see
 from perfci.config import project_name
 from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
-from perfci.service.receiving import receive
-from perfci.store import audit, pages, reads
-from perfci.store.projects import Project, create_project, projects
+from perfci.service.accounts import Act
+from perfci.service.receiving import new_project, receive
+from perfci.store import pages, reads
+from perfci.store.projects import Project, projects
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
@@ -31,10 +30,11 @@ def get_project(call: Call) -> Reply:
     return Reply(project_shape(call.the_project))
 
 
-def new_project(call: Call) -> Reply:
+def create(call: Call) -> Reply:
     asked: NewProject = call.body
     name = project_name(asked.project)
-    made = call.group.submit(lambda tx: _create(call, tx, name, asked.visibility))
+    act = Act(call.actor, call.now, call.request_id)
+    made = call.group.submit(lambda tx: new_project(tx, act, name, asked.visibility))
     return Reply(project_shape(made), 201)
 
 
@@ -75,15 +75,6 @@ def receive_run(call: Call) -> Reply:
     return Reply(receipt, 201 if receipt.stored else 200)
 
 
-def _create(call: Call, tx: Session, name: str, visibility: str) -> Project:
-    made = create_project(tx, name, visibility, call.now)
-    audit.record(
-        tx, call.actor.name, "project.create", name,
-        at=call.now, project_id=made.id, detail={"visibility": visibility}, request_id=call.request_id,
-    )  # fmt: skip
-    return made
-
-
 def _run_shape(line: pages.RunLine) -> RunShape:
     return RunShape(
         key=line.key, session=line.session, kind=line.kind, commit=line.sha, dirty=line.dirty,
@@ -103,7 +94,7 @@ OPERATIONS = (
         answers={200: ProjectPage},
     ),
     Operation(
-        "create_project", "POST", "/projects", Need.SERVER, new_project, "Add a project",
+        "create_project", "POST", "/projects", Need.SERVER, create, "Add a project",
         body=NewProject, answers={201: ProjectShape},
     ),
     Operation(

@@ -12,15 +12,16 @@ from typing import Any, get_origin
 
 from flask import Request, Response
 from pydantic import BaseModel, ValidationError
-from sqlalchemy.orm import Session
 
 from perfci.auth.access import Actor, Decision, Denied, Need, decide, decide_before
 from perfci.config import Settings, project_name
 from perfci.model import PerfciError
 from perfci.net.shapes import Asked
+from perfci.service.accounts import Act
+from perfci.service.receiving import first_seen
 from perfci.store import Store
 from perfci.store.groups import Group, Unavailable
-from perfci.store.projects import PRIVATE, Project, create_project, project
+from perfci.store.projects import Project, project
 from perfci.verdicts.policy import Policy
 from perfci_web.api.bodies import Bodies, Raw, parsed
 from perfci_web.api.calls import Call, Reply
@@ -75,7 +76,8 @@ class Serving:
 def answer(serving: Serving, operation: Operation, request: Request, path: Mapping[str, Any], name: str) -> Response:
     """Serve one request; whatever stands against it is raised as ``Declined``."""
     actor = _known(serving, request)
-    of_path = _admitted(serving, actor, str(path["project"]), operation.need) if operation.of_project else None
+    act = Act(actor, serving.clock(), name)
+    of_path = _admitted(serving, act, str(path["project"]), operation.need) if operation.of_project else None
     if not operation.of_project:
         _allow(decide_before(actor, operation.need))
     etag = etag_of(of_path, request, actor) if operation.etag and of_path else ""
@@ -93,9 +95,9 @@ def answer(serving: Serving, operation: Operation, request: Request, path: Mappi
             path=path,
             query=query,
             body=parsed(raw.body, operation.body) if operation.body else None,
-            now=serving.clock(),
+            now=act.at,
             request_id=name,
-            admit=lambda slug, need: _admitted(serving, actor, slug, need, raw.wire),
+            admit=lambda slug, need: _admitted(serving, act, slug, need, raw.wire),
             raw=raw.body,
             headers=headers,
             revision=_revision(request) if operation.revision else 0,
@@ -123,32 +125,18 @@ def _spend(allowance: Allowance, name: str, amount: float = 1.0) -> None:
         raise Declined("rate", f"Too much in one minute: try again in {wait} s.", headers={"Retry-After": str(wait)})
 
 
-def _admitted(serving: Serving, actor: Actor, slug: str, need: Need, size: int = 0) -> Project:
+def _admitted(serving: Serving, act: Act, slug: str, need: Need, size: int = 0) -> Project:
     """The project of this name, where the actor may do this with it."""
     with serving.store.read() as tx:
         found = project(tx, slug)
-    if found is None and need is Need.WRITE_RESULTS and decide(actor, None, Need.SERVER).allowed:
-        found = _made(serving, slug)
-    _require(actor, found, need)
+    if found is None and need is Need.WRITE_RESULTS and decide(act.actor, None, Need.SERVER).allowed:
+        name = project_name(slug)
+        found = serving.group().submit(lambda tx: first_seen(tx, act, name))
+    _require(act.actor, found, need)
     assert found is not None
-    if need is Need.WRITE_RESULTS and actor.kind != "local":
+    if need is Need.WRITE_RESULTS and act.actor.kind != "local":
         _spend(serving.uploads, slug, size)
     return found
-
-
-def _made(serving: Serving, slug: str) -> Project:
-    """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
-    name, now = project_name(slug), serving.clock()
-
-    def job(tx: Session) -> Project:
-        try:
-            return project(tx, name) or create_project(tx, name, PRIVATE, now)
-        except PerfciError:  # another process was faster, and has committed
-            found = project(tx, name)
-            assert found is not None
-            return found
-
-    return serving.group().submit(job)
 
 
 def _require(actor: Actor, found: Project | None, need: Need) -> None:
