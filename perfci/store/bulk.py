@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
-import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Process, Result, Run
 from perfci.store import coordinates
 from perfci.store.coordinates import table
-from perfci.store.dialects import bulk_insert, new_ids
+from perfci.store.dialects import bulk_insert, insert_row, new_ids
 from perfci.store.tables import ABSENT, ProcessRow, ResultRow, RunRow, as_json, as_ms
 from perfci.store.values import pack, storable
 
@@ -35,8 +34,6 @@ PROCESS = (
 
 RUNS = table(RunRow)
 
-INSERT_RUNS = sa.insert(RUNS).returning(RUNS.c.key, RUNS.c.id)
-
 NO_FLAGS = as_json(())
 
 NO_SUMMARY = (None,) * 6
@@ -49,8 +46,9 @@ def insert_runs(
     if not runs:
         return {}
     commits = coordinates.commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
-    rows = [
-        {
+    found: dict[str, int] = {}
+    for run, key, body_hash in runs:
+        row = {
             "session_id": coordinates.session_id(tx, run.session),
             "commit_id": commits[run.commit.sha, run.commit.dirty],
             "machine_id": coordinates.machine_id(tx, run.machine),
@@ -65,10 +63,8 @@ def insert_runs(
             "finished_at": run.finished_at,
             "received_at": received_at,
         }
-        for run, key, body_hash in runs
-    ]
-    statement = sa.insert(RUNS).returning(RUNS.c.key, RUNS.c.id)
-    return dict(tx.connection().execute(statement, rows).all())
+        found[key] = cast(int, insert_row(tx, RUNS, row))
+    return found
 
 
 def insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, Result]]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store import values
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import insert_or_ignore, insert_row
 from perfci.store.tables import (
     BenchmarkRow,
     CommitRow,
@@ -78,9 +78,9 @@ def imported_session_id(tx: Session, project: int, run: Run, kind: str) -> int:
         started = {"started_at": run.started_at, "finished_at": run.finished_at or run.started_at}
         plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
         row = {"uid": run.session, "project_id": project, **plan, **started}
-        added = tx.scalar(insert_or_ignore(tx, SessionRow, "id"), row)
+        added = insert_row(tx, table(SessionRow), row, ignore=True)
         if added is not None:
-            return int(added)
+            return added
         known = sa.select(SessionRow.id, SessionRow.project_id).where(SessionRow.uid == run.session)
         row_id, its_project = tx.execute(known).one()
         if its_project != project:
@@ -221,9 +221,9 @@ def commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tup
 def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
     """Add the commits nobody has added before, complete the others, and answer the ids of all."""
     by_key = {(commit.sha, commit.dirty): commit for commit in commits}
-    rows = [{"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)]
-    statement = insert_or_ignore(tx, CommitRow, "sha", "dirty", "id")
-    added = {(sha, dirty): row_id for sha, dirty, row_id in tx.connection().execute(statement, rows)}
+    rows = {key: {"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)}
+    tried = {key: insert_row(tx, COMMITS, row, ignore=True) for key, row in rows.items()}
+    added = {key: row_id for key, row_id in tried.items() if row_id is not None}
     stored = _stored_commits(tx, project, [sha for sha, dirty in by_key if (sha, dirty) not in added])
     for commit in commits:
         row = stored.get((commit.sha, commit.dirty))

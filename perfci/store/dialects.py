@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from perfci.store.tables import Table
+from perfci.store.tables import Table, as_plain
 
 MIGRATING = 7_205_759_403_792
 """Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else uses."""
@@ -46,6 +46,18 @@ def _insert_or_ignore(dialect: str, table: sa.Table, answer: tuple[str, ...]) ->
 def places(tx: Session, count: int) -> str:
     """Where values go in a statement that is written out for the driver."""
     return ", ".join(("?" if on_sqlite(tx) else "%s",) * count)
+
+
+def insert_row(tx: Session, table: sa.Table, row: Mapping[str, Any], *, ignore: bool = False) -> int | None:
+    """Add one row past SQLAlchemy, which would take longer than the database, and answer its id.
+
+    ``ignore`` leaves alone what is there already under the same key, and then answers nothing.
+    """
+    names = ", ".join(f'"{name}"' for name in row)
+    known = " ON CONFLICT DO NOTHING" if ignore else ""
+    insert = f"INSERT INTO {table.name} ({names}) VALUES ({places(tx, len(row))}){known} RETURNING id"
+    row_id: int | None = tx.connection().exec_driver_sql(insert, tuple(map(as_plain, row.values()))).scalar()
+    return row_id
 
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:

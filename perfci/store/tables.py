@@ -65,6 +65,13 @@ class JsonText(TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
+def as_plain(value: Any) -> Any:
+    """A value as the columns of these tables keep it, for statements that are written out for the driver."""
+    if isinstance(value, datetime):
+        return as_ms(value)
+    return as_json(value) if isinstance(value, (tuple, list, dict)) else value
+
+
 Id = BigInteger().with_variant(Integer, "sqlite")
 
 
