@@ -4,7 +4,7 @@ BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
 STUDY ?= demo slowdowns noise history adaptive compare
 
-.PHONY: help demo test proof lint bench torture study serve
+.PHONY: help demo test proof lint bench torture fuzz study serve
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -34,6 +34,10 @@ bench: ## measure perfci itself against asv and physical limits; the last figure
 	$(BIN)/python tests/bench_judge.py
 	$(BIN)/python tests/bench_store.py
 	$(BIN)/python tests/bench_service.py
+
+fuzz: ## throw ARGS (1000) requests made to break it at every operation of the API, with all checks of schemathesis
+	@.ci/setup dev
+	PERFCI_TEST_EXAMPLES=$(or $(ARGS),1000) $(BIN)/python -m pytest -q tests/api/test_api_contract.py
 
 torture: ## kill -9 runs and servers at random moments, disturb a server in every other way: nothing lost, nothing double; the last figures are in docs/torture.md
 	@.ci/setup dev

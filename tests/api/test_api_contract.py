@@ -66,7 +66,7 @@ schema.app = behind
 
 @pytest.fixture(scope="module")
 def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The header of an admin of everything; the application behind the schema holds a project for as long."""
+    """The headers of an admin of everything; the application behind the schema holds a project for as long."""
     url = f"sqlite:///{tmp_path_factory.mktemp('contract')}/perfci.db"
     with closing(open_store(url, create=True)) as store:
         with store.begin() as tx:
@@ -74,7 +74,7 @@ def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
             made = accounts.create_token(tx, Act(LOCAL, NOW), None, "contract", {Scope.ADMIN})
         app = create_app(store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS))
         behind.app = app
-        yield {"Authorization": f"Bearer {made.text}"}
+        yield {"Authorization": f"Bearer {made.text}", "Accept-Encoding": "identity"}
         app.extensions["perfci_api"].group.close()
 
 
