@@ -197,12 +197,20 @@ VALID: dict[str, tuple[str, Any]] = {
     "revoke_token": ("/projects/acme:secret/tokens/UID", None),
     "set_member": ("/projects/acme:secret/members/proxy:ada", {"role": "reader"}),
     "remove_member": ("/projects/acme:secret/members/proxy:reader", None),
+    "set_quarantined_benchmark": (
+        "/projects/acme:secret/quarantine/benchmarks",
+        {"benchmark": "suite.a", "days": 1, "reason": "it wanders"},
+    ),
+    "set_destination": (
+        "/projects/acme:secret/destinations/team",
+        {"kind": "webhook", "address": "https://example.com/hook"},
+    ),
 }
-"""A change that each operation of access makes, so that its line in the audit log can be looked for."""
+"""Changes that operations make, so that their lines in the audit log can be looked for."""
 
 
 @pytest.mark.parametrize("name", VALID)
-def test_every_change_of_access_is_written_down(store: Store, name: str) -> None:
+def test_a_change_is_written_down(store: Store, name: str) -> None:
     stage = Stage(store, admins=["proxy/admin"])
     method = next(one.method for one in ALL if one.name == name)
     path, body = VALID[name]
