@@ -46,7 +46,7 @@ class AccessTable(Table):
     github_client_id: str = ""
     github_host: Address = "https://github.com"
     github_orgs: tuple[str, ...] = ()  # whose members may log in; empty = only who is a member of a project
-    admins: tuple[str, ...] = ()  # GitHub's names, or the proxy's, that may do everything
+    admins: tuple[str, ...] = ()  # who may do everything: github/NUMBER or proxy/NAME
 
 
 class ClientTable(Table):
