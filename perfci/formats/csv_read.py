@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn, units
+from perfci.formats.assembly import Assembly
 from perfci.formats.csv import COLUMNS, SAMPLE_COLUMNS
 from perfci.formats.files import read_bytes
-from perfci.formats.foreign import MAX_BYTES, Assembly, commit_of, file_time, finite, mapping, moment, pairs, text
+from perfci.formats.foreign import MAX_BYTES, commit_of, file_time, finite, mapping, moment, pairs, text
 from perfci.model import Clock, Commit, Machine, Pairs, PerfciError, Process, Role, Status, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"

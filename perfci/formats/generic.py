@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Literal
 
 from perfci.formats import Document, Given, Warn, units
-from perfci.formats.foreign import Assembly, file_time, finite, mapping, read_json, text
+from perfci.formats.assembly import Assembly
+from perfci.formats.foreign import file_time, finite, mapping, read_json, text
 from perfci.model import Clock, PerfciError, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
-from perfci.formats.foreign import Assembly, file_time, finite, listed, mapping, pairs, read_json, text
+from perfci.formats.assembly import Assembly
+from perfci.formats.foreign import file_time, finite, listed, mapping, pairs, read_json, text
 from perfci.model import Clock, Metric, Pairs, PerfciError, Status, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn, units
-from perfci.formats.foreign import Assembly, file_time, finite, listed, mapping, pairs, read_json, text, whole
+from perfci.formats.assembly import Assembly
+from perfci.formats.foreign import file_time, finite, listed, mapping, pairs, read_json, text, whole
 from perfci.model import Boundaries, Clock, Machine, Metric, Pairs, PerfciError, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
+from perfci.formats.assembly import Assembly
 from perfci.formats.foreign import (
-    Assembly,
     commit_of,
     file_time,
     finite,

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
+from perfci.formats.assembly import Assembly
 from perfci.formats.files import read_bytes
 from perfci.formats.foreign import (
     MAX_BYTES,
-    Assembly,
     file_time,
     finite,
     listed,

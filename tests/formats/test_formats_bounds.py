@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from foreign_files import PROJECT
 
-from perfci.formats import FORMATS, Given, foreign, read_documents
+from perfci.formats import FORMATS, Given, assembly, foreign, read_documents
 from perfci.model import Commit, PerfciError
 
 MIB = 2**20
@@ -48,7 +48,7 @@ def test_is_refused_in_one_sentence(tmp_path: Path, name: str, hostile: str) -> 
 
 def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
-    entries = [{"name": f"b{number}", "unit": "s", "value": 1} for number in range(foreign.MAX_RESULTS + 1)]
+    entries = [{"name": f"b{number}", "unit": "s", "value": 1} for number in range(assembly.MAX_RESULTS + 1)]
     path.write_text(json.dumps(entries))
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 results, which no run does"):
@@ -57,7 +57,7 @@ def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
 
 def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
-    path.write_text(json.dumps({"results": [{"command": "x", "times": [1.0] * (foreign.MAX_PROCESSES + 1)}]}))
+    path.write_text(json.dumps({"results": [{"command": "x", "times": [1.0] * (assembly.MAX_PROCESSES + 1)}]}))
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 runs of one command"):
         list(read_documents(path, "hyperfine", Given(PROJECT, Commit("abcdef1")), lambda _: None))
