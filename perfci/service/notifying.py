@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any
@@ -32,19 +32,31 @@ MOST_MEMBERS, MOST_SUSPECTS = 5, 3
 def tell_new(tx: Transaction, project: Project, now: datetime, *, since_ever: bool = False) -> list[int]:
     """Put on their way the messages about what has come to ask for a person; answers the numbers."""
     told = []
+    known = destinations(tx, project.id)
     for record in stored.unpaged(tx, project.id):
         stored.refresh(tx, record.id, {"paged_at": now})
         if not (since_ever and record.measured_at and record.measured_at < now - NEWS):
-            tell(tx, project, record, now)
+            tell(tx, project, record, now, among=known)
         told.append(record.number)
     return told
 
 
 def tell(
-    tx: Transaction, project: Project, record: IncidentRecord, now: datetime, *, actor: str = "", reason: str = ""
+    tx: Transaction,
+    project: Project,
+    record: IncidentRecord,
+    now: datetime,
+    *,
+    actor: str = "",
+    reason: str = "",
+    among: Sequence[Destination] | None = None,
 ) -> int:
-    """One message to each destination that wants to hear of an incident in this state; never a second one."""
-    wanting = [one for one in destinations(tx, project.id) if one.enabled and _routed(one, record)]
+    """One message to each destination that wants to hear of an incident in this state; never a second one.
+
+    ``among`` are the destinations of the project, where the caller knows them already.
+    """
+    known = destinations(tx, project.id) if among is None else among
+    wanting = [one for one in known if one.enabled and _routed(one, record)]
     if any(one.routes.get("benchmarks") for one in wanting):
         names = {name for name, _ in benchmarks_of(tx, [record.id])[record.id]}
         wanting = [one for one in wanting if _named(one, names)]

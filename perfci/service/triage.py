@@ -13,6 +13,7 @@ from perfci.service.notifying import tell
 from perfci.service.states import KEEP, By, Change, columns_of, events_of
 from perfci.store import audit
 from perfci.store import incidents as stored
+from perfci.store.deliveries import destinations
 from perfci.store.incident_records import IncidentRecord
 from perfci.store.members import accept_moves
 from perfci.store.projects import Project, touch
@@ -116,5 +117,6 @@ def _keep(tx: Transaction, project: Project, before: Sequence[IncidentRecord], w
 def _tell(tx: Transaction, project: Project, before: Sequence[IncidentRecord], wanted: Change, by: By) -> None:
     """Who was told that an incident began may want to hear how it goes on."""
     now_are = stored.numbered_all(tx, project.id, [one.number for one in before if one.paged_at is not None])
+    known = destinations(tx, project.id)
     for record in now_are.values():
-        tell(tx, project, record, by.now, actor=by.actor, reason=wanted.reason)
+        tell(tx, project, record, by.now, actor=by.actor, reason=wanted.reason, among=known)
