@@ -132,7 +132,8 @@ class Uploader(threading.Thread):
         super().__init__(name=f"client-{number}")
         self._number, self._over = number, over
         self._spool = Spool(folder / f"spool-{number}")
-        self._client = Client(open_client(server, timeout_s=5.0))
+        self._door = open_client(server, timeout_s=5.0)
+        self._client = Client(self._door)
         self.put: set[str] = set()
         self.acknowledged: list[str] = []
         self.known = 0
@@ -151,6 +152,9 @@ class Uploader(threading.Thread):
         self.known += len(flushed.known)
         self.refused += flushed.refused
         return flushed.waiting
+
+    def close(self) -> None:
+        self._door.close()
 
     def _put(self) -> None:
         number = len(self.put)
@@ -196,6 +200,9 @@ def torment(
             one.send(120.0)
     finally:
         over.set()
+        for one in uploaders:
+            one.join()
+            one.close()
         server.kill()
     _judge(url, folder)
     tally.seconds = round(time.monotonic() - started, 1)
