@@ -45,12 +45,8 @@ def whole(tx: Transaction, project: Project, number: int) -> Whole:
     record = incident_of(tx, project, number)
     moved = members(tx, record.id)
     series = series_by_ids(tx, {member.series_id for member in moved})
-    return Whole(
-        record,
-        [(member, series[member.series_id]) for member in moved],
-        stored.events(tx, record.id),
-        deliveries(tx, project.id, incident_id=record.id),
-    )
+    named = [(member, series[member.series_id]) for member in moved]
+    return Whole(record, named, stored.events(tx, record.id), deliveries(tx, project.id, incident_id=record.id))
 
 
 def incident_fields(record: IncidentRecord) -> dict[str, Any]:
@@ -74,6 +70,10 @@ class Listing:
     look: Look
 
     @property
+    def every(self) -> list[IncidentRecord]:
+        return [one for records in self.sections.values() for one in records]
+
+    @property
     def sentence(self) -> str:
         return words.summary_of(self.counts, len(self.look.retests), len(self.look.creeps))
 
@@ -88,13 +88,12 @@ def listing(tx: Transaction, project: Project) -> Listing | None:
 
 
 def listing_fields(found: Listing) -> dict[str, Any]:
-    every = [one for records in found.sections.values() for one in records]
     return {
         "project": found.project,
         "sentence": found.sentence,
         "pages_per_week": found.look.pages_per_week,
         "looked_at": _moment(found.look.looked_at),
-        "incidents": [incident_fields(one) for one in sorted(every, key=lambda one: -one.number)],
+        "incidents": [incident_fields(one) for one in sorted(found.every, key=lambda one: -one.number)],
         "retests": list(found.look.retests),
         "creeps": list(found.look.creeps),
     }
@@ -133,7 +132,7 @@ def event_fields(event: Event) -> dict[str, Any]:
     }
 
 
-def delivery_fields(one: Delivery) -> Mapping[str, Any]:
+def delivery_fields(one: Delivery) -> dict[str, Any]:
     return {
         "uid": one.uid,
         "destination": one.destination.name,
