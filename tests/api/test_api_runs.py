@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
+import psycopg
+import pytest
 from api_client import NOW, Api
 from builders import a_commit, a_process, a_result, a_run, a_series
+from sqlalchemy.exc import OperationalError
 
 from perfci.formats import run_document
 from perfci.model import Role
 from perfci.store import Store, outbox, reads
+from perfci.store.engine import sentences
 
 
 def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> None:
@@ -80,6 +86,23 @@ def test_several_first_uploads_of_a_project_are_all_taken(api: Api) -> None:
         statuses = list(threads.map(lambda n: api.upload(a_run(a_result(), session=f"s{n}")).status_code, range(12)))
 
     assert statuses == [201] * 12
+
+
+def test_a_database_that_is_gone_for_a_moment_is_nobodys_mistake(
+    api: Api, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def gone() -> Iterator[None]:
+        with sentences("the database"):
+            raise OperationalError("SELECT 1", {}, psycopg.OperationalError("server closed the connection"))
+        yield
+
+    api.upload(a_run(a_result()))
+    monkeypatch.setattr(Store, "read", lambda _: gone())
+
+    answer = api.upload(a_run(a_result(), session="later"))
+
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
 
 
 def test_lists_the_projects(api: Api) -> None:

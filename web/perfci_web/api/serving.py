@@ -12,6 +12,7 @@ from typing import Any, get_origin
 
 from flask import Request, Response
 from pydantic import BaseModel, ValidationError
+from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.auth.access import Actor, Decision, Denied, Need, decide, decide_before
 from perfci.config import Settings, project_name
@@ -184,7 +185,8 @@ def _handled(operation: Operation, call: Call) -> Reply:
         wait = {"Retry-After": str(math.ceil(error.retry_after))}
         raise Declined("unavailable", _told(call, error), headers=wait) from error
     except PerfciError as error:
-        raise Declined("conflict", _told(call, error)) from error
+        of_database = isinstance(error.__cause__, SQLAlchemyError)  # gone or busy for a moment: nobody's mistake
+        raise Declined("unavailable" if of_database else "conflict", _told(call, error)) from error
 
 
 def _told(call: Call, error: PerfciError) -> str:
