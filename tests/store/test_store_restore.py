@@ -120,6 +120,7 @@ def test_nothing_is_restored_over_what_is_there(store: Store, tmp_path: Path) ->
         (gzip.compress(b'{"kind":"perfci.dump/1","schema":"0001"}\n'), "has the schema 0001"),
         (gzip.compress(b'{"kind":"perfci.dump/1"')[:-9], "is no whole dump"),
     ],
+    ids=["not packed", "of another kind", "of an old schema", "cut off"],
 )
 def test_another_file_is_refused_in_a_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
     (tmp_path / "file.gz").write_bytes(content)
