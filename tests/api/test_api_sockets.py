@@ -58,7 +58,7 @@ def exchange(server: Server, *pieces: bytes, half_close: bool = False) -> bytes:
                 answer += chunk
                 if _is_whole(answer):
                     break
-        except (ConnectionError, TimeoutError):
+        except OSError:  # refused, reset or left: what was answered until then counts
             pass
     return answer
 

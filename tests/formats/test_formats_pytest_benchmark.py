@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -95,7 +96,9 @@ def test_the_installed_tool_writes_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text("def test_it(benchmark):\n    benchmark.pedantic(len, args=((),), rounds=3)\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-json=out.json"]
 
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}  # no worker of ours
+
+    subprocess.run(command, cwd=tmp_path, env=alone, check=True, capture_output=True)
 
     assert detect_format(tmp_path / "out.json") == "pytest-benchmark"
     assert len(read(tmp_path / "out.json", "pytest-benchmark")[0].run.results[0].processes[0].samples) == 3
