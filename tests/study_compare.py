@@ -39,6 +39,7 @@ QUIET, LOADED = "quiet", "two neighbours"
 MOST_PAIRS = {QUIET: 20, LOADED: 40}
 CALLED_BESIDE_NEIGHBOURS = 0.9
 PROJECT = "step"
+MANY_TURNS = 1000  # a tenth of the step or so
 
 STEP = """
 import torch
@@ -53,7 +54,6 @@ class Trainer:
         self.model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
         self.inputs = torch.randn(32, 64)
-        self.pad = torch.zeros(64)
 
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
@@ -62,8 +62,9 @@ class Trainer:
         self.loop(EXTRA)
 
     def loop(self, times):
-        for _ in range(times):
-            self.pad.add_(0.0)
+        total = 0
+        for number in range(times):
+            total += number
 """
 
 SUITE = """
@@ -108,17 +109,17 @@ def repository(folder: Path) -> tuple[GitProject, dict[float, str]]:
     shas = {0.0: project.commit("A training step", trainer=STEP.format(extra=0))}
     for share, times in calibrated():
         project.git("checkout", "--quiet", "--detach", shas[0.0])
-        shas[share] = project.commit(f"{times} operations more", trainer=STEP.format(extra=times))
+        shas[share] = project.commit(f"{times} additions more", trainer=STEP.format(extra=times))
     project.git("checkout", "--quiet", "main")
     return project, shas
 
 
 def calibrated() -> Iterator[tuple[float, int]]:
-    """How often the loop has to turn to add so much to the step: with a hundred turns and without, timed in turns."""
+    """How often the loop has to turn to add so much to the step: with many turns and without, timed in turns."""
     torch.set_num_threads(1)
-    plain, longer = trainer(0), trainer(100)
+    plain, longer = trainer(0), trainer(MANY_TURNS)
     ratios = [cpu_s(longer.step, 5) / cpu_s(plain.step, 5) for _ in range(400)]
-    share_of_a_turn = (statistics.median(ratios) - 1) / 100
+    share_of_a_turn = (statistics.median(ratios) - 1) / MANY_TURNS
     for share in PLANTED:
         yield share, round(share / share_of_a_turn)
 
