@@ -9,11 +9,11 @@ import select
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfci.model import IN_TURNS, PerfciError
+from perfci.model import PerfciError
 from perfci.runner.outcomes import Discovery, Outcome, lost, read_omissions, read_outcome
 from perfci.runner.prepare import Prepared
 from perfci.runner.suite import Cell, Suite, read_discovered
@@ -156,7 +156,7 @@ def beside(visits: Sequence[Visit], rows: Sequence[Sequence[Cell]]) -> Iterator[
     for row in rows:
         running = visits[: len(row)]
         _take_turns(running)
-        yield [(_flagged(visit.outcome(cell)), visit.discovery) for visit, cell in zip(running, row, strict=True)]
+        yield [(visit.outcome(cell), visit.discovery) for visit, cell in zip(running, row, strict=True)]
     for visit in visits:
         visit.finish()
 
@@ -174,10 +174,6 @@ def _take_turns(visits: Sequence[Visit]) -> None:
                     del running[one]
                 else:
                     keeper.hear(one)
-
-
-def _flagged(outcome: Outcome) -> Outcome:
-    return replace(outcome, flags=(*outcome.flags, IN_TURNS))
 
 
 def _started(visit: Visit) -> socket.socket:

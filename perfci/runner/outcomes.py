@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from perfci.model import Clock, Status
+from perfci.model import IN_TURNS, Clock, Status
 from perfci.runner.suite import Cell, DiscoveredBenchmark
 
 
@@ -72,6 +72,7 @@ def read_omissions(notes: Sequence[Mapping[str, str]]) -> tuple[Omission, ...]:
 
 
 def read_outcome(cell: Cell, message: Mapping[str, Any]) -> Outcome:
+    in_turns = (IN_TURNS,) if message["took_turns"] else ()
     return Outcome(
         cell=cell,
         status=Status(message["status"]),
@@ -82,7 +83,7 @@ def read_outcome(cell: Cell, message: Mapping[str, Any]) -> Outcome:
         work_s=message["work_s"],
         exit_code=message["exit_code"],
         stderr_tail=message["stderr_tail"],
-        flags=tuple(message["flags"]),
+        flags=(*message["flags"], *in_turns),
     )
 
 

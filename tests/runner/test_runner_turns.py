@@ -158,6 +158,12 @@ def test_a_sample_is_as_many_calls_as_last_a_turn(project: GitProject, spans: Pa
     assert wall.number == head.metrics[0].number > 1
 
 
+def test_what_offers_no_turn_says_of_none(project: GitProject) -> None:
+    ((base, head),) = side_by_side(project, STEADY.format(name="head"), "track_one")
+
+    assert [(one.status, one.flags) for one in (base, head)] == [(Status.OK, ())] * 2
+
+
 def test_a_number_that_the_suite_names_is_kept(project: GitProject) -> None:
     ((base, head),) = side_by_side(project, STEADY.format(name="head"), "time_counted")
 

@@ -29,6 +29,7 @@ def run_cell(benchmark: Any, cell: Json, request: Json, seat: Seat | None, repor
         benchmark.set_param_idx(cell["param_idx"])
     benchmark.set_cache(read_cache(cell))
     measured = measured_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
+    measured["took_turns"] = turns.offered
     wrong = foreign_code(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
     end_daemons()

@@ -41,7 +41,7 @@ def read_report(raw: bytes) -> Json | None:
 
 def not_run(status: str, reason: str) -> Json:
     return {"status": status, "reason": reason, "metrics": [], "flags": [], "stderr_tail": "", "exit_code": None,
-            "started_at": time.time(), "duration_s": 0.0, "work_s": 0.0}  # fmt: skip
+            "took_turns": False, "started_at": time.time(), "duration_s": 0.0, "work_s": 0.0}  # fmt: skip
 
 
 @contextlib.contextmanager

@@ -82,6 +82,7 @@ class Turns:
     def __init__(self) -> None:
         self._seat: Seat | None = None
         self._core: int | None = None
+        self.offered = False
 
     def join(self, seat: Seat, core: int) -> None:
         """Take turns from now on, and wait for the first one."""
@@ -95,6 +96,7 @@ class Turns:
     def offer(self) -> None:
         """Between two samples: let the others take one of theirs."""
         if self._seat is not None:
+            self.offered = True
             if self._core is not None and time.process_time() >= WORKED_S:
                 share_core(self._core)
                 self._core = None
