@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perfci.model import PerfciError
+from perfci.runner.connection import Lines, hang_up
 from perfci.runner.outcomes import Discovery, Outcome, lost, read_omissions, read_outcome
 from perfci.runner.prepare import Prepared
 from perfci.runner.suite import Cell, Suite, read_discovered
@@ -33,7 +33,7 @@ class Profiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Visited:
+class About:
     """What a desk is to know of the environment it is in."""
 
     suite: Suite
@@ -45,7 +45,7 @@ class Visited:
 class Desk:
     """A process that visits one commit at a time; commits that are measured beside each other have a desk each."""
 
-    def __init__(self, connection: socket.socket, about: Visited, scratch: Path) -> None:
+    def __init__(self, connection: socket.socket, about: About, scratch: Path) -> None:
         self.connection = connection
         self._about = about
         self._scratch = scratch
@@ -55,14 +55,12 @@ class Desk:
 
     def close(self) -> None:
         """Hang up: the desk kills whatever it is supervising and ends."""
-        with contextlib.suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
-        self.connection.close()
+        hang_up(self.connection)
 
     def discover(self, prepared: Prepared) -> Discovery:
-        visit = self.begin(prepared, [], None)
-        visit.finish()
-        return visit.discovery
+        stay = self.begin(prepared, [], None)
+        stay.finish()
+        return stay.discovery
 
     def measure(
         self, prepared: Prepared, cells: Sequence[Cell], caches: Path, profiles: Profiles | None = None
@@ -71,16 +69,16 @@ class Desk:
 
         Where ``profiles`` are asked for, the cells are profiled instead, and give no samples.
         """
-        visit = self.begin(prepared, cells, caches, profiles)
+        stay = self.begin(prepared, cells, caches, profiles)
         for cell in cells:
-            visit.start()
-            yield visit.outcome(cell), visit.discovery
-        visit.finish()
+            stay.start()
+            yield stay.outcome(cell), stay.discovery
+        stay.finish()
 
     def begin(
         self, prepared: Prepared, cells: Sequence[Cell], caches: Path | None, profiles: Profiles | None = None,
         abreast: int = 1, core: int = 0,
-    ) -> Visit:  # fmt: skip
+    ) -> Stay:  # fmt: skip
         """Import the commit and the suite; each of the cells then waits for its start.
 
         ``abreast`` is how many commits are visited at once; what can be measured on one core then takes turns on
@@ -106,10 +104,10 @@ class Desk:
         if first["event"] == "suite":
             errors = tuple((error["module"], error["error"]) for error in first["errors"])
             found = Discovery(read_discovered(first["benchmarks"]), errors, read_omissions(first["notes"]))
-            return Visit(self, found)
+            return Stay(self, found)
         reason = "importing the suite did not end" if first.get("timed_out") else "importing the suite crashed"
         reason = f"{reason} (status {first.get('status')})"
-        return Visit(self, Discovery({}, ((about.suite.name, reason),)), ended=reason)
+        return Stay(self, Discovery({}, ((about.suite.name, reason),)), ended=reason)
 
     @property
     def has_said_more(self) -> bool:
@@ -123,7 +121,7 @@ class Desk:
         return message
 
 
-class Visit:
+class Stay:
     """One commit that a desk has imported, and whose cells run one after another as they are told to."""
 
     def __init__(self, desk: Desk, discovery: Discovery, ended: str = "") -> None:
@@ -151,22 +149,22 @@ class Visit:
             self.desk.next()
 
 
-def beside(visits: Sequence[Visit], rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Measured]]:
-    """Run the cells of each row at once, one a visit, their processes taking turns; yield what they gave together."""
+def beside(stays: Sequence[Stay], rows: Sequence[Sequence[Cell]]) -> Iterator[Sequence[Measured]]:
+    """Run the cells of each row at once, one a stay, their processes taking turns; yield what they gave together."""
     for row in rows:
-        running = visits[: len(row)]
+        running = stays[: len(row)]
         _take_turns(running)
-        yield [(visit.outcome(cell), visit.discovery) for visit, cell in zip(running, row, strict=True)]
-    for visit in visits:
-        visit.finish()
+        yield [(stay.outcome(cell), stay.discovery) for stay, cell in zip(running, row, strict=True)]
+    for stay in stays:
+        stay.finish()
 
 
-def _take_turns(visits: Sequence[Visit]) -> None:
-    """Start the next cell of every visit and keep the turns until all have ended."""
+def _take_turns(stays: Sequence[Stay]) -> None:
+    """Start the next cell of every stay and keep the turns until all have ended."""
     with ExitStack() as sockets:
-        players = [sockets.enter_context(_started(visit)) for visit in visits]
+        players = [sockets.enter_context(_started(stay)) for stay in stays]
         keeper = TurnKeeper(players)
-        running = {visit.desk.connection: visit.desk for visit in visits if not visit.ended}
+        running = {stay.desk.connection: stay.desk for stay in stays if not stay.ended}
         while running := {ours: desk for ours, desk in running.items() if not desk.has_said_more}:
             ready, _, _ = select.select([*keeper.players, *running], [], [])
             for one in ready:
@@ -176,34 +174,11 @@ def _take_turns(visits: Sequence[Visit]) -> None:
                     keeper.hear(one)
 
 
-def _started(visit: Visit) -> socket.socket:
+def _started(stay: Stay) -> socket.socket:
     ours, theirs = socket.socketpair()
     with theirs:
-        visit.start(theirs)
+        stay.start(theirs)
     return ours
-
-
-class Lines:
-    """Messages from a socket, one line of JSON each; reading stays interruptible by Ctrl-C."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._rest = b""
-
-    @property
-    def holds_one(self) -> bool:
-        return b"\n" in self._rest
-
-    def next(self) -> dict[str, Any] | None:
-        while b"\n" not in self._rest:
-            select.select([self._connection], [], [])
-            piece = self._connection.recv(1 << 16)
-            if not piece:
-                return None
-            self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
-        return message
 
 
 def _cell_message(cell: Cell, caches: Path | None, sha: str, profiles: Profiles | None) -> dict[str, Any]:

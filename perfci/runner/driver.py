@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -16,7 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from perfci.model import PerfciError
-from perfci.runner.desk import Desk, Lines, Visited
+from perfci.runner.connection import Lines, hang_up
+from perfci.runner.desk import About, Desk
 from perfci.runner.suite import Suite
 
 HARNESS = "perfci-1"
@@ -37,7 +37,7 @@ class EnvironmentParent:
         variables: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self._python = python
-        self._about = Visited(suite, launch, dict(variables or {}), self._why_ended)
+        self._about = About(suite, launch, dict(variables or {}), self._why_ended)
         self._scratch = tempfile.mkdtemp(prefix="perfci-")
         self._desks: list[Desk] = []
         ours, theirs = socket.socketpair()
@@ -62,9 +62,7 @@ class EnvironmentParent:
         """Hang up: every desk kills whatever it is supervising, and all of them end."""
         for desk in self._desks:
             desk.close()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+        hang_up(self._socket)
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:

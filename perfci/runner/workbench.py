@@ -93,14 +93,14 @@ class Workbench:
         """
         used: Counter[EnvironmentParent] = Counter()
         core = random.choice(sorted(os.sched_getaffinity(0)))
-        visits = []
+        stays = []
         for place, prepared in enumerate(self._prepared[sha] for sha in shas):
             parent = self._parent(prepared)
             desk = parent.desk(used[parent])
             cells = [row[place] for row in rows if place < len(row)]
-            visits.append(desk.begin(prepared, cells, self._caches, abreast=len(shas), core=core))
+            stays.append(desk.begin(prepared, cells, self._caches, abreast=len(shas), core=core))
             used[parent] += 1
-        return beside(visits, rows)
+        return beside(stays, rows)
 
     def profile(self, sha: str, cells: Sequence[Cell], folders: Mapping[str, Path]) -> Iterator[Outcome]:
         """Profile cells, each into the folder of its name; those without one run in NVTX ranges and write nothing."""

@@ -1,0 +1,39 @@
+"""A connection to a process of a measured environment: its messages, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+from typing import Any
+
+
+def hang_up(connection: socket.socket) -> None:
+    """End a connection for both sides, whoever else holds a copy of it."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+class Lines:
+    """Messages from a socket, one line of JSON each; reading stays interruptible by Ctrl-C."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._rest = b""
+
+    @property
+    def holds_one(self) -> bool:
+        return b"\n" in self._rest
+
+    def next(self) -> dict[str, Any] | None:
+        while b"\n" not in self._rest:
+            select.select([self._connection], [], [])
+            piece = self._connection.recv(1 << 16)
+            if not piece:
+                return None
+            self._rest += piece
+        line, _, self._rest = self._rest.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
