@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import trim_mean
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +33,9 @@ def lower_quartile(samples: ArrayLike) -> float:
 
 def trimmed_mean(samples: ArrayLike) -> float:
     """The mean without the lowest and the highest fifth, the usual share (Wilcox 2012, section 3.3)."""
-    return float(trim_mean(np.asarray(samples, dtype=float), TRIMMED))
+    ordered = np.sort(np.asarray(samples, dtype=float))
+    cut = int(TRIMMED * len(ordered))
+    return float(ordered[cut : len(ordered) - cut].mean())
 
 
 def mad_sigma(values: Floats) -> float:

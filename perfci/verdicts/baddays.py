@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from perfci.model import Machine, Series
 
@@ -80,4 +80,4 @@ def _bad_day(session: str, machine: Machine, alerts: Sequence[Alert]) -> BadDay:
 
 def _at_least(count: int, of: int, share: float) -> float:
     """The chance of so many or more of them, each with this chance: an exact binomial test (Clopper & Pearson 1934)."""
-    return float(binom.sf(count - 1, of, share))
+    return float(bdtrc(count - 1, of, share))
