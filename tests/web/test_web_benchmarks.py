@@ -1,0 +1,115 @@
+"""The list of benchmarks: found by words, grouped by cell, and what was never measured."""
+
+import re
+from dataclasses import replace
+
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from page_reading import BF16, MANY, MANY_BF16, SERIES, P, read, words
+from web_builders import EMULATED, NOW, PROJECT, a_run
+
+from perfci.model import Machine
+from perfci.store import Store
+from perfci.store.writes import add_run, start_session
+from perfci_web import create_app
+
+
+def test_benchmarks_are_found_by_every_word(client: FlaskClient) -> None:
+    found = read(client, f"{P}/benchmarks?q=step+fp32")
+
+    assert "1 series of 14 with “step fp32”" in words(found)
+    assert len(re.findall('<th scope="row">', found)) == 1
+
+
+def test_benchmarks_name_a_cell_once_above_its_metrics(client: FlaskClient) -> None:
+    html = read(client, f"{P}/benchmarks?q=models")
+    rows = re.findall(r'<th scope="row">(.*?)</th>', html)
+
+    assert html.count(">models.<wbr>Tiny.<wbr>measure_<wbr>training(&#39;bf16&#39;, 4)<") == 1
+    assert list(map(words, rows)) == [
+        "cpu_step_time", "step_time shown, not judged", "optimizer_state_bytes", "data_stall shown, not judged",
+    ]  # fmt: skip
+
+
+def test_benchmarks_leave_out_what_was_never_measured_and_say_where_it_is(client: FlaskClient) -> None:
+    html = read(client, f"{P}/benchmarks")
+
+    assert "14 series of 9 benchmarks." in words(html)
+    assert "5 more were never measured here: why." in words(html)
+    assert f'href="{P}/benchmarks?show=unavailable"' in html
+    assert "mfu" not in words(html)
+
+
+def test_benchmarks_name_the_place_of_a_cell_where_there_are_several(empty_store: Store) -> None:
+    with empty_store.begin() as tx:
+        start_session(tx, PROJECT, "history-1", "history", "spec", 7, 1, NOW)
+        add_run(tx, a_run(1))
+        elsewhere = tuple(
+            replace(result, series=replace(result.series, machine=Machine(name="laptop")))
+            for result in a_run(1).results
+        )
+        add_run(tx, replace(a_run(1), machine=Machine(name="laptop"), results=elsewhere))
+
+    html = read(create_app(empty_store).test_client(), f"{P}/benchmarks?q=models")
+
+    assert html.count('<span class="advice">laptop</span>') == 1
+    assert "AMD EPYC 9354, 2 cores, 16 GB" in words(html)
+
+
+def test_a_list_takes_as_many_queries_however_long_it_is(client: FlaskClient) -> None:
+    asked: list[str] = []
+
+    def count(*given: object) -> None:
+        asked.append(str(given[2]))
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", count)
+    try:
+        read(client, f"{P}/benchmarks?q=models")
+        few = len(asked)
+        read(client, f"{P}/benchmarks")
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", count)
+
+    assert len(asked) - few == few <= 25
+
+
+def test_what_was_never_measured_is_grouped_by_reason(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/benchmarks?show=unavailable"))
+
+    assert "5 series were never measured here." in told
+    assert f"3 {EMULATED} models.Tiny.measure_training('fp16', 4) step_time forward_time backward_time" in told
+    assert "failed" not in told
+
+
+def test_a_search_that_finds_only_what_is_not_available_says_so(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/benchmarks?q=mfu"))
+
+    assert "No series with “mfu” has a value; 1 series with it cannot be measured here. See which, and why" in told
+
+
+def test_the_list_and_the_series_page_name_the_same_level(client: FlaskClient) -> None:
+    rows = client.get(f"{P}/benchmarks.json").get_json()["series"]
+    told = client.get(f"{SERIES}.json{BF16}").get_json()
+
+    (row,) = [one for one in rows if one["metric"] == "cpu_time" and one["parameters"].get("dtype") == "'bf16'"]
+    assert row["level"] == told["levels"][-1]["value"]
+
+
+def test_a_search_without_result_says_what_to_do(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/benchmarks?q=zebra"))
+
+    assert "No series has “zebra”" in told
+    assert "Show all 14" in told
+
+
+def test_knobs_that_make_no_sense_are_forgiven(client: FlaskClient) -> None:
+    assert read(client, f"{P}/benchmarks?page=-3&sort=%00&q=") == read(client, f"{P}/benchmarks")
+
+
+def test_a_witness_that_moved_is_told_at_its_newest_value(client: FlaskClient) -> None:
+    """Nobody looks for moves in it, so the middle of its whole history would be a level it never stood at."""
+    [row] = client.get(f"{P}/benchmarks.json?q=data_stall").get_json()["series"]
+    told = client.get(f"{MANY}/data_stall.json{MANY_BF16}").get_json()
+
+    assert row["level"] == told["points"][-1]["value"]
+    assert (row["judged"], told["levels"]) == (False, [])

@@ -1,0 +1,118 @@
+"""How an answer travels: headers, names of the host, packing, caches, the theme, a path to be mounted below."""
+
+import gzip
+import re
+
+import pytest
+from flask.testing import FlaskClient
+from page_reading import BF16, EVERY_PAGE, SERIES, P, read
+
+from perfci.store import Store
+from perfci_web import create_app
+
+
+def test_health_is_one_question_to_the_store(client: FlaskClient) -> None:
+    assert client.get("/healthz").get_json() == {"status": "ok"}
+
+
+def test_every_answer_forbids_what_it_does_not_need(client: FlaskClient) -> None:
+    for path in [*EVERY_PAGE, "/nobody:home/", f"{SERIES}.json{BF16}"]:
+        headers = client.get(path).headers
+        policy = dict(part.partition(" ")[::2] for part in headers["Content-Security-Policy"].split("; "))
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["connect-src"] == "'self'"
+        assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert "unsafe" not in headers["Content-Security-Policy"]
+        assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_only_the_chart_page_has_a_nonce_and_never_the_same_twice(client: FlaskClient) -> None:
+    first, second = (client.get(f"{SERIES}{BF16}") for _ in range(2))
+    nonce = re.search("nonce-([^']+)'", first.headers["Content-Security-Policy"])
+
+    assert nonce
+    assert f'nonce="{nonce[1]}"' in first.text
+    assert nonce[1] not in second.headers["Content-Security-Policy"]
+    assert "nonce" not in client.get(f"{P}/").headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200), ("localhost:8787", 200), ("127.0.0.1:8787", 200), ("[::1]:8787", 200), ("LOCALHOST", 200),
+        ("evil.example", 403), ("127.0.0.1.evil.example", 403), ("localhost.evil.example:80", 403),
+        ("", 403), ("[::2]", 403),
+    ],
+)  # fmt: skip
+def test_a_server_on_loopback_answers_only_to_its_own_name(empty_store: Store, host: str, status: int) -> None:
+    client = create_app(empty_store, loopback_only=True).test_client()
+
+    assert client.get("/healthz", headers={"Host": host}).status_code == status
+
+
+def test_a_public_server_answers_to_any_name(empty_store: Store) -> None:
+    client = create_app(empty_store).test_client()
+
+    assert client.get("/healthz", headers={"Host": "perf.example"}).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_a_server_that_only_shows_takes_no_changes(client: FlaskClient, method: str) -> None:
+    assert client.open(f"{P}/", method=method).status_code == 405
+
+
+def test_an_unchanged_page_is_not_sent_twice(client: FlaskClient) -> None:
+    first = client.get(f"{P}/benchmarks")
+    again = client.get(f"{P}/benchmarks", headers={"If-None-Match": first.headers["ETag"]})
+
+    assert (again.status_code, again.data) == (304, b"")
+
+
+def test_pages_travel_packed_where_the_browser_can(client: FlaskClient) -> None:
+    packed = client.get(f"{P}/", headers={"Accept-Encoding": "gzip"})
+
+    assert packed.headers["Content-Encoding"] == "gzip"
+    assert gzip.decompress(packed.data).decode() == read(client, f"{P}/")
+    assert "Content-Encoding" not in client.get(f"{P}/", headers={"Accept-Encoding": "gzip;q=0"}).headers
+
+
+def test_files_are_kept_forever_under_a_name_that_changes_with_them(client: FlaskClient) -> None:
+    html = read(client, f"{SERIES}{BF16}")
+    files = set(re.findall(r'(/static/[^"]+)', html))
+
+    assert len(files) == 5
+    for path in files:
+        answer = client.get(path)
+        assert "immutable" in answer.headers["Cache-Control"], path
+    assert client.get("/static/style.css").status_code == 404
+    assert client.get("/static/..%2fguards.py").status_code == 404
+
+
+def test_the_chart_library_comes_from_the_installed_package(client: FlaskClient) -> None:
+    path = re.search(r'data-plotly="([^"]+)"', read(client, f"{SERIES}{BF16}"))
+    assert path
+    packed = client.get(path[1], headers={"Accept-Encoding": "gzip"})
+    known = {"Accept-Encoding": "gzip", "If-None-Match": packed.headers["ETag"]}
+
+    assert len(packed.data) < 1_700_000
+    assert b"plotly.js v" in gzip.decompress(packed.data)[:100]
+    assert client.get(path[1], headers=known).status_code == 304
+
+
+def test_the_readers_theme_is_drawn_by_the_server(client: FlaskClient) -> None:
+    client.set_cookie("perfci-theme", "dark")
+    dark = read(client, f"{P}/")
+    client.set_cookie("perfci-theme", '"><script>')
+    other = read(client, f"{P}/")
+    client.delete_cookie("perfci-theme")
+
+    assert '<html lang="en" data-theme="dark">' in dark
+    assert '<html lang="en">' in other
+
+
+def test_the_application_can_be_mounted_below_a_path(client: FlaskClient) -> None:
+    html = client.get(f"{P}/", base_url="http://localhost/perf").text
+
+    links = re.findall(r'(?:href|src)="([^"#]+)"', html)
+    assert links
+    assert all(link.startswith("/perf/") for link in links)

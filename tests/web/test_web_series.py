@@ -1,0 +1,89 @@
+"""The page of one series: its level, its changes, its failures and its witnesses."""
+
+import re
+from pathlib import Path
+
+from flask.testing import FlaskClient
+from page_reading import BF16, MANY, MANY_BF16, SERIES, P, read, words
+from web_builders import COMMITS, FAILED_AT, STEP, a_commit, a_store, fill
+
+from perfci_web import create_app
+
+
+def test_the_series_page_reads_without_javascript(client: FlaskClient) -> None:
+    html = read(client, f"{SERIES}{BF16}")
+
+    assert "stands at 14.6" in words(html)
+    assert html.count('<circle class="pc-dot"') == 2 * COMMITS + 1
+    assert html.count('<th scope="row">') == COMMITS + 1
+    assert a_commit(STEP).sha in html
+
+
+def test_the_series_page_tells_failures_with_their_reason(client: FlaskClient) -> None:
+    html = read(client, f"{SERIES}?p.batch=8&p.dtype='fp32'")
+
+    assert "3 commits failed" in words(html)
+    assert "CUDA out of memory" in words(html)
+    assert f"oom · {a_commit(FAILED_AT).sha[:10]}" in html
+
+
+def test_a_candidate_is_not_shown_as_confirmed(client: FlaskClient) -> None:
+    told = words(read(client, f"{P}/s/train.Step.peakmem_step/peak_memory"))
+
+    assert "1 candidate change not confirmed" in told
+    assert "seen while screening, not yet confirmed on fresh pairs" in told
+
+
+def test_a_series_known_from_comparisons_only_says_so(client: FlaskClient) -> None:
+    html = read(client, f"{P}/s/train.Step.time_compiled/cpu_time")
+
+    assert "it is known from comparisons only" in words(html)
+    assert "was not measured on both sides: the benchmark is new at head" in words(html)
+    assert '<script type="module" src="/static/chart' not in html
+
+
+def test_a_witness_says_that_it_is_never_judged(client: FlaskClient) -> None:
+    told = words(read(client, f"{MANY}/data_stall{MANY_BF16}"))
+
+    assert re.search(rf"data_stall was 19\.\d % at {a_commit(COMMITS - 1).short}\.", told)
+    assert "A witness: shown beside the judged metrics of the same processes" in told
+    assert "Changes" not in told
+
+
+def test_two_clocks_name_each_other_and_say_which_is_judged(client: FlaskClient) -> None:
+    cpu, wall = (words(read(client, f"{MANY}/{name}{MANY_BF16}")) for name in ("cpu_step_time", "step_time"))
+
+    assert re.search(r"CPU time: judged\. The wall time of the same processes is .* step_time, at 4\d\.\d\d ms\.", cpu)
+    assert re.search(r"Wall time: shown, not judged\. Judged is .* cpu_step_time, at 3\d\.\d\d ms\.", wall)
+
+
+def test_a_series_that_was_only_skipped_says_why_and_draws_nothing(client: FlaskClient) -> None:
+    html = read(client, f"{MANY}/mfu{MANY_BF16}")
+
+    assert "mfu is not available here. Why: the peak of this CPU is not known." in words(html)
+    assert "<figure" not in html
+    assert "✕" not in html
+
+
+def test_verdicts_that_nobody_acts_on_are_folded(client: FlaskClient) -> None:
+    html = read(client, f"{SERIES}?p.batch=8&p.dtype='fp32'")
+
+    assert "<details><summary>1 inconclusive</summary>" in html
+    assert "inconclusive" not in read(client, f"{SERIES}{BF16}")
+
+
+def test_an_address_of_several_cells_offers_them(client: FlaskClient) -> None:
+    answer = client.get(SERIES)
+
+    assert answer.status_code == 404
+    assert "has 2 series; the address names none of them exactly" in words(answer.text)
+    assert "fp32" in answer.text
+
+
+def test_a_short_series_says_how_many_commits_are_missing(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    fill(store, commits=3)
+    told = words(create_app(store).test_client().get(f"{SERIES}{BF16}").text)
+    store.close()
+
+    assert "5 more measured commits needed" in told
