@@ -30,15 +30,14 @@ import httpx
 from bench_store import a_run
 from kill_server import Server
 
-from perfci.config import HistoryTable
 from perfci.formats import run_document
 from perfci.net.client import Client
 from perfci.net.door import in_process, open_client
 from perfci.net.sending import Patience, flush
 from perfci.net.spool import Spool
 from perfci.service.judge_worker import JudgeWorker
+from perfci.service.judging import Standards
 from perfci.store import check, open_store
-from perfci.verdicts.policy import Policy
 from perfci_web import create_app
 
 SMALL_MB, ROOMY_MB = 3, 64
@@ -197,7 +196,7 @@ def clock_set_back(folder: Path) -> Told:
             now[0] -= timedelta(days=365)
             answers.append(_upload_by(Client(door), 2))
         app.extensions["perfci_api"].group.close()
-        judged = JudgeWorker(store, lambda _: Policy(), lambda _: HistoryTable(), clock=lambda: now[0]).empty()
+        judged = JudgeWorker(store, lambda _: Standards(), clock=lambda: now[0]).empty()
         told.figures |= {"stored": sum(answers), "judged": judged}
         told.expect(answers == [True, True], "an upload was not stored")
         told.expect(judged == 2, f"{judged} of 2 uploads were judged")

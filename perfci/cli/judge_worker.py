@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import closing
+from functools import partial
 
 import click
 
@@ -14,7 +15,7 @@ from perfci.cli.options import global_options
 from perfci.service.chores import Chores
 from perfci.service.courier import Courier, means_of
 from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import policy_of
+from perfci.service.judging import standards_of
 from perfci.service.pruning import Retention
 
 
@@ -25,10 +26,9 @@ def command(once: bool) -> None:
     """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies."""
     config = config_here()
     write_logs(config.settings.server.log)
-    policy, history = policy_of(config), config.settings.history
     with closing(store_to_write(config)) as store:
         meanwhile = (Chores(store), Retention(store, config.settings.retention.raw_days))
-        worker = JudgeWorker(store, lambda _: policy, lambda _: history, meanwhile=meanwhile)
+        worker = JudgeWorker(store, partial(standards_of, config.settings), meanwhile=meanwhile)
         courier = Courier(store, means_of(config.settings, config.secrets))
         if once:
             click.echo(f"{worker.empty()} uploads judged, {courier.empty()} messages sent")

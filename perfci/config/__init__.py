@@ -30,9 +30,7 @@ from perfci.config.serving import (
     ServerTable,
     StoreTable,
 )
-from perfci.config.settings import (
-    Settings,
-)
+from perfci.config.settings import ProjectTables, Settings, of_project, project_tables
 
 __all__ = [
     "RESERVED_PROJECTS",
@@ -48,6 +46,7 @@ __all__ = [
     "NotifyTable",
     "PolicyTable",
     "ProjectTable",
+    "ProjectTables",
     "RetentionTable",
     "RunTable",
     "Secrets",
@@ -57,5 +56,7 @@ __all__ = [
     "StoreTable",
     "SuiteTable",
     "load_config",
+    "of_project",
     "project_name",
+    "project_tables",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import get_args
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -21,6 +22,7 @@ from perfci.config.measuring import (
     SuiteTable,
 )
 from perfci.config.serving import AccessTable, ClientTable, NotifyTable, RetentionTable, ServerTable, StoreTable
+from perfci.model import PerfciError
 
 
 class Settings(Table):
@@ -42,6 +44,27 @@ class Settings(Table):
     policy: tuple[PolicyTable, ...] = ()  # the first that matches a series speaks for it
     goal: tuple[GoalTable, ...] = ()
     ladder: tuple[LadderTable, ...] = ()
+
+
+class ProjectTables(Table):
+    """By what one project of a server is judged: a table that is given stands in for the server's whole one."""
+
+    judge: JudgeTable | None = None
+    history: HistoryTable | None = None
+    policy: tuple[PolicyTable, ...] | None = None
+
+
+def project_tables(values: Mapping[str, Any]) -> ProjectTables:
+    try:
+        return ProjectTables.model_validate(values)
+    except ValidationError as error:
+        raise PerfciError(f"The tables of the project: {explain(error)}") from None
+
+
+def of_project(settings: Settings, tables: ProjectTables) -> Settings:
+    """The settings of a server as they are for one project."""
+    given = {name: table for name in ProjectTables.model_fields if (table := getattr(tables, name)) is not None}
+    return settings.model_copy(update=given)
 
 
 def explain(error: ValidationError) -> str:

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import EVERYWHERE, Actor, Role, Scope, may_grant
+from perfci.auth.access import EVERYWHERE, Actor, Need, Role, Scope, decide, may_grant
 from perfci.auth.tokens import make_token
+from perfci.config import ProjectTables, project_tables
 from perfci.model import PerfciError
 from perfci.store import access, audit, logins, tokens
 from perfci.store.projects import Project, set_project
@@ -111,9 +112,12 @@ def change_project(
     visibility: str | None = None,
     archived: bool | None = None,
     repository: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Change what is known of a project; what is not given stays."""
-    asked = {"visibility": visibility, "archived": archived, "repository": repository}
+    """Change what is known of a project; what is not given stays. ``settings`` are all its own tables at once."""
+    if settings is not None:
+        _allow_tables(act, project_tables(settings))
+    asked = {"visibility": visibility, "archived": archived, "repository": repository, "settings": settings}
     told = {name: value for name, value in asked.items() if value is not None}
     columns: dict[str, Any] = dict(told)
     if (archive := columns.pop("archived", None)) is not None:
@@ -121,6 +125,16 @@ def change_project(
     if columns:
         set_project(tx, project.id, **columns)
         act.note(tx, "project.set", project.slug, project.id, told)
+
+
+def _allow_tables(act: Act, tables: ProjectTables) -> None:
+    """An expression that takes for ever to search would hold up the judge of all projects."""
+    expressions = bool(tables.policy or (tables.history and tables.history.canaries))
+    if expressions and not decide(act.actor, None, Need.SERVER).allowed:
+        raise PerfciError(
+            "The expressions of [[policy]] and of canaries are searched by the judge of all projects: only an admin of "
+            "all projects may set them. The bars of [judge] and the rest of [history] you may set."
+        )
 
 
 def parts_of(address: str) -> tuple[str, str]:

@@ -12,15 +12,14 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfci.config import HistoryTable
 from perfci.model import PerfciError
+from perfci.service.judging import Standards
 from perfci.service.judging_uploads import Looking
 from perfci.service.leasing import Lease, LostLease
 from perfci.store import Store, outbox
 from perfci.store.outbox import Work
 from perfci.store.projects import Project
 from perfci.verdicts.history import Memory
-from perfci.verdicts.policy import Policy
 
 LEASE = "judge"
 KINDS = ("judge", "judge_pr")
@@ -42,8 +41,7 @@ class JudgeWorker:
     """
 
     store: Store
-    policy_of: Callable[[Project], Policy]
-    history_of: Callable[[Project], HistoryTable]
+    standards_of: Callable[[Project], Standards]
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     meanwhile: Sequence[Meanwhile] = ()
     lease: Lease = field(init=False)
@@ -51,7 +49,7 @@ class JudgeWorker:
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.store, LEASE)
-        self._looking = Looking(self.store, self.lease, self.policy_of, self.history_of, Memory(), self.clock)
+        self._looking = Looking(self.store, self.lease, self.standards_of, Memory(), self.clock)
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Work until told to stop; a database that cannot be reached now is asked again."""

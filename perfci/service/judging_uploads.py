@@ -8,11 +8,11 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.config import HistoryTable
 from perfci.model import ChangePoint, Series
 from perfci.service import derived, uploaded_pairs
 from perfci.service.derived import Histories
 from perfci.service.incidents import Situation, situation
+from perfci.service.judging import Standards
 from perfci.service.leasing import Lease
 from perfci.service.levelling import levels_of
 from perfci.service.syncing import sync
@@ -22,7 +22,6 @@ from perfci.store.levels import set_levels
 from perfci.store.outbox import Work
 from perfci.store.projects import Project, project, touch
 from perfci.verdicts.history import Memory
-from perfci.verdicts.policy import Policy
 
 AFTER_JUDGING: tuple[Callable[[Transaction, Project, Situation, datetime], object], ...] = (sync,)
 """What hangs on a new look at a project: called in the transaction that forgets the work, so all of it happens once."""
@@ -41,12 +40,11 @@ class _Read:
 
 @dataclass(frozen=True)
 class Looking:
-    """Whoever looks: under a lease, by the policy of each project, remembering what the looks before have seen."""
+    """Whoever looks: under a lease, by the standards of each project, remembering what the looks before have seen."""
 
     store: Store
     lease: Lease
-    policy_of: Callable[[Project], Policy]
-    history_of: Callable[[Project], HistoryTable]
+    standards_of: Callable[[Project], Standards]
     memory: Memory
     clock: Callable[[], datetime]
 
@@ -54,10 +52,11 @@ class Looking:
         """Do the work of one project. It is written twice, for incidents rest on the change points as stored."""
         with self.lease.beating():
             read = self._read(work)
-            changes = read.histories.changes(self.policy_of(read.project), self.memory)
-            decided = [(pairs, pairs.judged(self.policy_of(read.project))) for pairs in read.pairs]
+            standards = self.standards_of(read.project)
+            changes = read.histories.changes(standards.policy, self.memory)
+            decided = [(pairs, pairs.judged(standards.policy)) for pairs in read.pairs]
             self._write(read, changes, decided)
-            told = self._situation(read.project)
+            told = self._situation(read.project, standards)
         self._finish(read, told)
 
     def _read(self, work: Sequence[Work]) -> _Read:
@@ -89,9 +88,9 @@ class Looking:
                 if verdicts:
                     uploaded_pairs.write(tx, read.project.slug, pairs.uid, verdicts, now)
 
-    def _situation(self, of: Project) -> Situation:
+    def _situation(self, of: Project, standards: Standards) -> Situation:
         with self.store.read() as tx:
-            return situation(tx, of.slug, self.policy_of(of), self.history_of(of))
+            return situation(tx, of.slug, standards.policy, standards.history)
 
     def _finish(self, read: _Read, told: Situation) -> None:
         """Tell those who hang on the look, and forget exactly the work that was read."""

@@ -11,13 +11,12 @@ from api_client import Api
 from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from receivers import a_hook
 
-from perfci.config import HistoryTable
 from perfci.net.slugs import segment
 from perfci.service.courier import Courier
 from perfci.service.judge_worker import JudgeWorker
+from perfci.service.judging import Standards
 from perfci.service.senders import Means
 from perfci.store import Store
-from perfci.verdicts.policy import Policy
 
 STEP = 21
 NOW = NOON + timedelta(days=2)
@@ -26,7 +25,7 @@ HERE = (ipaddress.ip_network("127.0.0.0/8"),)
 
 def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> None:
     chance, series = random.Random(7), a_series("training.Step.time_step")
-    worker = JudgeWorker(store, lambda _: Policy(), lambda _: HistoryTable(), clock=lambda: NOW)
+    worker = JudgeWorker(store, lambda _: Standards(), clock=lambda: NOW)
     with a_hook() as hook:
         courier = Courier(store, Means(HERE, link=lambda project, number: f"https://perf/{number}"), lambda: NOW)
         for number in range(1, 31):

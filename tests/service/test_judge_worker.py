@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -14,17 +16,18 @@ from databases import kind as kind
 from databases import store as store
 
 from perfci.auth.access import LOCAL
-from perfci.config import HistoryTable
+from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
 from perfci.service import judging_uploads
+from perfci.service.accounts import Act, change_project
 from perfci.service.judge_worker import JudgeWorker
+from perfci.service.judging import standards_of
 from perfci.service.judging_uploads import Looking
 from perfci.service.receiving import receive
 from perfci.store import Store, incidents, outbox, reads
 from perfci.store.groups import Group
 from perfci.store.projects import create_project, project
-from perfci.verdicts.policy import Policy
 
 SLUG = "acme/model"
 LATER = NOON + timedelta(days=30)
@@ -39,14 +42,14 @@ def group(store: Store) -> Iterator[Group]:
 
 
 def a_worker(store: Store, now: datetime = LATER) -> JudgeWorker:
-    return JudgeWorker(store, lambda _: Policy(), lambda _: HistoryTable(), clock=lambda: now)
+    return JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: now)
 
 
 def upload(group: Group, store: Store, *runs: Run) -> None:
-    with store.read() as tx:
-        into = project(tx, SLUG)
-    assert into is not None
     for run in runs:
+        with store.read() as tx:
+            into = project(tx, run.project)
+        assert into is not None
         key = run_document.idempotency_key(run)
         receive(group, run, key, key, project=into, actor=LOCAL, now=NOON, request_id="test")
 
@@ -94,6 +97,45 @@ def test_judges_uploaded_pairs_and_keeps_how(group: Group, store: Store) -> None
         records = reads.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.REGRESSION, "pr")]
     assert len(records[0].verdict.evidence) == 24
+
+
+def judged_by(store: Store, slug: str, **tables: object) -> None:
+    with store.begin() as tx:
+        known = project(tx, slug) or create_project(tx, slug, "private", NOON)
+        change_project(tx, Act(LOCAL, NOON), known, settings=tables)
+
+
+def test_each_project_is_judged_by_its_own_bars(group: Group, store: Store) -> None:
+    judged_by(store, SLUG, judge={"bar": 0.05})
+    judged_by(store, "acme/loose", judge={"bar": 0.5})
+    judged_by(store, "acme/blind", policy=[{"match": "time_step", "judge": False}])
+    pairs = [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)]
+    base, head = (a_result(None, *side) for side in zip(*pairs, strict=True))
+    slugs = [SLUG, "acme/loose", "acme/blind"]
+
+    for slug in slugs:
+        upload(group, store, a_run(base, commit=a_commit(1), session=f"pr of {slug}", project=slug))
+        upload(group, store, a_run(head, commit=a_commit(2), session=f"pr of {slug}", project=slug))
+        upload(group, store, *(replace(run, project=slug, session=f"{run.session} of {slug}") for run in a_step()))
+    a_worker(store).empty()
+
+    with store.read() as tx:
+        verdicts = {slug: [one.verdict.kind for one in reads.verdict_records(tx, slug)] for slug in slugs}
+        moves = {slug: [one.commit for one in reads.change_points(tx, slug)] for slug in slugs}
+    assert verdicts == {SLUG: ["regression"], "acme/loose": ["unchanged"], "acme/blind": []}
+    assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
+
+
+def test_a_project_has_its_own_budget_of_pages(group: Group, store: Store) -> None:
+    judged_by(store, SLUG, history={"pages_per_week": 0})
+
+    upload(group, store, *a_step())
+    a_worker(store).empty()
+
+    with store.read() as tx:
+        look = incidents.last_look(tx, project(tx, SLUG).id)
+        [kept] = incidents.of_project(tx, project(tx, SLUG).id)
+    assert (look.pages_per_week, kept.say) == (0, "held_back")
 
 
 def test_the_same_upload_judged_again_is_one_verdict(group: Group, store: Store) -> None:
