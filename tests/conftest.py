@@ -16,7 +16,7 @@ def settled_heap() -> None:
 @pytest.fixture(autouse=True)
 def own_machine_lock(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a measurement outside the tests, and none inherits settings of the person who runs them."""
-    for name in ("PERFCI_DB", "PERFCI_PROJECT"):
+    for name in ("PERFCI_DB", "PERFCI_PROJECT", "GITHUB_ACTIONS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PERFCI_LOCK", str(tmp_path_factory.getbasetemp() / "machine.lock"))
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from perfci.config.asv import from_asv
 from perfci.config.base import Table
+from perfci.config.github import GitHubJob, github_job
 from perfci.config.serving import Secrets
 from perfci.config.settings import Settings, explain
 from perfci.config.variables import overridden, secrets_of
@@ -32,6 +33,7 @@ class Config(Table):
     project: str
     lock_path: Path
     secrets: Secrets = Secrets()
+    github: GitHubJob | None = None  # where this runs in a job of GitHub Actions
 
 
 def load_config(
@@ -51,7 +53,7 @@ def load_config(
     lock = environ.get("PERFCI_LOCK") or os.path.join(tempfile.gettempdir(), "perfci-machine.lock")
     return Config(
         root=root, settings=settings, database_url=_url(url), project=project_name(name), lock_path=Path(lock),
-        secrets=secrets_of(environ),
+        secrets=secrets_of(environ), github=github_job(environ),
     )  # fmt: skip
 
 

@@ -235,14 +235,16 @@ def write(run: Run) -> str:
 def idempotency_key(run: Run) -> str:
     """The key under which a run arrives once (DESIGN 5.3).
 
-    A run of a CI system is named by run id, attempt and job; one measured by hand by its session, in which a commit is
-    another run with another environment or harness. A variant is part of it where there is one: variants of one commit
-    are measured in one session. A changed working tree is never the commit it started from.
+    A run of a CI system is named by run id, attempt and job, and by a step of it where it measured a commit in several;
+    one measured by hand by its session, in which a commit is another run with another environment or harness. A variant
+    is part of it where there is one: variants of one commit are measured in one session. A changed working tree is
+    never the commit it started from.
     """
     origin = dict(run.origin)
     place = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
     parts: list[object] = [run.project, run.commit.sha, _present(_machine_part(run.machine)), run.suite]
     parts += [*place, *([] if place[0] else [run.session]), *([run.variant.values] if run.variant.values else [])]
+    parts += [{"step": origin["step"]}] if place[0] and origin.get("step") else []
     by_hand = {} if place[0] else {"environment": run.environment.values, "harness": run.harness}
     if more := _present({"dirty": run.commit.dirty or None, **by_hand}):
         parts.append(more)

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from perfci.config import Settings
-from perfci.model import Commit, Environment, Machine, PerfciError, Variant
+from perfci.model import Commit, Environment, Machine, Pairs, PerfciError, Variant
 from perfci.runner.desk import Measured, Profiles, beside
 from perfci.runner.driver import HARNESS, EnvironmentParent
 from perfci.runner.entries import freeze_with_models
@@ -30,10 +30,13 @@ class Workbench:
 
     harness = HARNESS
 
-    def __init__(self, repository: Repository, settings: Settings, suite_folder: Path, *, smoke: bool = False) -> None:
+    def __init__(
+        self, repository: Repository, settings: Settings, suite_folder: Path, *, smoke: bool = False, origin: Pairs = ()
+    ) -> None:  # fmt: skip
         self.repository = repository
         self.settings = settings
         self.smoke = smoke
+        self.origin = origin  # the job of a CI system that this is done in
         own = suite_folder.resolve() == (repository.root / settings.suite.path).resolve()
         self._models = settings.model if own else ()  # a suite named by hand is measured as it is
         self.suite = freeze_with_models(suite_folder, self._models, repository.private)

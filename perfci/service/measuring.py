@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from perfci.model import Benchmark, Commit, Metric, Process, Run, Series, Status
+from perfci.model import Benchmark, Commit, Metric, Pairs, Process, Run, Series, Status
 from perfci.runner.outcomes import Discovery, MeasuredMetric, Outcome
 from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell, DiscoveredBenchmark
@@ -104,10 +104,16 @@ class Session:
             run = Run(
                 project=self.project, session=self.uid, commit=self.commits[sha], machine=bench.machine,
                 environment=bench.environment(sha), variant=bench.variant(sha), suite=bench.suite.name,
-                harness=bench.harness, started_at=datetime.now(UTC),
+                harness=bench.harness, started_at=datetime.now(UTC), origin=self._origin,
             )  # fmt: skip
             self._runs[sha] = add_run(tx, run)  # type: ignore[arg-type]
         return self._runs[sha]
+
+    @property
+    def _origin(self) -> Pairs:
+        """One job may measure a commit in several sessions: each is a step of it."""
+        job = self.workbench.origin
+        return (*job, ("step", self.uid)) if job else ()
 
     def _rows(self, visit: Visit, index: int, outcome: Outcome, discovery: Discovery) -> Iterable[Measured]:
         name = outcome.cell.benchmark

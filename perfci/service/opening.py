@@ -34,7 +34,8 @@ class Subject:
 
 def open_workbench(repository: Repository, config: Config, suite: Path | None, *, smoke: bool) -> Workbench:
     folder = suite if suite is not None else repository.root / config.settings.suite.path
-    return Workbench(repository, config.settings, folder, smoke=smoke)
+    origin = config.github.origin if config.github else ()
+    return Workbench(repository, config.settings, folder, smoke=smoke, origin=origin)
 
 
 def open_subject(workbench: Workbench, commits: Sequence[Commit], bench: str, say: Say) -> Subject:

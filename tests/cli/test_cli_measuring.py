@@ -60,6 +60,18 @@ def test_compare_convicts_on_pairs_no_look_has_seen(project: GitProject, capsys:
     assert sessions == [("compare", "finished"), ("confirm", "finished")]
 
 
+def test_what_a_job_of_github_measures_says_so(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ACTIONS": "true", "RUN_ID": "17", "RUN_ATTEMPT": "2", "JOB": "bench"}.items():
+        monkeypatch.setenv(f"GITHUB_{name}", value)
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
+
+    run(["compare", "HEAD~2", "HEAD"])
+
+    job = {"run_id": "17", "attempt": "2", "job": "bench", "event": "pull_request"}
+    found = rows(project, "select origin, uid from runs join sessions on sessions.id = runs.session_id")
+    assert [dict(json.loads(origin)) for origin, _ in found] == [{**job, "step": uid} for _, uid in found]
+
+
 def test_convicts_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     suite = """

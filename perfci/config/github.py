@@ -1,0 +1,63 @@
+"""What GitHub Actions tells a job of itself: one frozen value, read from its variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from perfci.config.base import Table
+from perfci.model import Pairs
+
+
+class GitHubJob(Table):
+    """A job as GitHub describes it to itself.
+
+    Source: https://docs.github.com/actions/reference/workflows-and-actions/variables. ``event`` is the file with what
+    happened, ``summary`` and ``outputs`` are the files a step appends to; ``token`` is only there where a workflow
+    hands it on.
+    """
+
+    repository: str = ""
+    event_name: str = ""
+    event: Path | None = None
+    api_url: str = "https://api.github.com"
+    server_url: str = "https://github.com"
+    run_id: str = ""
+    attempt: str = ""
+    job: str = ""
+    summary: Path | None = None
+    outputs: Path | None = None
+    token: SecretStr = SecretStr("")
+
+    @property
+    def url(self) -> str:
+        """Where a person sees this run of the workflow."""
+        return f"{self.server_url}/{self.repository}/actions/runs/{self.run_id}/attempts/{self.attempt or 1}"
+
+    @property
+    def origin(self) -> Pairs:
+        """How a run that was measured here names where it comes from."""
+        places = {"run_id": self.run_id, "attempt": self.attempt, "job": self.job, "event": self.event_name}
+        return tuple((name, value) for name, value in places.items() if value)
+
+
+def github_job(environ: Mapping[str, str]) -> GitHubJob | None:
+    """The job this process runs in; nothing outside of GitHub Actions."""
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return None
+    given = {
+        "repository": environ.get("GITHUB_REPOSITORY", ""),
+        "event_name": environ.get("GITHUB_EVENT_NAME", ""),
+        "event": environ.get("GITHUB_EVENT_PATH", ""),
+        "api_url": environ.get("GITHUB_API_URL", ""),
+        "server_url": environ.get("GITHUB_SERVER_URL", ""),
+        "run_id": environ.get("GITHUB_RUN_ID", ""),
+        "attempt": environ.get("GITHUB_RUN_ATTEMPT", ""),
+        "job": environ.get("GITHUB_JOB", ""),
+        "summary": environ.get("GITHUB_STEP_SUMMARY", ""),
+        "outputs": environ.get("GITHUB_OUTPUT", ""),
+        "token": environ.get("GITHUB_TOKEN", ""),
+    }
+    return GitHubJob.model_validate({name: text for name, text in given.items() if text})
