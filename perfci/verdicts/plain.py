@@ -36,12 +36,18 @@ def _absent(case: Case, base: Sequence[Process], head: Sequence[Process]) -> Ver
         )
     for name, side in (("base", base), ("head", head)):
         if not usable(side) and not flagged(side):
-            return case.answer(VerdictKind.MISSING, f"There is nothing to compare: the {name} {why_nothing(side)}.")
+            return _missing(case, base, head, f"the {name} {why_nothing(side)}")
     if paired_up(base, head)[0]:
         return None
     if flags := left_out(base, head):
         return case.answer(VerdictKind.INCONCLUSIVE, f"There is nothing to judge: {flags}.")
-    return case.answer(VerdictKind.MISSING, "There is nothing to compare: no pair has both its processes.")
+    return _missing(case, base, head, "no pair has both its processes")
+
+
+def _missing(case: Case, base: Sequence[Process], head: Sequence[Process], why: str) -> Verdict:
+    """The level of the side that has one tells a benchmark that was dropped from a new one."""
+    levels = {"base_level": settled_level(base), "head_level": settled_level(head)}
+    return case.answer(VerdictKind.MISSING, f"There is nothing to compare: {why}.", **levels)
 
 
 def _mostly_failed(side: Sequence[Process]) -> bool:

@@ -94,6 +94,13 @@ def test_nothing_on_one_side_is_missing(base: list[Process], head: list[Process]
     assert verdict.reason == f"There is nothing to compare: {reason}."
 
 
+def test_what_is_missing_keeps_the_level_of_the_side_that_has_one() -> None:
+    dropped, new = screen(TIME, "b", "h", side(1.0), []), screen(TIME, "b", "h", [], side(1.0))
+
+    assert (dropped.base_level is None, dropped.head_level is None) == (False, True)
+    assert (new.base_level is None, new.head_level is None) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("base", "head", "left_out"),
     [
