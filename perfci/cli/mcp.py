@@ -21,7 +21,6 @@ from perfci.config import Config
 from perfci.model import PerfciError
 from perfci.net.client import Client
 from perfci.net.door import in_process, open_client
-from perfci.service.judging import policy_of
 
 Tool = Callable[..., dict[str, Any]]
 
@@ -80,10 +79,7 @@ def client_of(config: Config, server: str) -> Iterator[Client]:
     from perfci_web import create_app  # takes as long to import as all the rest
 
     with closing(store_to_read(config)) as store:
-        app = create_app(
-            store, policy=policy_of(config), history=config.settings.history, settings=config.settings,
-            identify=lambda request: LOOKER,
-        )  # fmt: skip
+        app = create_app(store, settings=config.settings, identify=lambda request: LOOKER)
         with open_client("http://localhost", transport=in_process(app)) as door:
             yield Client(door)
 

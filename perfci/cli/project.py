@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 from sqlalchemy.orm import Session
@@ -12,7 +13,7 @@ from perfci.auth.access import EVERYWHERE, LOCAL, Role
 from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.token import the_project
-from perfci.config import project_name
+from perfci.config import project_name, tables_of_file
 from perfci.model import PerfciError
 from perfci.service import accounts
 from perfci.service.accounts import Act
@@ -20,6 +21,7 @@ from perfci.store import access
 from perfci.store.projects import PRIVATE, PUBLIC, create_project, projects
 
 visibility = click.Choice([PUBLIC, PRIVATE])
+TOML = click.Path(path_type=Path, exists=True, dir_okay=False)
 everywhere_option = click.option("--all-projects", is_flag=True, help="in every project of this store, not only one")
 
 
@@ -49,7 +51,10 @@ def list_command(json_file: str | None) -> None:
     with closing(store_to_read(config_here())) as store, store.read() as tx:
         found = projects(tx)
     if json_file:
-        fields = [{"project": one.slug, "visibility": one.visibility, "archived": one.archived} for one in found]
+        fields = [
+            {"project": one.slug, "visibility": one.visibility, "archived": one.archived, "settings": one.settings}
+            for one in found
+        ]
         write_json(json_file, fields)
     if json_file != "-":
         for one in found:
@@ -60,16 +65,27 @@ def list_command(json_file: str | None) -> None:
 @click.argument("name")
 @click.option("--visibility", type=visibility, default=None)
 @click.option("--archived/--not-archived", default=None, help="shown as before, but takes nothing new")
+@click.option(
+    "--judged-by", type=TOML, help="a perfci.toml: its [judge], [history] and [[policy]] go before the server's"
+)
+@click.option("--judged-as-others", is_flag=True, help="by the tables of the server again")
 @global_options
-def set_command(name: str, visibility: str | None, archived: bool | None) -> None:
-    """Change who may see a project, or put it away."""
-    if visibility is None and archived is None:
-        raise PerfciError("Say what to change: --visibility, --archived or --not-archived.")
+def set_command(
+    name: str, visibility: str | None, archived: bool | None, judged_by: Path | None, judged_as_others: bool
+) -> None:
+    """Change who may see a project and by what it is judged, or put it away."""
+    settings = tables_of_file(judged_by) if judged_by else {} if judged_as_others else None
+    if visibility is None and archived is None and settings is None:
+        raise PerfciError(
+            "Say what to change: --visibility, --archived, --not-archived, --judged-by FILE or --judged-as-others."
+        )
     with closing(store_to_write(config_here())) as store, store.begin() as tx:
         found = the_project(tx, name)
-        accounts.change_project(tx, _act(), found, visibility=visibility, archived=archived)
+        accounts.change_project(tx, _act(), found, visibility=visibility, archived=archived, settings=settings)
         after = the_project(tx, name)
-    click.echo(f"{name} is {after.visibility}{' and archived' if after.archived else ''}")
+    tables = " and ".join(f"[{table}]" for table in after.settings)
+    told = f"; judged by its own {tables}" if tables else ""
+    click.echo(f"{name} is {after.visibility}{' and archived' if after.archived else ''}{told}")
 
 
 @command.command("grant")

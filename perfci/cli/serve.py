@@ -14,7 +14,6 @@ from perfci.cli.context import config_file_given, config_here, store_to_read, st
 from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
 from perfci.config import Config
-from perfci.service.judging import policy_of
 from perfci.store import open_store, upgrade_if_older
 from perfci_web import serve, serve_workers
 from perfci_web.starting import READ_ONLY_LINE, may_write
@@ -57,8 +56,8 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
 
     with closing(store), _judging(config, open_to_changes and server.worker) as beside:
         serving: dict[str, Any] = {
-            "read_only": not open_to_changes, "policy": policy_of(config), "history": config.settings.history,
-            "settings": config.settings, "secrets": config.secrets, "every_second": beside.keep, "on_ready": ready,
+            "read_only": not open_to_changes, "settings": config.settings, "secrets": config.secrets,
+            "every_second": beside.keep, "on_ready": ready,
         }  # fmt: skip
         if server.workers == 1:
             serve(store, server.host, server.port, **serving)

@@ -20,6 +20,7 @@ from perfci.config.reading import (
     Config,
     load_config,
     project_name,
+    tables_of_file,
 )
 from perfci.config.serving import (
     AccessTable,
@@ -59,4 +60,5 @@ __all__ = [
     "of_project",
     "project_name",
     "project_tables",
+    "tables_of_file",
 ]

@@ -15,7 +15,7 @@ from perfci.config.asv import from_asv
 from perfci.config.base import Table
 from perfci.config.github import GitHubJob, github_job
 from perfci.config.serving import Secrets
-from perfci.config.settings import Settings, explain
+from perfci.config.settings import ProjectTables, Settings, explain
 from perfci.config.variables import overridden, secrets_of
 from perfci.model import PerfciError
 
@@ -55,6 +55,13 @@ def load_config(
         root=root, settings=settings, database_url=_url(url), project=project_name(name), lock_path=Path(lock),
         secrets=secrets_of(environ), github=github_job(environ),
     )  # fmt: skip
+
+
+def tables_of_file(path: Path) -> dict[str, Any]:
+    """The tables of a file by which a project is judged, as they are written there."""
+    values = _toml(path)
+    _settings(values, path)
+    return {name: values[name] for name in ProjectTables.model_fields if name in values}
 
 
 def project_name(name: str) -> str:

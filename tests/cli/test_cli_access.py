@@ -90,6 +90,28 @@ def test_makes_a_project_public(capsys: pytest.CaptureFixture[str], here: Path) 
     ]
 
 
+def test_keeps_the_tables_that_a_project_is_judged_by(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "bars.toml").write_text(
+        '[project]\nname = "x"\n[judge]\nbar = 0.1\n[[policy]]\nmatch = "tpot"\nbar = 0.2\n'
+    )
+
+    changed = told(capsys, "project", "set", "acme/model", "--judged-by", "bars.toml")[1]
+    kept = json.loads(told(capsys, "project", "list", "--json")[1])[0]["settings"]
+    again = told(capsys, "project", "set", "acme/model", "--judged-as-others")[1]
+
+    assert changed == "acme/model is private; judged by its own [judge] and [policy]\n"
+    assert kept == {"judge": {"bar": 0.1}, "policy": [{"match": "tpot", "bar": 0.2}]}
+    assert again == "acme/model is private\n"
+
+
+def test_refuses_tables_with_a_misspelt_key(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    (here / "bars.toml").write_text("[judge]\nbarr = 0.1\n")
+
+    status, _, err = told(capsys, "project", "set", "acme/model", "--judged-by", "bars.toml")
+
+    assert (status, err) == (2, "perfci: bars.toml: unknown key 'judge.barr'; did you mean 'bar'?\n")
+
+
 def test_grants_and_withdraws_a_role(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys, "project", "grant", "proxy/ada", "sheriff")[1] == "proxy/ada is sheriff of acme/model\n"
     assert told(capsys, "project", "members")[1] == "sheriff  proxy/ada  ada\n"

@@ -230,6 +230,24 @@ def lines(store: Store) -> list[audit.AuditLine]:
         return [line for place in (-1, 1, 2, 3, 4) for line in audit.lines(tx, place)]
 
 
+def test_expressions_for_the_judge_of_all_are_for_admins_of_all(store: Store) -> None:
+    stage = Stage(store, admins=["proxy/admin"])
+    bars, expressions = {"judge": {"bar": 0.1}}, {"policy": [{"match": "(a+)+$", "class": "memory"}]}
+    path = "/api/v1/projects/acme:secret"
+
+    mine = stage.ask("admin token", "PATCH", path, json={"settings": bars})
+    refused = stage.ask("admin token", "PATCH", path, json={"settings": expressions})
+    taken = stage.ask("admin", "PATCH", path, json={"settings": expressions})
+    broken = stage.ask("admin", "PATCH", path, json={"settings": {"policy": [{"match": "("}]}})
+
+    stage.close()
+    assert (mine.status_code, mine.json["settings"]) == (200, bars)
+    assert (refused.status_code, taken.status_code, taken.json["settings"]) == (409, 200, expressions)
+    assert broken.json["detail"].startswith(
+        "The tables of the project: policy.0.match: a regular expression was expected"
+    )
+
+
 def test_lists_what_was_done_page_by_page(stage: Stage) -> None:
     for name in ("one", "two", "three"):
         stage.ask("admin", "POST", TOKENS, json={"name": name, "scopes": ["results:read"]})

@@ -14,11 +14,10 @@ from flask.testing import FlaskClient
 from playwright.sync_api import Browser
 from web_builders import NOW, PROJECT, STEP_TIME, TOKENS, a_commit, a_run, a_store, a_verdict
 
+from perfci.config import JudgeTable, Settings
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.writes import add_run, add_verdicts, start_session, upsert_commits
-from perfci.verdicts.policy import Policy
-from perfci.verdicts.rule import Rule
 from perfci_web import create_app
 
 PAGE = "/acme:tiny-lm/calibration"
@@ -50,8 +49,8 @@ def nights(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def client_of(store: Store, policy: Policy | None = None) -> FlaskClient:
-    return create_app(store, clock=lambda: NOW, policy=policy).test_client()
+def client_of(store: Store, settings: Settings | None = None) -> FlaskClient:
+    return create_app(store, clock=lambda: NOW, settings=settings).test_client()
 
 
 def read(client: FlaskClient, path: str = PAGE) -> str:
@@ -76,7 +75,7 @@ def test_a_series_that_wanders_by_itself_has_a_raised_bar(nights: Store) -> None
 
 
 def test_the_bar_is_that_of_the_policy(nights: Store) -> None:
-    told = client_of(nights, Policy(Rule(bar=0.1))).get(f"{PAGE}.json").get_json()
+    told = client_of(nights, Settings(judge=JudgeTable(bar=0.1))).get(f"{PAGE}.json").get_json()
 
     assert [(one["series"]["metric"], one["bar"], one["raised"]) for one in told["noise_floors"]] == [
         ("throughput", 0.1, False), ("cpu_time", 0.1, False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask.testing import FlaskClient
 from web_builders import NOW, STEP, SUSPECT, a_commit
 
-from perfci.config import HistoryTable
+from perfci.config import HistoryTable, Settings
 from perfci.store import Store
 from perfci.store.writes import upsert_commits
 from perfci_web import create_app
@@ -46,7 +46,9 @@ def test_the_overview_links_to_each_open_incident(client: FlaskClient) -> None:
 
 
 def test_a_spent_budget_is_told_and_loses_nothing(store: Store) -> None:
-    client = create_app(store, clock=lambda: NOW, history=HistoryTable(pages_per_week=1)).test_client()
+    client = create_app(
+        store, clock=lambda: NOW, settings=Settings(history=HistoryTable(pages_per_week=1))
+    ).test_client()
 
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from flask import Flask, Request, Response, render_template, request
 from werkzeug.exceptions import HTTPException, NotFound
 
 from perfci.auth.access import Actor
-from perfci.config import HistoryTable, Secrets, Settings
+from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
+from perfci.service.judging import standards_of
 from perfci.store import Store
-from perfci.verdicts.policy import Policy
 from perfci_web import admission, health, incident_routes, logs, metrics, rendering, request_ids
 from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
@@ -27,19 +28,17 @@ def create_app(
     read_only: bool = True,
     loopback_only: bool = False,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    policy: Policy | None = None,
-    history: HistoryTable | None = None,
     settings: Settings | None = None,
     secrets: Secrets | None = None,
     identify: Callable[[Request], Actor] | None = None,
 ) -> Flask:
     """Build the dashboard and the API of one store.
 
-    ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is;
-    ``policy`` says by which bars series are judged, where it is not the plain one; ``history`` how their
-    change points become pages. ``settings`` hold the limits of the API; ``identify`` tells who asks, where it is not
-    simply whoever sits at this machine.
+    ``loopback_only`` refuses requests that name this server anything but localhost; ``clock`` tells how old data is.
+    ``settings`` hold the limits of the API, and by what projects are judged that have no tables of their own;
+    ``identify`` tells who asks, where it is not simply whoever sits at this machine.
     """
+    settings = settings or Settings()
     app = Flask("perfci_web", static_folder=None)
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
@@ -52,12 +51,12 @@ def create_app(
         app,
         read_only=read_only,
         loopback_only=loopback_only,
-        public_url=settings.server.public_url if settings else "",
+        public_url=settings.server.public_url,
     )
     gate = admission.install(
         app,
         store,
-        settings or Settings(),
+        settings,
         read_only=read_only,
         clock=clock,
         group=lambda: app.extensions["perfci_api"].group(),
@@ -65,15 +64,14 @@ def create_app(
     )
     health.install(app, store, read_only=read_only, clock=clock)
     serve_assets(app)
-    add_routes(app, store, clock, policy or Policy(), history or HistoryTable())
-    incident_routes.install(app, store, clock, policy or Policy(), history or HistoryTable())
+    add_routes(app, store, clock, partial(standards_of, settings))
+    incident_routes.install(app, store, clock, partial(standards_of, settings))
     api.install(
         app,
         store,
         identify=identify or gate.identify,
         clock=clock,
-        policy=policy or Policy(),
-        settings=settings or Settings(),
+        settings=settings,
     )
     _explain_errors(app, store)
     return app

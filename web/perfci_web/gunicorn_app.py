@@ -15,9 +15,8 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
-from perfci.config import HistoryTable, Secrets, Settings
+from perfci.config import Secrets, Settings
 from perfci.store import Store
-from perfci.verdicts.policy import Policy
 from perfci_web.application import create_app
 from perfci_web.guards import is_loopback
 from perfci_web.listening import listening, url_of
@@ -37,8 +36,6 @@ def serve_workers(
     port: int,
     *,
     read_only: bool = True,
-    policy: Policy | None = None,
-    history: HistoryTable | None = None,
     settings: Settings | None = None,
     secrets: Secrets | None = None,
     every_second: Callable[[], None] = lambda: None,
@@ -56,8 +53,7 @@ def serve_workers(
     def open_app() -> tuple[Flask, Store]:
         store = open_store()
         app = create_app(
-            store, read_only=read_only, loopback_only=is_loopback(host), policy=policy, history=history,
-            settings=settings, secrets=secrets,
+            store, read_only=read_only, loopback_only=is_loopback(host), settings=settings, secrets=secrets,
         )  # fmt: skip
         return app, store
 

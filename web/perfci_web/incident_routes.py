@@ -11,11 +11,11 @@ from flask import Flask, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need, decide
-from perfci.config import HistoryTable
 from perfci.model import PerfciError, Series
 from perfci.report.incident_fields import situation_fields
 from perfci.service.health import health
-from perfci.service.incidents import situation
+from perfci.service.incidents import Situation, situation
+from perfci.service.judging import Standards
 from perfci.service.nudging import nudge, shifted
 from perfci.service.regrouping import merge, split
 from perfci.service.showing import listing, listing_fields, whole, whole_fields
@@ -25,7 +25,6 @@ from perfci.store import Store, incidents, projects
 from perfci.store.members import namesakes, series_ids_of
 from perfci.store.projects import Project
 from perfci.store.values import series_identity
-from perfci.verdicts.policy import Policy
 from perfci_web.admission import caller
 from perfci_web.missing import Missing, Offer
 from perfci_web.pages import incidents as pages
@@ -38,9 +37,11 @@ ONE = f"{LIST}/<int(max=2147483647):number>"
 MOST_AT_ONCE = 500
 
 
-def install(app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy, history: HistoryTable) -> None:
+def install(
+    app: Flask, store: Store, clock: Callable[[], datetime], standards_of: Callable[[Project], Standards]
+) -> None:
     """Bind the pages of incidents to the store; what they change goes through the writer that the API uses too."""
-    desk = Desk(app, store, clock, policy, history)
+    desk = Desk(app, store, clock, standards_of)
 
     def page(rule: str, name: str, view: Callable[..., Any], method: str = "GET") -> None:
         app.add_url_rule(rule, name, partial(view, desk), methods=[method])
@@ -60,9 +61,10 @@ class Desk:
     """What every page of incidents needs."""
 
     def __init__(
-        self, app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy, history: HistoryTable
+        self, app: Flask, store: Store, clock: Callable[[], datetime], standards_of: Callable[[Project], Standards]
     ) -> None:
-        self.store, self.clock, self.policy, self.history = store, clock, policy, history
+        self.store, self.clock = store, clock
+        self._standards_of = standards_of
         self._app = app
 
     def write(self, job: Callable[[Session], Any]) -> Any:
@@ -75,6 +77,10 @@ class Desk:
         found = projects.project(tx, slug)
         assert found is not None  # no page of another one is reached
         return found
+
+    def situation(self, tx: Session, known: Project) -> Situation:
+        standards = self._standards_of(known)
+        return situation(tx, known.slug, standards.policy, standards.history)
 
 
 def incidents_page(desk: Desk, project: str, told: str = "", status: int = 200) -> str | tuple[str, int]:
@@ -96,7 +102,7 @@ def incidents_json(desk: Desk, project: str) -> Response:
         kept = listing(tx, known)
         if kept is not None:
             return jsonify(listing_fields(kept))
-        found = situation(tx, project, desk.policy, desk.history)
+        found = desk.situation(tx, known)
     fields = situation_fields(project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week)
     return jsonify(fields)
 
@@ -210,7 +216,7 @@ def _changed(desk: Desk, project: str, number: int, job: Callable[[Session, Proj
 def _list(desk: Desk, tx: Session, known: Project) -> pages.IncidentsPage:
     look = incidents.last_look(tx, known.id)
     if look is None:
-        return pages.preview(situation(tx, known.slug, desk.policy, desk.history), desk.clock())
+        return pages.preview(desk.situation(tx, known), desk.clock())
     return pages.incidents_page(tx, known.slug, known.id, look)
 
 

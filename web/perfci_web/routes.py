@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from werkzeug.routing import BaseConverter, ValidationError
 from werkzeug.wrappers import Response as Answer
 
-from perfci.config import RESERVED_PROJECTS, HistoryTable
+from perfci.config import RESERVED_PROJECTS
 from perfci.model import ChangePoint, Commit, PerfciError, Point, Run, Verdict
 from perfci.net.slugs import TWINS, name_of, segment
 from perfci.report.calibration import calibration_fields
@@ -26,10 +26,11 @@ from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned, trend_of
 from perfci.service.calibrating import calibrated
+from perfci.service.judging import Standards
 from perfci.store import Store, reads
+from perfci.store.projects import Project
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
 from perfci.verdicts.calibration import Calibration
-from perfci.verdicts.policy import Policy
 from perfci_web.admission import no_such_project, seen_projects
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.pages import benchmarks, commit, compare, incidents, measured, overview, series
@@ -64,7 +65,10 @@ class ProjectConverter(NameConverter):
     refused = RESERVED_PROJECTS
 
 
-def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: Policy, history: HistoryTable) -> None:
+StandardsOf = Callable[[Project], Standards]
+
+
+def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], standards_of: StandardsOf) -> None:
     """Bind every page to the store."""
     app.url_map.converters |= {"name": NameConverter, "project": ProjectConverter}
 
@@ -85,9 +89,9 @@ def add_routes(app: Flask, store: Store, clock: Callable[[], datetime], policy: 
     page("/<project:project>/compare/<name:base>...<name:head>.json", compare_json)
     page("/<project:project>/compare/<name:base>...<name:head>.md", compare_markdown)
     page("/<project:project>/commit/<name:sha>", commit_page)
-    app.add_url_rule("/<project:project>/", "overview", partial(overview_page, store, policy, history))
+    app.add_url_rule("/<project:project>/", "overview", partial(overview_page, store, standards_of))
     for rule, view in (("calibration", calibration_page), ("calibration.json", calibration_json)):
-        app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, policy))
+        app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, standards_of))
 
 
 def projects_page(store: Store) -> str | Answer:
@@ -99,9 +103,9 @@ def projects_page(store: Store) -> str | Answer:
     return render_template("projects.html", projects=known, links_of=partial(Links, root=request.script_root))
 
 
-def overview_page(store: Store, policy: Policy, history: HistoryTable, project: str) -> str:
+def overview_page(store: Store, standards_of: StandardsOf, project: str) -> str:
     with store.read() as tx:
-        record = _project(tx, project)
+        known, record = _known(tx, project), _project(tx, project)
         records = reads.series_of_project(tx, project)
         verdicts = reads.verdict_records(tx, project)
         changes = reads.change_points(tx, project)
@@ -109,7 +113,7 @@ def overview_page(store: Store, policy: Policy, history: HistoryTable, project: 
         decided = _Decided([record.verdict for record in verdicts], changes)
         trends = _trends(tx, project, [one for one in records if one.id in drawn], decided=decided)
         page = overview.overview(record, records, verdicts, changes, reads.commits(tx, project), list(trends.values()))
-        found = incidents.open_on_overview(tx, project, policy, history, records)
+        found = incidents.open_on_overview(tx, known, standards_of(known), records)
     return render_template("overview.html", page=page, incidents=found, links=_links(project, records))
 
 
@@ -236,22 +240,22 @@ def commit_page(store: Store, project: str, sha: str) -> str:
     return render_template("commit.html", page=page, links=_links(project, everything))
 
 
-def calibration_page(store: Store, clock: Callable[[], datetime], policy: Policy, project: str) -> str:
-    found, records = _calibration(store, clock, policy, project)
+def calibration_page(store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str) -> str:
+    found, records = _calibration(store, clock, standards_of, project)
     return render_template("calibration.html", project=project, found=found, links=_links(project, records))
 
 
-def calibration_json(store: Store, clock: Callable[[], datetime], policy: Policy, project: str) -> Response:
-    found, _ = _calibration(store, clock, policy, project)
+def calibration_json(store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str) -> Response:
+    found, _ = _calibration(store, clock, standards_of, project)
     return jsonify(calibration_fields(project, found))
 
 
 def _calibration(
-    store: Store, clock: Callable[[], datetime], policy: Policy, project: str
+    store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str
 ) -> tuple[Calibration, list[SeriesRecord]]:
     with store.read() as tx:
-        _known(tx, project)
-        found = calibrated(tx, project, policy, clock())
+        known = _known(tx, project)
+        found = calibrated(tx, project, standards_of(known).policy, clock())
         return found, reads.series_of_project(tx, project) if found.floors else []
 
 
@@ -284,10 +288,12 @@ def _project(tx: Session, project: str) -> ProjectRecord:
     return next(record for record in reads.projects(tx) if record.slug == project)
 
 
-def _known(tx: Session, project: str) -> None:
+def _known(tx: Session, project: str) -> Project:
     """Refuse a project that is not there, or not for this caller."""
-    if not any(one.slug == project for one in seen_projects(tx)):
-        raise no_such_project(tx, project)
+    for one in seen_projects(tx):
+        if one.slug == project:
+            return one
+    raise no_such_project(tx, project)
 
 
 def _commit(tx: Session, project: str, sha: str) -> Commit:

@@ -16,9 +16,8 @@ from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask
 from waitress.wasyncore import close_all, dispatcher, loop
 
-from perfci.config import HistoryTable, Secrets, Settings
+from perfci.config import Secrets, Settings
 from perfci.store import Store
-from perfci.verdicts.policy import Policy
 from perfci_web.api.bodies import DRAIN, MIB
 from perfci_web.api.problems import OF_STATUS, Declined, response_of
 from perfci_web.application import create_app
@@ -39,8 +38,6 @@ def serve(
     port: int,
     *,
     read_only: bool = True,
-    policy: Policy | None = None,
-    history: HistoryTable | None = None,
     settings: Settings | None = None,
     secrets: Secrets | None = None,
     every_second: Callable[[], None] = lambda: None,
@@ -57,8 +54,6 @@ def serve(
         store,
         read_only=read_only,
         loopback_only=is_loopback(host),
-        policy=policy,
-        history=history,
         settings=settings,
         secrets=secrets,
     )

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from perfci.net.shapes import Asked, Name, Page, Shape
 from perfci.net.shapes.runs import Visibility
+from perfci.net.shapes.standards import ProjectTablesShape
 
 ScopeWord = Literal["results:read", "results:write", "admin"]
 RoleWord = Literal["reader", "sheriff", "admin"]
@@ -63,11 +64,12 @@ class NewRole(Asked):
 
 
 class ProjectChange(Asked):
-    """What is left out stays as it is."""
+    """What is left out stays as it is; ``settings`` are all tables of the project at once, ``{}`` takes them away."""
 
     visibility: Visibility | None = None
     archived: bool | None = None
     repository: Annotated[str, Field(max_length=200, pattern=r"^([A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+)?$")] | None = None
+    settings: ProjectTablesShape | None = None
 
 
 class AuditShape(Shape):

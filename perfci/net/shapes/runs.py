@@ -9,6 +9,7 @@ from pydantic import Field
 
 from perfci.net.shapes import Asked, Key, Moment, Page, Paged, Shape
 from perfci.net.shapes.series import ShaPart, Words
+from perfci.net.shapes.standards import ProjectTablesShape
 
 Visibility = Literal["public", "private"]
 
@@ -20,6 +21,7 @@ class ProjectShape(Shape):
     visibility: Visibility
     version: int
     archived: bool = False
+    settings: ProjectTablesShape = ProjectTablesShape()
 
 
 class ProjectPage(Page):

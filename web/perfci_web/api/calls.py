@@ -14,7 +14,6 @@ from perfci.config import Settings
 from perfci.store import Store
 from perfci.store.groups import Group
 from perfci.store.projects import Project
-from perfci.verdicts.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,6 @@ class Call:
     raw: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
-    policy: Policy = field(default_factory=Policy)
     settings: Settings = field(default_factory=Settings)
 
     @property

@@ -82,7 +82,8 @@ def remove_member(call: Call) -> Reply:
 
 def change_project(call: Call) -> Reply:
     asked: ProjectChange = call.body
-    call.group.submit(lambda tx: accounts.change_project(tx, _act(call), call.the_project, **asked.model_dump()))
+    changed = asked.model_dump(mode="json", exclude_none=True)
+    call.group.submit(lambda tx: accounts.change_project(tx, _act(call), call.the_project, **changed))
     with call.store.read() as tx:
         found = project(tx, call.the_project.slug)
     assert found is not None
@@ -124,7 +125,7 @@ def _line(found: audit.AuditLine) -> AuditShape:
 OPERATIONS = (
     Operation(
         "change_project", "PATCH", "/projects/<project:project>", Need.ADMIN, change_project,
-        "Make a project public or private, archive it, or name its repository",
+        "Make a project public or private, archive it, name its repository, or say by what it is judged",
         body=ProjectChange, answers={200: ProjectShape},
     ),
     Operation(

@@ -84,7 +84,12 @@ def _run_shape(line: pages.RunLine) -> RunShape:
 
 
 def project_shape(found: Project) -> ProjectShape:
-    fields = {"visibility": found.visibility, "version": found.version, "archived": found.archived}
+    fields = {
+        "visibility": found.visibility,
+        "version": found.version,
+        "archived": found.archived,
+        "settings": found.settings,
+    }
     return ProjectShape.model_validate({"project": found.slug} | fields)
 
 

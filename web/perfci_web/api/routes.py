@@ -14,7 +14,6 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from perfci.auth.access import Actor
 from perfci.config import Settings
 from perfci.store import Store
-from perfci.verdicts.policy import Policy
 from perfci_web.api import problems
 from perfci_web.api.addresses import CONVERTERS
 from perfci_web.api.bodies import MIB, Bodies
@@ -32,7 +31,6 @@ def install(
     *,
     identify: Callable[[Request], Actor],
     clock: Callable[[], datetime],
-    policy: Policy,
     settings: Settings,
 ) -> None:
     """Serve every operation of the table from a store."""
@@ -42,7 +40,6 @@ def install(
         group=Writer(store),
         identify=identify,
         clock=clock,
-        policy=policy,
         settings=settings,
         bodies=Bodies(wire=int(server.max_body_mb * MIB), inflated=int(server.max_inflated_mb * MIB)),
         requests=Allowance(server.requests_per_minute),

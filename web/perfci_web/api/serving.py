@@ -23,7 +23,6 @@ from perfci.service.receiving import first_seen
 from perfci.store import Store
 from perfci.store.groups import Group, Unavailable
 from perfci.store.projects import Project, project
-from perfci.verdicts.policy import Policy
 from perfci_web.api.bodies import Bodies, Raw, parsed
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.etags import etag_of, is_known
@@ -67,7 +66,6 @@ class Serving:
     group: Writer
     identify: Callable[[Request], Actor]
     clock: Callable[[], datetime]
-    policy: Policy
     settings: Settings
     bodies: Bodies
     requests: Allowance
@@ -102,7 +100,6 @@ def answer(serving: Serving, operation: Operation, request: Request, path: Mappi
             raw=raw.body,
             headers=headers,
             revision=_revision(request) if operation.revision else 0,
-            policy=serving.policy,
             settings=serving.settings,
         )
         return _tagged(_response(_handled(operation, call)), etag)

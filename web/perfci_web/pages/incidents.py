@@ -9,21 +9,20 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.config import HistoryTable
 from perfci.model import ChangePoint, IncidentKind, IncidentState
 from perfci.report import incidents as words
 from perfci.report import notices
 from perfci.report.words import Tone
 from perfci.service.describing import as_record, look_of
 from perfci.service.incidents import Situation, open_incidents
+from perfci.service.judging import Standards
 from perfci.store import incidents as stored
-from perfci.store import projects
 from perfci.store.incident_records import DATA, IncidentRecord, Look
 from perfci.store.members import changes, members_of
+from perfci.store.projects import Project
 from perfci.store.records import SeriesRecord
 from perfci.store.tables import EPOCH
 from perfci.verdicts.budget import Say
-from perfci.verdicts.policy import Policy
 
 MOST_ON_OVERVIEW = 5
 MOST_IN_SECTION = 50
@@ -113,15 +112,12 @@ def incidents_page(tx: Session, project: str, project_id: int, look: Look) -> In
     return IncidentsPage(project, sentence, look.pages_per_week, tuple(sections), look)
 
 
-def open_on_overview(
-    tx: Session, project: str, policy: Policy, history: HistoryTable, records: Sequence[SeriesRecord]
-) -> list[Entry]:
+def open_on_overview(tx: Session, known: Project, standards: Standards, records: Sequence[SeriesRecord]) -> list[Entry]:
     """What the overview shows of it, by evidence."""
-    known = projects.project(tx, project)
-    if known is not None and stored.last_look(tx, known.id) is not None:
+    if stored.last_look(tx, known.id) is not None:
         found = stored.in_section(tx, known.id, "open", limit=MOST_IN_SECTION)
     else:
-        derived = open_incidents(tx, project, policy, history, records)
+        derived = open_incidents(tx, known.slug, standards.policy, standards.history, records)
         found = [one for told in derived.told if (one := as_record(told, derived, EPOCH)).open]
     return [Entry(one) for one in by_evidence(found)[:MOST_ON_OVERVIEW]]
 
