@@ -117,8 +117,6 @@ class ProjectRow(Table):
     created_at: Mapped[datetime | None]
     archived_at: Mapped[datetime | None]
     repository: Mapped[str] = mapped_column(server_default="")
-    repository_id: Mapped[int | None] = mapped_column(BigInteger)
-    owner_id: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class CommitRow(Table):

@@ -17,6 +17,7 @@ from perfci.store import check, engine, open_store, schema, writes
 from perfci.store.tables import ProjectRow
 from perfci.store.tables_access import AuditRow
 from perfci.store.tables_incidents import IncidentRow
+from perfci.store.tables_jobs import RepositoryRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables_work import OutboxRow
 
 
@@ -52,6 +53,11 @@ def fill(url: str) -> None:
         told = {"derived_id": "", "kind": "data", "state": "new", "last_good": "", "commit": "", "headline": ""}
         seen = {"first_seen": NOON, "changed_at": NOON, "series_count": 1}
         tx.add(IncidentRow(project_id=project_id, number=1, **told, **seen))
+        named = {"slug": PROJECT, "workflow": ".github/workflows/perf.yml", "refs": ["refs/heads/main"]}
+        tx.add(RepositoryRow(project_id=project_id, repository_id=2**40, owner_id=7, bound_at=NOON, **named))
+        tx.add(UsedTokenRow(hash="0" * 64, expires_at=NOON))
+        job = {"run_id": "1", "attempt": 1, "sha": "a" * 40, "event": "push", "baseline": True}
+        tx.add(RunTokenRow(uid="0" * 12, secret_hash="1" * 64, project_id=project_id, expires_at=NOON, **job))
     store.close()
 
 

@@ -1,0 +1,57 @@
+"""The tables of jobs elsewhere that may write to a project: which, and the tokens they were given."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from perfci.store.tables import JsonText, Table, own_id, refers_to
+
+
+class RepositoryRow(Table):
+    """What a project is bound to: GitHub's numbers, which are never given to another; ``slug`` is only shown."""
+
+    __tablename__ = "repositories"
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    repository_id: Mapped[int] = mapped_column(BigInteger)
+    owner_id: Mapped[int] = mapped_column(BigInteger)
+    slug: Mapped[str]
+    workflow: Mapped[str]
+    environment: Mapped[str] = mapped_column(server_default="")
+    refs: Mapped[Any] = mapped_column(JsonText)
+    bound_at: Mapped[datetime]
+
+    __table_args__ = (UniqueConstraint("project_id"),)
+
+
+class UsedTokenRow(Table):
+    """A foreign token that was exchanged, by the hash of its issuer and id, until it is over by itself."""
+
+    __tablename__ = "used_tokens"
+
+    id: Mapped[int] = own_id()
+    hash: Mapped[str] = mapped_column(String(64), unique=True)
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class RunTokenRow(Table):
+    """The token of one job, by its hash, with what it is good for; gone once it is over."""
+
+    __tablename__ = "run_tokens"
+
+    id: Mapped[int] = own_id()
+    uid: Mapped[str] = mapped_column(String(12), unique=True)
+    secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    project_id: Mapped[int] = refers_to("projects.id", index=True)
+    run_id: Mapped[str]
+    attempt: Mapped[int]
+    sha: Mapped[str]
+    event: Mapped[str]
+    pull_request: Mapped[int | None]
+    baseline: Mapped[bool]
+    expires_at: Mapped[datetime] = mapped_column(index=True)

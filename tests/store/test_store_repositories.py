@@ -1,0 +1,71 @@
+"""Repositories that projects are bound to, and the tokens of their jobs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from builders import NOON
+from sqlalchemy.orm import Session
+
+from perfci.store import Store, repositories
+from perfci.store.projects import create_project
+from perfci.store.repositories import Binding, Repository, RunToken
+
+MODEL = Repository(2**40, 7, "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main", "refs/tags/v1"))
+TOKEN = RunToken("0" * 12, 0, "123", 1, "a" * 40, "push", None, True, NOON + timedelta(minutes=15), "hash")
+
+
+def a_bound_project(tx: Session, slug: str = "acme/model") -> int:
+    made = create_project(tx, slug, "private", NOON)
+    repositories.bind(tx, made.id, MODEL, NOON)
+    return made.id
+
+
+def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
+    with store.begin() as tx:
+        project_id = a_bound_project(tx)
+        create_project(tx, "acme/unbound", "private", NOON)
+
+        found = [repositories.binding_of(tx, slug) for slug in ("acme/model", "acme/unbound", "acme/none")]
+
+    assert found == [Binding(project_id, MODEL), None, None]
+
+
+def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
+    moved = replace(MODEL, owner_id=8, environment="perf")
+    with store.begin() as tx:
+        project_id = a_bound_project(tx)
+
+        repositories.bind(tx, project_id, moved, NOON)
+
+        assert repositories.repository_of(tx, project_id) == moved
+
+
+def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> None:
+    with store.begin() as tx:
+        one, other = a_bound_project(tx), a_bound_project(tx, "acme/other")
+        repositories.add_run_token(tx, replace(TOKEN, project_id=one))
+        repositories.add_run_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
+
+        assert [repositories.unbind(tx, one), repositories.unbind(tx, one)] == [True, False]
+
+        assert repositories.run_token_of_hash(tx, "hash") is None
+        assert repositories.run_token_of_hash(tx, "other") is not None
+
+
+def test_gives_a_token_back_as_it_was_kept(store: Store) -> None:
+    with store.begin() as tx:
+        kept = replace(TOKEN, project_id=a_bound_project(tx), pull_request=12, baseline=False)
+        repositories.add_run_token(tx, kept)
+
+        assert repositories.run_token_of_hash(tx, "hash") == kept
+
+
+def test_lets_a_foreign_token_be_used_once_until_it_is_over(store: Store) -> None:
+    with store.begin() as tx:
+        uses = [repositories.use_once(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)]
+        repositories.forget_over(tx, NOON + timedelta(minutes=5))
+        later = repositories.use_once(tx, "a" * 64, NOON + timedelta(minutes=5))
+
+    assert (uses, later) == ([True, False], True)
