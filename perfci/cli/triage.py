@@ -19,7 +19,7 @@ from perfci.cli.stored import read, written
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
 from perfci.report import incidents as words
 from perfci.report import notices
-from perfci.report.units import counting, percent
+from perfci.report.units import counting, lasting, percent
 from perfci.service import nudging, regrouping
 from perfci.service.health import Health, health
 from perfci.service.showing import Listing, Whole, incident_fields, listing, whole
@@ -196,7 +196,7 @@ def health_lines(found: Health) -> Iterator[str]:
     if found.false_rate is not None:
         yield f"{percent(found.false_rate)} of {found.judged} decided were nothing"
     if found.hours_to_triage is not None:
-        yield f"half were taken up within {found.hours_to_triage:.1f} h"
+        yield f"half were taken up within {lasting(found.hours_to_triage * 3600)}"
     for one in found.noisy:
         yield f"  {one.benchmark}: {one.invalid} of {one.judged} were nothing"
 

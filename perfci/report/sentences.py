@@ -107,13 +107,19 @@ def comparison_sentence(verdicts: Sequence[Verdict]) -> Told:
     return Told(f"No regression found, not everything decided: {told}")
 
 
-def overview_sentence(open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool) -> Told:
-    """Answer "did anything get worse?" for a project; never claim calm where nothing was compared."""
+def overview_sentence(
+    open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool, incidents: int = 0
+) -> Told:
+    """Answer "did anything get worse?" for a project; never claim calm where nothing was compared, or one is asked."""
     scope = f"{counting(series, 'series', 'series')} over {counting(commits, 'commit')}"
     if open_regressions:
         worst = severest(open_regressions)
         several = "Worst: " if len(open_regressions) > 1 else ""
         return Told(counting(len(open_regressions), "open regression"), f"{several}{verdict_sentence(worst)}")
+    if incidents:
+        return Told(counting(incidents, "open incident"), f"No regression is confirmed by fresh pairs, in {scope}")
+    if not series:
+        return Told("Nothing was measured yet")
     return (
         Told(f"No open regression in {scope}") if compared else Told("Nothing was compared yet", f"Measured: {scope}")
     )

@@ -123,11 +123,16 @@ def counting(count: int, thing: str, things: str = "") -> str:
 
 def age(seconds: float) -> str:
     """Say how long ago something was, as roughly as a person would."""
+    return f"{lasting(seconds)} ago" if seconds >= 60 else "just now"
+
+
+def lasting(seconds: float) -> str:
+    """``5 days``, ``3 hours``: a span as roughly as a person would say it."""
     steps = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
     for length, unit in steps:
         if seconds >= length:
-            return f"{counting(int(seconds // length), unit)} ago"
-    return "just now"
+            return counting(int(seconds // length), unit)
+    return "less than a minute"
 
 
 def _step(largest: float, steps: Sequence[tuple[float, str]]) -> tuple[float, str]:

@@ -105,6 +105,14 @@ def test_an_overview_never_claims_calm_where_nothing_was_compared() -> None:
     assert str(silent) == "Nothing was compared yet. Measured: 6 series over 40 commits."
 
 
+def test_an_open_incident_is_no_calm_and_nothing_measured_is_no_silence() -> None:
+    asked = overview_sentence([], series=6, commits=40, compared=False, incidents=2)
+    empty = overview_sentence([], series=0, commits=3, compared=False)
+
+    assert str(asked) == "2 open incidents. No regression is confirmed by fresh pairs, in 6 series over 40 commits."
+    assert str(empty) == "Nothing was measured yet."
+
+
 def test_an_overview_names_the_worst_regression() -> None:
     sentence = overview_sentence(
         [a_verdict(), a_verdict(ratio=1.4, interval=(1.3, 1.5))], series=6, commits=40, compared=True

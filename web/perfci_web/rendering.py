@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from flask import Flask, request
 from markupsafe import Markup
@@ -38,6 +38,8 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
         "sentence": sentences.verdict_sentence,
         "status": words.status_word,
         "signed": units.signed_percent,
+        "lasting": units.lasting,
+        "moment": moment,
         "opened": opened,
         "tone": words.tone,
         "verdict": words.verdict_word,
@@ -91,6 +93,11 @@ def breakable(text: str, limit: int = LONGEST) -> Markup:
 def date(moment: datetime) -> Markup:
     text = f"{moment.day} {moment:%b %Y}"
     return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="seconds"), text)
+
+
+def moment(at: datetime) -> str:
+    """To the minute, and where: ``2026-03-01 12:00 UTC``."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def opened(text: str) -> str:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError, Series
 from perfci.net.shapes.incidents import IncidentChange
+from perfci.report import happenings, notices
 from perfci.report import incidents as words
-from perfci.report import notices
 from perfci.service.showing import Whole
 from perfci.service.states import ALLOWED, Change
 from perfci.store.deliveries import Delivery
@@ -42,6 +42,7 @@ class Line:
     """One line of the history in words."""
 
     event: Event
+    heading: str
     text: str
 
 
@@ -70,7 +71,7 @@ def incident_page(project: str, found: Whole, identities: Mapping[int, str]) -> 
         entry=Entry(record),
         rows=tuple(_row(member, series, identities.get(member.series_id, "")) for member, series in shown),
         more=len(found.members) - len(shown),
-        history=tuple(Line(event, _said(event)) for event in reversed(found.events)),
+        history=tuple(map(_line, reversed(found.events))),
         deliveries=found.deliveries,
         states=tuple((state.value, notices.STATES[state]) for state in after),
     )
@@ -103,14 +104,9 @@ def _row(member: Member, series: Series, identity: str) -> Row:
     return Row(change, identity, words.member(change), cost_of(change) > 0)
 
 
-def _said(event: Event) -> str:
-    """``new → investigating: looks like the tokenizer``."""
-    arrow = " → ".join(one.replace("_", " ") for one in (event.before, event.after) if one)
-    if event.what == "note":
-        return event.text
-    if event.what in ("assign", "link"):
-        return f"{event.text.replace('_', ' ')}: {event.after or 'none'}"
-    return f"{arrow}: {event.text}" if arrow and event.text else arrow or event.text
+def _line(event: Event) -> Line:
+    said = happenings.told(event.what, event.before, event.after, event.text)
+    return Line(event, happenings.heading(event.what, event.text), said)
 
 
 def _end_of(text: str) -> datetime:

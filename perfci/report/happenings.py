@@ -1,0 +1,56 @@
+"""What became of an incident, line by line, in words that people use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+HEADINGS: Mapping[str, str] = {
+    "state": "State",
+    "note": "Note",
+    "sync": "Newer points",
+    "verified": "Verified",
+    "merge": "Merged",
+    "split": "Split",
+    "nudge": "Edge moved",
+    "assignee": "Assignee",
+    "due_at": "Due",
+    "accepted_until": "Accepted until",
+    "snoozed_until": "Snoozed until",
+    "duplicate_of": "Duplicate of",
+    "issue_url": "Issue",
+    "culprit_sha": "Culprit",
+    "fix_sha": "Fixed by",
+}
+
+FIELDS = ("assign", "link", "until")
+"""Lines that tell of one field, which their text names."""
+
+PLAIN = ("note", "verified", "merge", "split")
+"""Lines of which the text says all."""
+
+
+def heading(what: str, text: str) -> str:
+    """What kind of line it is: ``State``, ``Due``; a word of a newer program stays as it is."""
+    return HEADINGS.get(text if what in FIELDS else what, what)
+
+
+def told(what: str, before: str, after: str, text: str) -> str:
+    """``new → investigating: looks like the tokenizer``."""
+    if what in FIELDS:
+        return _value(text, after) or ("nobody" if text == "assignee" else "none")
+    arrow = " → ".join(one.replace("_", " ") for one in (before, after) if one)
+    if what in PLAIN or not arrow:
+        return text
+    return f"{arrow}: {text}" if text else arrow
+
+
+def _value(field: str, value: str) -> str:
+    if field.endswith("_sha"):
+        return value[:10]
+    if field == "duplicate_of" and value:
+        return f"#{value}"
+    if value and field.endswith(("_at", "_until")):
+        day = datetime.fromisoformat(value)
+        return f"{day.day} {day:%b %Y}"
+    return value

@@ -1,0 +1,33 @@
+"""What became of an incident, as its page tells it."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfci.report.happenings import heading, told
+from perfci.report.units import lasting
+
+CASES = [
+    (("state", "new", "culprit_found", ""), "State", "new → culprit found"),
+    (("state", "new", "invalid", "noise"), "State", "new → invalid: noise"),
+    (("state", "", "new", "2 series got worse"), "State", "new: 2 series got worse"),
+    (("note", "", "", "the tokenizer cache"), "Note", "the tokenizer cache"),
+    (("assign", "ada", "", "assignee"), "Assignee", "nobody"),
+    (("assign", "", "2026-11-21 23:59:59+00:00", "due_at"), "Due", "21 Nov 2026"),
+    (("link", "", "00000014" + "c" * 32, "culprit_sha"), "Culprit", "00000014cc"),
+    (("link", "https://example.org/12", "", "issue_url"), "Issue", "none"),
+    (("verified", "fixed", "fixed", "the level is back"), "Verified", "the level is back"),
+    (("merge", "5", "2", "took in 5"), "Merged", "took in 5"),
+    (("nudge", "a..b", "b..c", "the points agree"), "Edge moved", "a..b → b..c: the points agree"),
+    (("a_new_word", "x", "y", "z"), "a_new_word", "x → y: z"),
+]
+
+
+@pytest.mark.parametrize(("line", "head", "sentence"), CASES)
+def test_says_each_line_in_words(line: tuple[str, str, str, str], head: str, sentence: str) -> None:
+    assert (heading(line[0], line[3]), told(*line)) == (head, sentence)
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(12, "less than a minute"), (60, "1 minute"), (507_600, "5 days")])
+def test_says_how_long_something_lasted(seconds: float, words: str) -> None:
+    assert lasting(seconds) == words
