@@ -7,11 +7,12 @@ Each figure is the middle one of some, with the slowest beside it. ``sqlite`` an
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from functools import partial
@@ -22,7 +23,8 @@ for folder in (Path(__file__).parent, Path(__file__).parent.parent):
 
 from builders import NOON, a_commit, a_series, a_sha
 from databases import KINDS, fresh_database
-from looks import a_project, a_situation, told
+from looks import a_project, a_situation, measured_project, told
+from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
 from perfci.service.states import By, Change
@@ -51,13 +53,22 @@ def fill(store: Store) -> None:
             for k in range(MEMBERS)
         ]  # fmt: skip
         found.append(told(f"incident{number}", *moves, good=at - 1, bad=at, standing=number % 3 == 0))
-    project = a_project(store)
+    project, seen = measured_project(store, *found), a_situation(*found[::-1], commits=line)
+    for about, now in (("finds all", NOON), ("changes nothing", NOON + timedelta(hours=1))):
+        held: list[float] = []
+        begun = time.perf_counter()
+        sync(store, project, seen, now, partial(held_for, store, held))
+        took = time.perf_counter() - begun
+        print(f"  a look that {about}: {took:.2f} s; the write lock for {max(held) * 1000:.0f} ms of CPU at most")
+
+
+@contextlib.contextmanager
+def held_for(store: Store, held: list[float]) -> Iterator[Session]:
+    """A write transaction, and for how much CPU time it kept others waiting."""
     with store.begin() as tx:
-        sync(tx, project, a_situation(*found[::-1], commits=line), NOON)
-    begun = time.perf_counter()
-    with store.begin() as tx:
-        sync(tx, project, a_situation(*found[::-1], commits=line), NOON + timedelta(hours=1))
-    print(f"  a look that changes nothing: {time.perf_counter() - begun:.2f} s")
+        begun = time.process_time()
+        yield tx
+    held.append(time.process_time() - begun)
 
 
 Took = tuple[float, float]

@@ -11,6 +11,7 @@ from perfci.model import ChangePoint, Commit, Incident, IncidentKind, Series, Su
 from perfci.service.incidents import Situation
 from perfci.service.syncing import Synced, sync
 from perfci.store import Store, projects
+from perfci.store.coordinates import series_ids
 from perfci.store.projects import Project
 from perfci.verdicts.budget import Say, Told
 from tests.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha
@@ -59,9 +60,15 @@ def a_project(store: Store, slug: str = PROJECT) -> Project:
 
 def look(store: Store, now: datetime, *found: Told) -> Synced:
     """Keep what a look found."""
+    return sync(store, measured_project(store, *found), a_situation(*found), now)
+
+
+def measured_project(store: Store, *found: Told) -> Project:
+    """The project with every series that moved: a look finds only what was measured."""
     project = a_project(store)
     with store.begin() as tx:
-        return sync(tx, project, a_situation(*found), now)
+        series_ids(tx, project.id, [change.series for one in found for change in one.incident.members])
+    return project
 
 
 def moved_on(one: Told, **changes: Any) -> Told:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
@@ -10,8 +11,9 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, Point
 from perfci.service.describing import PERFCI
-from perfci.service.health import suspend_noisy
+from perfci.service.health import noisy, suspend_noisy
 from perfci.service.notifying import tell
+from perfci.store import Store
 from perfci.store import incidents as stored
 from perfci.store.incident_records import DATA, Event, IncidentRecord, Member
 from perfci.store.loading import series_by_ids
@@ -29,14 +31,24 @@ MOST_PROVEN = 20
 """Series that a fix is proven on, the largest moves: the others moved with them."""
 
 
-def attend(tx: Transaction, project: Project, now: datetime) -> int:
-    """Do all that is due in a project, and answer how many incidents changed."""
-    changed = sum(_wake(tx, project, one, now) for one in _ended(tx, project, now))
-    unproven = stored.in_states(tx, project.id, [IncidentState.FIXED])
-    changed += sum(_prove(tx, project, one, now) for one in unproven if one.verified_at is None and one.kind != DATA)
-    suspend_noisy(tx, project, now)
-    if changed:
-        touch(tx, [project.id])
+Writing = Callable[[], AbstractContextManager[Transaction]]
+
+
+def attend(store: Store, project: Project, now: datetime, writing: Writing | None = None) -> int:
+    """Do all that is due in a project, and answer how many incidents changed.
+
+    What that rests on is read before, so that nobody waits for it; ``writing`` is as for ``sync``.
+    """
+    with store.read() as tx:
+        ended, proven, loud = _ended(tx, project, now), _proven(tx, project), noisy(tx, project, now)
+    if not ended and not proven and not loud:
+        return 0
+    with (writing or store.begin)() as tx:
+        changed = sum(_wake(tx, project, one, now) for one in ended)
+        changed += sum(_settle_fix(tx, project, one, holds, now) for one, holds in proven)
+        suspend_noisy(tx, project, loud, now)
+        if changed:
+            touch(tx, [project.id])
     return changed
 
 
@@ -50,16 +62,22 @@ def _wake(tx: Transaction, project: Project, record: IncidentRecord, now: dateti
     """New again where there is still something to see; else it ended by itself meanwhile."""
     if record.gone_at is not None or not record.asks:
         return _settle(tx, record, {"verified_at": now, "snoozed_until": None, "accepted_until": None}, now)
-    accept_moves(tx, [record.id], False)
-    return _reopen(tx, project, record, f"{record.state} until {now:%Y-%m-%d}: that is over", now)
-
-
-def _prove(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
-    """Verified once the level is back in all series, new again once three newer points of one say it is not."""
-    said = _said(tx, record)
-    if said is None:
+    if not _reopen(tx, project, record, f"{record.state} until {now:%Y-%m-%d}: that is over", now):
         return False
-    if said:
+    accept_moves(tx, [record.id], False)
+    return True
+
+
+def _proven(tx: Transaction, project: Project) -> list[tuple[IncidentRecord, bool]]:
+    """The fixes of which the points that followed say something, and whether they hold."""
+    unproven = [one for one in stored.in_states(tx, project.id, [IncidentState.FIXED]) if one.verified_at is None]
+    said = [(one, _said(tx, one)) for one in unproven if one.kind != DATA]
+    return [(one, holds) for one, holds in said if holds is not None]
+
+
+def _settle_fix(tx: Transaction, project: Project, record: IncidentRecord, holds: bool, now: datetime) -> bool:
+    """Verified once the level is back in all series, new again once three newer points of one say it is not."""
+    if holds:
         return _settle(tx, record, {"verified_at": now}, now)
     return _reopen(tx, project, record, "fixed, but three newer points are still off", now)
 

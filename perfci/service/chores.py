@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-
-from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.attending import attend
 from perfci.service.notifying import tell_new
 from perfci.service.silence import Watch
 from perfci.store import Store
-from perfci.store.projects import Project, projects
+from perfci.store.projects import projects
 
 EVERY = timedelta(minutes=1)
-
-Task = Callable[[Transaction, Project, datetime], object]
-
-TASKS: tuple[Task, ...] = (attend, tell_new)
-"""In this order, after the watch for what did not come; all of one project in one transaction."""
 
 
 class Chores:
@@ -27,7 +19,7 @@ class Chores:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._last: datetime | None = None
-        self._tasks: tuple[Task, ...] = (Watch(), *TASKS)
+        self._watch = Watch()
 
     def __call__(self, now: datetime) -> None:
         if self._last is not None and timedelta() <= now - self._last < EVERY:
@@ -37,5 +29,7 @@ class Chores:
             known = projects(tx)
         for project in known:
             with self._store.begin() as tx:
-                for task in self._tasks:
-                    task(tx, project, now)
+                self._watch(tx, project, now)
+            attend(self._store, project, now)
+            with self._store.begin() as tx:
+                tell_new(tx, project, now)

@@ -78,17 +78,23 @@ def health(tx: Transaction, project: Project, now: datetime) -> Health:
     )
 
 
-def suspend_noisy(tx: Transaction, project: Project, now: datetime) -> list[str]:
-    """Put into quarantine what cried wolf too often, unless a person let it out; answers the names."""
+def noisy(tx: Transaction, project: Project, now: datetime) -> list[Noisy]:
+    """What cried wolf too often and is in no quarantine, unless a person let it out."""
     known = {one.benchmark for one in suspensions(tx, project.id, now)}
-    found = []
-    for one in health(tx, project, now).noisy:
-        loud = one.judged >= FEWEST_JUDGED and one.rate > NOISY_RATE
-        if loud and one.benchmark not in known and not was_released(tx, project.id, one.benchmark, now - LASTING):
+    loud = [one for one in health(tx, project, now).noisy if one.judged >= FEWEST_JUDGED and one.rate > NOISY_RATE]
+    return [one for one in loud if one.benchmark not in known and not _released(tx, project, one, now)]
+
+
+def suspend_noisy(tx: Transaction, project: Project, loud: Sequence[Noisy], now: datetime) -> None:
+    """Put into quarantine what ``noisy`` found, unless a person let it out meanwhile."""
+    for one in loud:
+        if not _released(tx, project, one, now):
             reason = f"{one.invalid} of its {one.judged} judged incidents were nothing"
             suspend(tx, project.id, Suspension(one.benchmark, "", one.rate, reason, now, now + LASTING, PERFCI))
-            found.append(one.benchmark)
-    return found
+
+
+def _released(tx: Transaction, project: Project, one: Noisy, now: datetime) -> bool:
+    return was_released(tx, project.id, one.benchmark, now - LASTING)
 
 
 def _noisy(tx: Transaction, judged: Sequence[IncidentRecord]) -> list[Noisy]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,9 +23,6 @@ from perfci.store.levels import set_levels
 from perfci.store.outbox import Work
 from perfci.store.projects import Project, project, touch
 from perfci.verdicts.history import Memory
-
-AFTER_JUDGING: tuple[Callable[[Transaction, Project, Situation, datetime], object], ...] = (sync,)
-"""What hangs on a new look at a project: called in the transaction that forgets the work, so all of it happens once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,8 @@ class Looking:
             decided = [(pairs, pairs.judged(standards.policy)) for pairs in read.pairs]
             self._write(read, changes, decided)
             told = self._situation(read.project, standards)
-        self._finish(read, told)
+            sync(self.store, read.project, told, self.clock(), self._writing)
+        self._finish(read)
 
     def _read(self, work: Sequence[Work]) -> _Read:
         runs = [one.subject for one in work if one.kind == "judge"]
@@ -80,8 +79,7 @@ class Looking:
         decided: Sequence[tuple[UploadedPairs, Sequence[Decided]]],
     ) -> None:
         now = self.clock()
-        with self.store.begin() as tx:
-            self.lease.renewing(tx)
+        with self._writing() as tx:
             derived.write(tx, read.project.slug, changes)
             set_levels(tx, read.levels)
             for pairs, verdicts in decided:
@@ -92,12 +90,15 @@ class Looking:
         with self.store.read() as tx:
             return situation(tx, of.slug, standards.policy, standards.history)
 
-    def _finish(self, read: _Read, told: Situation) -> None:
-        """Tell those who hang on the look, and forget exactly the work that was read."""
-        now = self.clock()
-        with self.store.begin() as tx:
-            self.lease.renewing(tx)
-            for listener in AFTER_JUDGING:
-                listener(tx, read.project, told, now)
+    def _finish(self, read: _Read) -> None:
+        """Forget exactly the work that was read: whoever dies before that does it again to the same result."""
+        with self._writing() as tx:
             outbox.done(tx, [one.id for one in read.work])
             touch(tx, [read.project.id])
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        """A transaction of whoever holds the lease."""
+        with self.store.begin() as tx:
+            self.lease.renewing(tx)
+            yield tx

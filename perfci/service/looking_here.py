@@ -20,5 +20,4 @@ def look_again(store: Store, config: Config, tags: Mapping[str, Collection[str]]
         if known is None:
             return Synced()
         found = situation(tx, config.project, policy_of(config), config.settings.history, tags)
-    with store.begin() as tx:
-        return sync(tx, known, found, datetime.now(UTC))
+    return sync(store, known, found, datetime.now(UTC))

@@ -140,6 +140,12 @@ def refresh(tx: Session, incident_id: int, columns: Mapping[str, Any]) -> None:
     tx.execute(sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(**columns))
 
 
+def refresh_seen(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
+    """Write what a look found of an incident as it was read; False where a person was faster."""
+    seen = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
+    return bool(rows_changed(tx, seen.values(**columns, revision=revision)))
+
+
 def change(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
     """Write what a person decided on an incident as he saw it; False where somebody was faster."""
     changed = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)

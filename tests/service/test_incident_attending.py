@@ -35,8 +35,7 @@ def decide(store: Store, wanted: Change, number: int = 1) -> None:
 
 def later(store: Store, now: datetime = LATER) -> int:
     project = a_project(store)
-    with store.begin() as tx:
-        return attend(tx, project, now)
+    return attend(store, project, now)
 
 
 def measure(store: Store, series: Series, levels: dict[int, float]) -> None:

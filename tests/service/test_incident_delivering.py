@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -12,6 +13,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from receivers import GitHub, Hook, Mailbox, a_github, a_hook, a_mailbox
+from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.net.mail import MailServer
@@ -195,12 +197,12 @@ def test_quiet_hours_hold_a_message_and_a_digest_sends_one(store: Store, hook: H
     assert [len(json.loads(body)["incidents"]) for _, body in hook.got] == [1, 1, 2]
 
 
-KILLS = ("before_commit", "after_commit", "after_claim", "after_send")
+KILLS = ("before_commit_1", "before_commit_2", "after_commit", "after_claim", "after_send")
 ROUNDS = 5
 
 
 def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbox: Mailbox) -> None:
-    """Twenty kills on each database: only who dies between sending and marking sends twice, and then the same."""
+    """Twenty-five kills on each database: only who dies between sending and marking sends twice, and then the same."""
     subscribe(store, a_webhook(hook), Destination("list", "email", "perf@example.com"))
     found = []
     for number, kill in enumerate(KILLS * ROUNDS):
@@ -231,21 +233,29 @@ def dies(store: Store, kill: str, means: Means, *found: object) -> None:
 
 def _look_and_die(url: str, kill: str, means: Means, found: tuple[object, ...]) -> None:
     from perfci.service.syncing import sync
-    from tests.looks import a_situation
+    from tests.looks import a_situation, measured_project
 
     def sending(batch: object, uid: object, means: object, now: datetime) -> object:
         if kill == "after_send":
             senders[batch[0].destination.kind](batch, uid, means, now)  # type: ignore[index,arg-type]
         return os.kill(os.getpid(), signal.SIGKILL)
 
+    begun: list[int] = []
+
+    @contextlib.contextmanager
+    def dying() -> Iterator[Session]:
+        """The first transaction writes incidents, the last one tells of them."""
+        with store.begin() as tx:
+            begun.append(1)
+            yield tx
+            if kill == f"before_commit_{len(begun)}":
+                os.kill(os.getpid(), signal.SIGKILL)
+
     senders = delivering.SENDERS
     with closing(open_store(url, create=False)) as store:
         if found:
-            project = a_project(store)
-            with store.begin() as tx:
-                sync(tx, project, a_situation(*found), NOW)  # type: ignore[arg-type]
-                if kill == "before_commit":
-                    os.kill(os.getpid(), signal.SIGKILL)
+            project = measured_project(store, *found)  # type: ignore[arg-type]
+            sync(store, project, a_situation(*found), NOW, dying)  # type: ignore[arg-type]
         if kill == "after_commit":
             os.kill(os.getpid(), signal.SIGKILL)
         delivering.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]

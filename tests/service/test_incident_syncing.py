@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
 
 from perfci.model import IncidentKind, IncidentState
-from perfci.service.syncing import SEEN_NO_MORE
-from perfci.store import Store, incidents
+from perfci.service import syncing
+from perfci.service.differences import SEEN_NO_MORE, Step, differences
+from perfci.service.states import By, Change
+from perfci.service.syncing import sync
+from perfci.service.triage import change
+from perfci.store import Store, incidents, open_store
 from perfci.store.deliveries import Destination, deliveries, keep_destination
 from perfci.store.incident_records import Event, IncidentRecord, Member, Suspension
 from perfci.store.members import ledger, members
 from perfci.store.suspensions import suspend
 from perfci.verdicts.budget import Say
 from tests.builders import NOON, a_sha
-from tests.looks import a_move, a_project, look, moved_on, told
+from tests.looks import a_move, a_project, a_situation, look, measured_project, moved_on, told
 
 NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)
@@ -194,3 +204,56 @@ def test_a_number_is_given_once(store: Store) -> None:
 
     with store.read() as tx:
         assert [one.number for one in incidents.listed(tx, project.id)] == [2, 1]
+
+
+def test_others_write_while_a_look_compares_and_between_its_transactions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock that was held would end these writes: each is of another connection, and waits for nobody."""
+    seen = a_situation(*(told(f"a{n}", *(a_move(f"s{n}.{k}") for k in range(4))) for n in range(4)))
+    project = measured_project(store, *seen.told)
+    monkeypatch.setattr(syncing, "MOST_ROWS", 12)
+    rows: list[int] = []
+
+    def somebody_writes() -> None:
+        with closing(open_store(store.url, create=False)) as other, other.begin() as tx:
+            suspend(tx, project.id, Suspension(f"b{len(rows)}", "", 0.0, "by hand", NOW, LATER, "ada"))
+
+    @contextmanager
+    def counted() -> Iterator[Session]:
+        somebody_writes()
+        with store.begin() as tx:
+            yield tx
+            rows.append(len(incidents.of_project(tx, project.id)))
+
+    def slowly(*look: Any) -> list[Step]:
+        somebody_writes()
+        return differences(*look)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(syncing, "differences", slowly)
+        found = sync(store, project, seen, NOW, counted)
+
+    assert (found.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])
+
+
+def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x"), a_move("y")), told("b1", a_move("z", at=20), good=19, bad=20))
+    project, hers = a_project(store), []
+
+    @contextmanager
+    def after_ada() -> Iterator[Session]:
+        if not hers:
+            with store.begin() as tx:
+                change(tx, project, 2, 1, Change(IncidentState.ENVIRONMENT, reason="a driver"), By("ada", NOW))
+            hers.append(2)
+        with store.begin() as tx:
+            yield tx
+
+    found = sync(store, project, a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada)
+
+    assert (found.changed, found.gone) == ((2,), (1,))
+    assert (kept(store, 2).state, kept(store, 2).last_good) == (IncidentState.ENVIRONMENT, a_sha(10))
+    assert [(one.actor, one.after) for one in history(store, 2)][1:] == [
+        ("ada", "environment"), ("perfci", f"{a_sha(10)[:10]}..{a_sha(12)[:10]}"),
+    ]  # fmt: skip
