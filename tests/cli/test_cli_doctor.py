@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,10 @@ from perfci.cli.doctor import conclusion, shown
 from perfci.config import Settings, load_config
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
+from perfci.service.doctor import observing
 from perfci.service.doctor.findings import ok, problem, warning
 from perfci.service.doctor.quiet import measure_equals
+from perfci.service.doctor.software import SoftwareFacts
 
 HEALTHY = """
     def track_bytes():
@@ -27,6 +31,20 @@ HEALTHY = """
     def time_nothing():
         pass
 """
+
+
+@functools.cache
+def seen_once(python: str, path: str | None) -> SoftwareFacts:
+    """What an interpreter has installed: seconds to ask, and the same for every test with the same path."""
+    return ASK(python)
+
+
+ASK = observing.environment
+
+
+@pytest.fixture(autouse=True)
+def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observing, "environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH")))
 
 
 def findings(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[dict[str, Any]]]:

@@ -1,6 +1,8 @@
 """What every page promises, and what an address without a page answers."""
 
+import functools
 import re
+from collections.abc import Callable
 from html import unescape
 
 import pytest
@@ -27,13 +29,19 @@ def test_every_page_is_sound(client: FlaskClient, path: str) -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.fixture(scope="module")
+def status(client: FlaskClient) -> Callable[[str], int]:
+    """What an address answers; most are linked from several pages, and are asked once."""
+    return functools.cache(lambda address: client.get(address).status_code)
+
+
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_every_link_of_a_page_leads_somewhere(client: FlaskClient, path: str) -> None:
+def test_every_link_of_a_page_leads_somewhere(client: FlaskClient, status: Callable[[str], int], path: str) -> None:
     found = re.findall(r'(?:href|src)="([^"]+)"', read(client, path))
     addresses = {unescape(address).partition("#")[0] for address in found}
 
     for address in sorted(filter(None, addresses)):
-        assert client.get(address).status_code in (200, 302), address
+        assert status(address) in (200, 302), address
 
 
 def test_hostile_words_stay_words(client: FlaskClient) -> None:
