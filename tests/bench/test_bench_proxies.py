@@ -480,7 +480,7 @@ def test_repeats_exactly_in_fresh_processes_whatever_their_hash_seed() -> None:
             text=True,
             check=True,
         ).stdout
-        for seed in ("1", "22")
+        for seed in ("1", "22", "333")
     }
 
     assert len(outputs) == 1
