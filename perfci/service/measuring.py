@@ -12,6 +12,7 @@ from perfci.runner.outcomes import Discovery, MeasuredMetric, Outcome
 from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell, DiscoveredBenchmark
 from perfci.runner.workbench import Workbench
+from perfci.service.levelling import keep_measured
 from perfci.store import Store
 from perfci.store.decisions import DecisionRecord
 from perfci.store.reads import session_processes
@@ -86,6 +87,7 @@ class Session:
         rows = list(self._rows(visit, index, outcome, discovery))
         with self.store.begin() as tx:
             ids = add_processes(tx, self._run(tx, visit.sha), rows)
+            keep_measured(tx, ids)
         for row_id, (series, process) in zip(ids, rows, strict=True):
             self._remember(visit.sha, row_id, series, process)
         self.statuses.append(outcome.status)

@@ -30,6 +30,7 @@ from perfci.model import (
 from perfci.runner.machine import observed_environment, this_machine
 from perfci.runner.script import Script, ScriptEnd, interpreter_versions, run_script
 from perfci.service.judging import policy_of
+from perfci.service.levelling import keep_measured
 from perfci.service.recording import judged_history
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
@@ -209,7 +210,7 @@ class _Place:
                 start_session(tx, self._config.project, uid, "history", uid, 0, self._repeat, end.started_at)
                 self._run_id = add_run(tx, self._run(uid, end))
                 self.session = uid
-            add_processes(tx, self._run_id, rows)
+            keep_measured(tx, add_processes(tx, self._run_id, rows))
 
     def finish(self) -> list[ChangePoint]:
         """Close the session and look again at the histories it added to."""

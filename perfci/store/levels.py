@@ -10,13 +10,20 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Boundaries, Process, Status
+from perfci.model import Process, Status
 from perfci.store import values
 from perfci.store.coordinates import table
 from perfci.store.loading import HISTORY_KINDS
 from perfci.store.tables import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow))
+PROCESSES = table(ProcessRow)
+
+MOST_AT_ONCE = 1000
+"""Processes in memory while levels are worked out."""
+
+Measured = tuple[int, list[Process]]
+"""The id of a result, and its processes."""
 
 LEVEL = sa.func.coalesce(RESULTS.c.level, RESULTS.c.value)
 
@@ -57,17 +64,28 @@ def _levels_at(tx: Session, project_id: int, sha: str) -> dict[tuple[int, str], 
     return found
 
 
-def without_level(tx: Session, run_keys: Sequence[str]) -> Iterator[tuple[int, list[Process]]]:
-    """The results of some runs that have samples and no level yet, with their processes."""
+def without_level(tx: Session, *, runs: Sequence[str] = (), since: int | None = None) -> Iterator[Measured]:
+    """Results of some runs, or all that are newer than one, that have samples and no level yet."""
+    chosen = RUNS.c.key.in_(runs) if since is None else RESULTS.c.id > since
+    return _measured(tx, RESULTS.c.level.is_(None), chosen)
+
+
+def results_with(tx: Session, process_ids: Sequence[int]) -> Iterator[Measured]:
+    """The results that these processes belong to, with all processes they have by now."""
+    return _measured(tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids))))
+
+
+def _measured(tx: Session, *chosen: sa.ColumnElement[bool]) -> Iterator[Measured]:
+    """Read as they are asked for: an import may hold millions of samples."""
     query = (
-        sa.select(*table(ProcessRow).c)
-        .join(RESULTS, ProcessRow.result_id == RESULTS.c.id)
+        sa.select(*PROCESSES.c)
+        .join(RESULTS, PROCESSES.c.result_id == RESULTS.c.id)
         .join(RUNS, RESULTS.c.run_id == RUNS.c.id)
-        .where(RUNS.c.key.in_(run_keys), RESULTS.c.level.is_(None))
-        .where(RESULTS.c.status == Status.OK.value, RESULTS.c.boundaries == Boundaries.PROCESS.value)
-        .order_by(ProcessRow.result_id, ProcessRow.id)
+        .where(RESULTS.c.status == Status.OK.value, *chosen)
+        .order_by(PROCESSES.c.result_id, PROCESSES.c.id)
+        .execution_options(yield_per=MOST_AT_ONCE)
     )
-    for result_id, rows in groupby(tx.connection().execute(query).all(), key=lambda row: row.result_id):
+    for result_id, rows in groupby(tx.connection().execute(query), key=lambda row: row.result_id):
         yield result_id, [values.process_of(row) for row in rows]
 
 

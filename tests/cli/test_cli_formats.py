@@ -138,6 +138,14 @@ def hyperfine(path: Path, *seconds: float) -> str:
     return str(path)
 
 
+def test_the_level_of_what_was_read_is_kept(here: Path) -> None:
+    run(["ingest", hyperfine(here / "it.json", 3.0, 1.0, 2.0), "--commit", SHA, "--machine", "box"])
+
+    with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as database:
+        levels = database.execute("select r.level from results r join processes p on p.result_id = r.id").fetchall()
+    assert levels[0] == (2.0,)
+
+
 def test_two_files_that_name_no_commit_are_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     noise = [0.001 * (n % 5) for n in range(20)]
     base = hyperfine(here / "base.json", *(1 + one for one in noise))

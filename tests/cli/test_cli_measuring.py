@@ -50,6 +50,12 @@ def test_run_finds_the_commit_that_needs_more(project: GitProject, capsys: pytes
     assert rows(project, "select count(*) from processes where role = 'history'") == [(12,)]
 
 
+def test_the_level_of_every_commit_is_kept_as_it_is_measured(project: GitProject) -> None:
+    run(["run", "HEAD~1..HEAD", "--rounds", "2"])
+
+    assert rows(project, "select count(*), count(level), max(level) from results") == [(2, 2, 1200.0)]
+
+
 def test_compare_convicts_on_pairs_no_look_has_seen(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["compare", "HEAD~2", "HEAD"])
 

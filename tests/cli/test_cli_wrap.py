@@ -98,6 +98,12 @@ def test_every_repetition_is_a_process_of_the_same_run(project: GitProject) -> N
     assert rows == [(round_number, 18, "wall", 1, sha, "wrap.train") for round_number in range(3)]
 
 
+def test_the_level_of_all_repetitions_is_kept(project: GitProject) -> None:
+    wrap("--repeat", "3", *TRAINED)
+
+    assert stored(project, "distinct r.level", "s.metric = 'step_time'") == [(0.101,)]
+
+
 def test_what_follows_from_a_judged_metric_is_a_witness(project: GitProject) -> None:
     wrap(*TRAINED)
 

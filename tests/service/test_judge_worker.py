@@ -27,6 +27,7 @@ from perfci.service.judging_uploads import Looking
 from perfci.service.receiving import receive
 from perfci.store import Store, incidents, outbox, reads
 from perfci.store.groups import Group
+from perfci.store.levels import levels_between
 from perfci.store.projects import create_project, project
 
 SLUG = "acme/model"
@@ -79,6 +80,7 @@ def test_finds_the_commit_and_opens_an_incident(group: Group, store: Store) -> N
 
     assert (done, [one.commit for one in changes(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
+        assert [pair[1:] for pair in levels_between(tx, project(tx, SLUG).id, a_sha(8), a_sha(9))] == [(1.0, 1.2)]
         assert [one.commit for one in incidents.of_project(tx, project(tx, SLUG).id)] == [a_sha(9)]
         assert outbox.take(tx, ["judge", "judge_pr"], 10, LATER) == []
 
