@@ -63,6 +63,7 @@ ONLY_IN = {
     "httpx": {"net"},
     "authlib": {"perfci_web"},
     "prometheus_client": {"perfci_web"},
+    "jwt": {"auth", "github"},
     "gunicorn": {"perfci_web"},
     "mcp": {"cli"},
     "flask": {"perfci_web"},

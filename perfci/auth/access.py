@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
+from perfci.auth.grants import Grant
 from perfci.model import PerfciError
 
 EVERYWHERE: Final = -1
@@ -90,6 +91,7 @@ class Actor:
     projects: Mapping[int, Role] | None = field(default_factory=dict)
     scopes: frozenset[Scope] = ALL_SCOPES
     shown: str = ""  # how pages call a person
+    grant: Grant | None = None  # what the token of a job of a CI system is good for
 
     def role_in(self, project_id: int) -> Role | None:
         if self.projects is None:

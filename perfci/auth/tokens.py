@@ -14,6 +14,9 @@ from typing import Literal
 Kind = Literal["u", "r", "a"]
 """Of a user, of one CI run, of an agent: told by the prefix, so that a leaked one is recognised."""
 
+OF_A_JOB = "pfcir_"
+"""What the token of one CI run begins with."""
+
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 SECRET_LENGTH = 38  # base62: 226 bits, so a plain SHA-256 is enough at rest
 CHECK_LENGTH = 6  # base62 of a CRC-32 (62**6 > 2**32)

@@ -45,8 +45,16 @@ class AccessTable(Table):
     proxy_header: str = Field(default="X-Forwarded-User", pattern=r"^[A-Za-z0-9-]+$")
     github_client_id: str = ""
     github_host: Address = "https://github.com"
+    github_issuer: Address = ""  # who signs the tokens of GitHub's jobs; empty = the one of github_host
     github_orgs: tuple[str, ...] = ()  # whose members may log in; empty = only who is a member of a project
     admins: tuple[str, ...] = ()  # who may do everything: github/NUMBER or proxy/NAME
+
+    @property
+    def issuer(self) -> str:
+        """Who signs the tokens of GitHub's jobs: one address for github.com, and one of each GitHub elsewhere."""
+        if self.github_host == "https://github.com":
+            return self.github_issuer or "https://token.actions.githubusercontent.com"
+        return self.github_issuer or f"{self.github_host}/_services/token"
 
 
 class ClientTable(Table):

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Actor
+from perfci.auth.access import Actor, Denied
+from perfci.auth.grants import OTHER_SESSION, objection
 from perfci.model import PerfciError, Result, Role, Run
 from perfci.net.shapes.runs import Receipt
 from perfci.service.accounts import Act
@@ -28,7 +29,8 @@ def receive(
     """Store a run and answer only after the commit; the same run with the same content is a success as well."""
 
     def job(tx: Session) -> Receipt:
-        kind = kind_of(run, actor)
+        kind = kind_of(run)
+        _require_grant(tx, actor, run, kind)
         stored = _store(tx, run, key, body_hash, kind, now)
         if stored:
             _promise(tx, run, key, kind, project, now)
@@ -56,7 +58,18 @@ def new_project(tx: Session, act: Act, slug: str, visibility: str) -> Project:
     return made
 
 
-def kind_of(run: Run, actor: Actor) -> str:
+def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
+    """Refuse with the token of a job what that job did not measure, and what would join what others measured."""
+    if actor.grant is None:
+        return
+    if problem := objection(actor.grant, run, history=kind == HISTORY):
+        raise Denied(403, problem)
+    others = arrivals.origins_of_session(tx, run.session)
+    if any(dict(origin).get("run_id") != actor.grant.run_id for origin in others):
+        raise Denied(403, OTHER_SESSION.format(run.session))
+
+
+def kind_of(run: Run) -> str:
     """What a session of this run is for: a history takes in no pull request, no changed working tree, no comparison.
 
     The server decides; what a document says of itself is only what is measured in it.

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from perfci.model import Pairs
+from perfci.store import values
 from perfci.store.coordinates import CHUNK
 from perfci.store.tables import ResultRow, RunRow, SessionRow
 
@@ -28,6 +30,12 @@ def runs_of_session(tx: Session, uid: str) -> list[int]:
 
 
 def series_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
+def origins_of_session(tx: Session, uid: str) -> list[Pairs]:
+    """Where the runs of a session come from, each origin once."""
+    query = sa.select(RunRow.origin).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
+    return [values.pairs(one) for one in tx.scalars(query.distinct())]
+
+
     """The series that some runs measured, by the keys the runs arrived under."""
     found: set[int] = set()
     query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from secrets import token_hex
 from typing import Any
 
-from builders import NOON, a_process, a_result, a_run, a_series
+from builders import NOON, a_process, a_result, a_run, a_series, a_sha
 from flask import Flask, request
 from werkzeug.test import TestResponse
 
 from perfci.auth.access import LOCAL, Role, Scope
+from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.service import accounts
 from perfci.service.accounts import Act
-from perfci.store import Store, writes
+from perfci.store import Store, repositories, writes
 from perfci.store.projects import Project, create_project, project
+from perfci.store.repositories import RunToken
 from perfci_web import create_app
 
 NOW = NOON + timedelta(days=10)
@@ -65,6 +68,8 @@ class Stage:
             "token of another project": self._token(Scope.ADMIN, projects=OTHER),
             "expired token": self._token(Scope.ADMIN, expired=True),
             "revoked token": self._token(Scope.ADMIN, revoked=True),
+            "token of a job": self._job_token(NOW + timedelta(minutes=15)),
+            "expired token of a job": self._job_token(NOW),
             "no token": Someone({"Authorization": "Bearer pfciu_nonsense"}),
         }
 
@@ -82,6 +87,14 @@ class Stage:
             if revoked:
                 accounts.revoke_token(tx, act, place.id, made.token.uid)
         return Someone({"Authorization": f"Bearer {made.text}"})
+
+    def _job_token(self, expires_at: datetime) -> Someone:
+        minted = make_token("r")
+        with self.store.begin() as tx:
+            job = {"run_id": "4711", "attempt": 1, "sha": a_sha(1), "event": "push", "pull_request": None}
+            about = {"uid": token_hex(6), "project_id": the(tx, SECRET).id, "secret_hash": minted.hash}
+            repositories.add_run_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
+        return Someone({"Authorization": f"Bearer {minted.text}"})
 
 
 def csrf_of(app: Flask, name: str) -> str:

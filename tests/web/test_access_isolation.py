@@ -24,7 +24,7 @@ from perfci_web.api.operations import Operation
 from perfci_web.api.table import ALL, BY_NAME
 
 OPERATIONS = {
-    Need.PUBLIC: {"list_projects", "get_openapi"},
+    Need.PUBLIC: {"list_projects", "get_openapi", "exchange_token"},
     Need.READ: {
         "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
         "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
@@ -39,7 +39,8 @@ OPERATIONS = {
     },
     Need.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
-        "list_audit", "list_destinations", "set_destination", "remove_destination", "test_destination",
+        "list_audit", "get_repository", "bind_repository", "unbind_repository",
+        "list_destinations", "set_destination", "remove_destination", "test_destination",
         "list_deliveries", "set_expectation",
     },
     Need.SERVER: {"create_project"},
@@ -62,7 +63,7 @@ ASKED_BY_MACHINES = {"alive", "ready", "metrics", "asset"}
 """Answered to everybody without asking who it is; no project is told of there."""
 
 IN = 200
-BAD_TOKENS = ("expired token", "revoked token", "no token")
+BAD_TOKENS = ("expired token", "revoked token", "no token", "expired token of a job")
 PROMISED: dict[str, tuple[int, int, int, int, int]] = {
     # in a private project:      READ WRITE TRIAGE ADMIN SERVER
     "anonymous":                (404, 401, 401, 401, 401),
@@ -75,6 +76,7 @@ PROMISED: dict[str, tuple[int, int, int, int, int]] = {
     "reading token":            (IN, 403, 403, 403, 403),
     "writing token":            (403, IN, 403, 403, 403),
     "admin token":              (IN, IN, IN, IN, 403),
+    "token of a job":           (403, IN, 403, 403, 403),
 }  # fmt: skip
 NEEDS = (Need.READ, Need.WRITE_RESULTS, Need.TRIAGE, Need.ADMIN, Need.SERVER)
 
@@ -147,7 +149,9 @@ def test_an_operation_is_for_those_it_was_promised_to(stage: Stage, operation: O
 
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
 def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Stage, slug: str) -> None:
-    run = a_run(a_result(a_series("suite.a"), a_process(1.0)), project=slug, session=f"sent to {slug}")
+    measured_by = (("attempt", "1"), ("run_id", "4711"))
+    result = a_result(a_series("suite.a"), a_process(1.0))
+    run = a_run(result, project=slug, session=f"sent to {slug}", origin=measured_by)
     about = {
         "data": run_document.write(run),
         "headers": {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"},

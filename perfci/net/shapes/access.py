@@ -73,7 +73,9 @@ class ProjectChange(Asked):
 
 
 class AuditShape(Shape):
-    """Who changed what and when; ``actor`` is 'token:UID', 'user:github/583231', 'local' or 'perfci'."""
+    """Who changed what and when; ``actor`` is 'token:UID', 'user:github/583231', 'github-repository/NUMBER', 'local'
+    or 'perfci'.
+    """
 
     at: datetime
     actor: str

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from perfci.auth.access import Actor, Need
+from perfci.auth.oidc import Keys
 from perfci.config import Settings
 from perfci.store import Store
 from perfci.store.groups import Group
@@ -23,7 +24,8 @@ class Call:
     ``project`` is the one in the path, found and allowed; ``query`` and ``body`` are of the operation's classes, and
     ``raw`` is the body as it was inflated. Reads open ``store.read()``; writes go through ``group.submit(job)``, which
     returns after the commit. ``admit`` is for a project that the body names: it answers it, or refuses the request as
-    the frame would have done. ``settings`` are the server's own; a project's beat them.
+    the frame would have done. ``settings`` are the server's own; a project's beat them. ``key_of`` tells the public
+    keys of who signs the tokens of jobs.
     """
 
     store: Store
@@ -40,6 +42,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
     settings: Settings = field(default_factory=Settings)
+    key_of: Keys = lambda kid: None
 
     @property
     def the_project(self) -> Project:

@@ -17,10 +17,11 @@ from flask import Request, Response, g
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import ANONYMOUS, EVERYWHERE, LOCAL, LOOKER, Actor, Denied, Role, Scope
-from perfci.auth.tokens import checked, hash_of
+from perfci.auth.grants import Grant
+from perfci.auth.tokens import OF_A_JOB, checked, hash_of
 from perfci.config import Settings
 from perfci.model import PerfciError
-from perfci.store import Store, access, audit, logins, tokens
+from perfci.store import Store, access, audit, logins, repositories, tokens
 from perfci.store.groups import Group
 from perfci_web.login import csrf
 from perfci_web.login.github import GitHub, Seal, Unanswered
@@ -108,6 +109,8 @@ class Gate:
         if wanted is None:
             raise Denied(401, BAD_TOKEN)
         now = self._clock()
+        if text.startswith(OF_A_JOB):
+            return self._of_job(wanted, now)
         with self._store.read() as tx:
             found = tokens.token_of_hash(tx, wanted)
         if found is None or not hmac.compare_digest(found.secret_hash, wanted) or not found.is_valid(now):
@@ -115,6 +118,16 @@ class Gate:
         self._note(found, now)
         scopes = frozenset(Scope(one) for one in found.scopes)
         return Actor("token", f"token:{found.uid}", {found.project_id: Role.ADMIN}, scopes, shown=found.name)
+
+    def _of_job(self, wanted: str, now: datetime) -> Actor:
+        """The token of one job writes what that job measured, and reads nothing."""
+        with self._store.read() as tx:
+            found = repositories.run_token_of_hash(tx, wanted)
+        if found is None or not hmac.compare_digest(found.secret_hash, wanted) or now >= found.expires_at:
+            raise Denied(401, BAD_TOKEN)
+        grant = Grant(found.run_id, found.attempt, found.sha, found.pull_request, found.baseline)
+        held = {found.project_id: Role.ADMIN}
+        return Actor("token", f"token:{found.uid}", held, frozenset({Scope.WRITE}), f"run {found.run_id}", grant)
 
     def _of_browser(self, request: Request) -> Actor:
         if self.rules.mode == "local":

@@ -13,6 +13,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from perfci.auth.access import Actor
 from perfci.config import Settings
+from perfci.net.jwks import IssuerKeys
 from perfci.store import Store
 from perfci_web.api import problems
 from perfci_web.api.addresses import CONVERTERS
@@ -41,6 +42,7 @@ def install(
         identify=identify,
         clock=clock,
         settings=settings,
+        keys=IssuerKeys(settings.access.issuer, clock),
         bodies=Bodies(wire=int(server.max_body_mb * MIB), inflated=int(server.max_inflated_mb * MIB)),
         requests=Allowance(server.requests_per_minute),
         uploads=Allowance(server.uploads_per_minute_mb * MIB),

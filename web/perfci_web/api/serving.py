@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from perfci.auth.access import Actor, Decision, Denied, Need, decide, decide_before
 from perfci.config import Settings, project_name
 from perfci.model import PerfciError
+from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import Asked
 from perfci.service.accounts import Act
 from perfci.service.receiving import first_seen
@@ -67,6 +68,7 @@ class Serving:
     identify: Callable[[Request], Actor]
     clock: Callable[[], datetime]
     settings: Settings
+    keys: IssuerKeys
     bodies: Bodies
     requests: Allowance
     uploads: Allowance
@@ -101,6 +103,7 @@ def answer(serving: Serving, operation: Operation, request: Request, path: Mappi
             headers=headers,
             revision=_revision(request) if operation.revision else 0,
             settings=serving.settings,
+            key_of=serving.keys.key,
         )
         return _tagged(_response(_handled(operation, call)), etag)
 
@@ -181,6 +184,8 @@ def _handled(operation: Operation, call: Call) -> Reply:
     except Unavailable as error:
         wait = {"Retry-After": str(math.ceil(error.retry_after))}
         raise Declined("unavailable", _told(call, error), headers=wait) from error
+    except Denied as error:
+        raise Declined(OF_STATUS[error.status], str(error)) from error
     except PerfciError as error:
         of_database = isinstance(error.__cause__, SQLAlchemyError)  # gone or busy for a moment: nobody's mistake
         raise Declined("unavailable" if of_database else "conflict", _told(call, error)) from error

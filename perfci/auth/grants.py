@@ -1,0 +1,58 @@
+"""What the token of one job of a CI system is good for: what that job measured, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from perfci.model import Role, Run
+
+OTHER_RUN: Final = (
+    "This token is for what the run {} of GitHub Actions measured until its attempt {}, and the document names another "
+    "origin: upload it from the run that measured it."
+)
+OTHER_SESSION: Final = "The session {} belongs to another origin than this token: give the run a session of its own."
+NO_BASELINE: Final = (
+    "A history is written by push, schedule and workflow_dispatch on the refs a project is bound with, and this token "
+    "is of another job: `perfci project repository` shows the refs."
+)
+OTHER_COMMIT: Final = (
+    "This token is for the commit {}, and the document is of {}: only the base of a comparison may be another commit. "
+    "Upload older commits with a token of `perfci token create`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """``baseline`` says whether this job may write to a history."""
+
+    run_id: str
+    attempt: int
+    sha: str
+    pull_request: int | None = None
+    baseline: bool = False
+
+
+def objection(grant: Grant, run: Run, *, history: bool) -> str:
+    """Why a run may not be written with the token of a job; nothing where it may.
+
+    A job that was started again may bring what an earlier attempt of the same run measured. For a pull request GitHub
+    names a merge that nobody measures, so its commits are taken as they come: they enter no history.
+    """
+    origin = dict(run.origin)
+    if origin.get("run_id") != grant.run_id or not _is_attempt(origin.get("attempt", ""), grant.attempt):
+        return OTHER_RUN.format(grant.run_id, grant.attempt)
+    if history and not grant.baseline:
+        return NO_BASELINE
+    if grant.pull_request is None and run.commit.sha != grant.sha and not _is_base(run):
+        return OTHER_COMMIT.format(grant.sha[:12], run.commit.sha[:12])
+    return ""
+
+
+def _is_attempt(text: str, latest: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= latest
+
+
+def _is_base(run: Run) -> bool:
+    roles = {process.role for result in run.results for process in result.processes}
+    return roles == {Role.BASE}

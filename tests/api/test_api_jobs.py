@@ -1,0 +1,302 @@
+"""Jobs of GitHub get tokens of ours for what they measured, and write nothing else with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from api_client import Api
+from builders import PROJECT, a_commit, a_process, a_result, a_run
+from job_tokens import AUDIENCE, NOW, OWNER_ID, REPOSITORY_ID, WORKFLOW, a_job, jwks, of_pull_request, signed
+from werkzeug.test import TestResponse
+
+from perfci.auth.refusals import NOT_BOUND
+from perfci.auth.tokens import checked
+from perfci.config import Settings
+from perfci.model import Role, Run
+from perfci.net import jwks as door
+from perfci.store import Store, audit, reads
+from perfci.store.projects import create_project, project
+from perfci_web import create_app
+
+BOUND = {
+    "repository": "acme/model",
+    "repository_id": REPOSITORY_ID,
+    "owner_id": OWNER_ID,
+    "workflow": WORKFLOW,
+    "refs": ["refs/heads/main"],
+}
+HERE = "/projects/acme:model/repository"
+ORIGIN = (("attempt", "1"), ("event", "push"), ("job", "bench"), ("run_id", "4711"))
+BASE, HEAD = a_process(role=Role.BASE, pair=0), a_process(role=Role.HEAD, pair=0)
+
+
+class Jobs(Api):
+    """A server whose clock a test may move, and the jobs that ask it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.now = store, NOW
+        settings = Settings.model_validate({"server": {"public_url": AUDIENCE}})
+        super().__init__(create_app(store, read_only=False, clock=lambda: self.now, settings=settings))
+
+    def bind(self, **changes: Any) -> TestResponse:
+        return self.client.put(f"/api/v1{HERE}", json=BOUND | changes)
+
+    def exchange(self, claims: dict[str, Any], to: str = PROJECT) -> TestResponse:
+        return self.client.post("/api/v1/oidc/token", json={"project": to, "token": signed(claims)})
+
+    def job(self, claims: dict[str, Any]) -> Job:
+        answer = self.exchange(claims)
+        assert answer.status_code == 201, answer.text
+        return Job(self, answer.json["text"])
+
+    def audit(self, slug: str = PROJECT) -> list[tuple[str, str, str]]:
+        with self.store.read() as tx:
+            found = project(tx, slug)
+            return [(one.actor, one.action, one.subject) for one in audit.lines(tx, found.id if found else -1)][::-1]
+
+
+class Job:
+    def __init__(self, server: Jobs, text: str) -> None:
+        self.server, self.text = server, text
+        self.headers = {"Authorization": f"Bearer {text}"}
+
+    def send(self, run: Run) -> tuple[int, str]:
+        """What is answered to an upload: the status, and what is wrong."""
+        answer = self.server.upload(run, **self.headers)
+        return answer.status_code, answer.json.get("detail", "")
+
+
+@pytest.fixture
+def jobs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
+    monkeypatch.setattr(door, "_fetched", lambda issuer, transport: json.dumps(jwks()).encode())
+    with store.begin() as tx:
+        create_project(tx, PROJECT, "private", NOW)
+    jobs = Jobs(store)
+    assert jobs.bind().status_code == 200
+    yield jobs
+    jobs.app.extensions["perfci_api"].group.close()
+
+
+def measured(*processes: Any, **changes: Any) -> Run:
+    return a_run(a_result(None, *(processes or (a_process(1.0),))), **({"origin": ORIGIN} | changes))
+
+
+def kinds(store: Store) -> dict[str, str]:
+    with store.read() as tx:
+        return {one.uid: one.kind for one in reads.sessions(tx, PROJECT)}
+
+
+def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -> None:
+    answer = jobs.exchange(a_job())
+    job = Job(jobs, answer.json["text"])
+
+    assert (answer.status_code, answer.json["baseline"]) == (201, True)
+    assert (job.text[:6], bool(checked(job.text))) == ("pfcir_", True)
+    assert datetime.fromisoformat(answer.json["expires_at"]) == NOW + timedelta(minutes=15)
+    assert job.send(measured(session="of main")) == (201, "")
+    assert kinds(store) == {"of main": "history"}
+
+
+def test_writes_down_what_jobs_were_let_do(jobs: Jobs) -> None:
+    jobs.job(a_job()).send(measured())
+
+    actors, actions, _ = zip(*jobs.audit(), strict=True)
+    assert actions == ("repository.bind", "job.admit", "run.receive")
+    assert actors[:2] == ("local", f"github-repository/{REPOSITORY_ID}")
+    assert actors[2].startswith("token:")
+
+
+def test_a_token_of_a_job_reads_nothing(jobs: Jobs) -> None:
+    job = jobs.job(a_job())
+
+    told = [jobs.get(path, headers=job.headers).status_code for path in ("/projects/acme:model", HERE)]
+
+    assert told == [403, 403]
+
+
+def test_a_token_of_a_job_ends_after_a_quarter_of_an_hour(jobs: Jobs) -> None:
+    job = jobs.job(a_job())
+
+    jobs.now += timedelta(minutes=15)
+
+    assert job.send(measured()) == (401, "The token is not valid: it is unknown, expired or revoked.")
+
+
+def test_answers_a_stranger_alike_whatever_there_is(jobs: Jobs, store: Store) -> None:
+    with store.begin() as tx:
+        create_project(tx, "acme/unbound", "private", NOW)
+    foreign = {"repository": "rival/own", "repository_id": "7", "repository_owner_id": "8"}
+    asked = [(PROJECT, "a"), ("acme/unbound", "b"), ("acme/none", "c")]
+
+    told = [jobs.exchange(a_job(**foreign, jti=jti), to=slug) for slug, jti in asked]
+
+    assert {(one.status_code, one.json["detail"], one.json["type"]) for one in told} == {
+        (403, NOT_BOUND, "/api/problems/forbidden")
+    }
+
+
+def test_tells_the_reason_in_the_audit_log_once_a_day(jobs: Jobs) -> None:
+    bad = {"event_name": "pull_request_target"}
+    for jti in ("a", "b"):
+        jobs.exchange(a_job(**bad, jti=jti))
+    jobs.exchange(a_job(job_workflow_ref="acme/model/.github/workflows/x.yml@refs/heads/main"))
+    jobs.exchange(a_job(), to="acme/none")
+
+    job = f"github-repository/{REPOSITORY_ID}"
+    assert jobs.audit()[1:] == [(job, "job.refuse.event", PROJECT), (job, "job.refuse.workflow", PROJECT)]
+    assert jobs.audit("acme/none") == [(job, "job.refuse.unbound", "acme/none")]
+
+
+def test_keeps_no_line_of_what_nobody_signed(jobs: Jobs) -> None:
+    answer = jobs.client.post("/api/v1/oidc/token", json={"project": PROJECT, "token": "a.b.c"})
+
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert [action for _, action, _ in jobs.audit()] == ["repository.bind"]
+
+
+def test_takes_a_token_of_github_once(jobs: Jobs) -> None:
+    jobs.exchange(a_job())
+
+    again = jobs.exchange(a_job())
+
+    assert (again.status_code, again.json["detail"]) == (403, NOT_BOUND)
+    assert jobs.audit()[-1][1] == "job.refuse.replay"
+
+
+def test_follows_a_repository_that_was_renamed(jobs: Jobs) -> None:
+    renamed = a_job(repository="acme/models", job_workflow_ref=f"acme/models/{WORKFLOW}@refs/heads/main")
+
+    assert jobs.exchange(renamed).status_code == 201
+
+    assert jobs.get(HERE).json["repository"] == "acme/models"
+    assert jobs.audit()[-2][1:] == ("repository.rename", "acme/models")
+
+
+def test_lets_a_repository_in_that_changed_hands_once_it_is_bound_anew(jobs: Jobs) -> None:
+    before = jobs.exchange(a_job(repository_owner_id="99", jti="a")).status_code
+
+    jobs.bind(owner_id=99)
+
+    assert (before, jobs.exchange(a_job(repository_owner_id="99", jti="b")).status_code) == (403, 201)
+
+
+def test_a_pull_request_writes_comparisons_and_no_history(jobs: Jobs, store: Store) -> None:
+    job = jobs.job(of_pull_request(12))
+
+    sent = [
+        job.send(measured(BASE, session="pr", commit=a_commit(5))),
+        job.send(measured(HEAD, session="pr", commit=a_commit(6))),
+        job.send(measured(session="plain", commit=a_commit(7))),
+    ]
+
+    assert [status for status, _ in sent] == [201, 201, 403]
+    assert sent[2][1].startswith("A history is written by push, schedule and workflow_dispatch")
+    assert kinds(store) == {"pr": "compare"}
+
+
+def test_a_push_to_another_ref_writes_no_history(jobs: Jobs, store: Store) -> None:
+    ref = "refs/heads/feature"
+    job = jobs.job(a_job(ref=ref, job_workflow_ref=f"acme/model/{WORKFLOW}@{ref}"))
+
+    assert job.send(measured())[0] == 403
+    assert job.send(measured(HEAD, session="pairs"))[0] == 201
+    assert kinds(store) == {"pairs": "compare"}
+
+
+def test_a_job_writes_the_commit_it_ran_for_and_bases_of_comparisons(jobs: Jobs) -> None:
+    job = jobs.job(a_job())
+
+    assert job.send(measured(BASE, session="pairs", commit=a_commit(9)))[0] == 201
+    assert job.send(measured(HEAD, session="pairs", commit=a_commit(8)))[0] == 403
+    assert job.send(measured(session="older", commit=a_commit(9))) == (
+        403,
+        "This token is for the commit 00000001cccc, and the document is of 00000009cccc: only the base of a comparison "
+        "may be another commit. Upload older commits with a token of `perfci token create`.",
+    )
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [{}, {"run_id": "4712"}, {"attempt": "3"}, {"attempt": "0"}, {"attempt": "²"}, {"run_id": "4711", "attempt": ""}],
+)
+def test_a_job_writes_only_what_its_run_measured(jobs: Jobs, origin: dict[str, str]) -> None:
+    told = tuple((dict(ORIGIN) | origin).items()) if origin else ()
+    job = jobs.job(a_job(run_attempt="2"))
+
+    status, said = job.send(measured(origin=tuple((name, value) for name, value in told if value)))
+
+    assert status == 403
+    assert said.startswith("This token is for what the run 4711 of GitHub Actions measured until its attempt 2")
+
+
+def test_a_job_started_again_sends_what_an_earlier_attempt_measured(jobs: Jobs) -> None:
+    assert jobs.job(a_job(run_attempt="2")).send(measured()) == (201, "")
+
+
+def test_a_job_joins_no_session_of_others(jobs: Jobs) -> None:
+    jobs.upload(measured(BASE, session="nightly", origin=(("run_id", "1"), ("attempt", "1"))))
+
+    status, said = jobs.job(of_pull_request()).send(measured(HEAD, session="nightly", commit=a_commit(6)))
+
+    assert (status, said.partition(":")[0]) == (403, "The session nightly belongs to another origin than this token")
+
+
+def test_a_job_writes_to_its_own_project_only(jobs: Jobs, store: Store) -> None:
+    with store.begin() as tx:
+        create_project(tx, "acme/other", "private", NOW)
+
+    assert jobs.job(a_job()).send(measured(project="acme/other"))[0] == 404
+
+
+def test_ends_the_tokens_of_jobs_when_a_repository_is_unbound(jobs: Jobs) -> None:
+    job = jobs.job(a_job())
+
+    assert jobs.client.delete(f"/api/v1{HERE}").status_code == 204
+
+    assert job.send(measured())[0] == 401
+    assert [jobs.get(HERE).status_code, jobs.client.delete(f"/api/v1{HERE}").status_code] == [404, 404]
+    assert jobs.audit()[-1][1] == "repository.unbind"
+
+
+def test_shows_what_a_project_is_bound_to(jobs: Jobs) -> None:
+    jobs.bind(environment="perf", refs=["main", "refs/tags/v1"])
+
+    assert jobs.get(HERE).json == BOUND | {"environment": "perf", "refs": ["refs/heads/main", "refs/tags/v1"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"repository": "acme"}, "A repository is named as OWNER/NAME, not as 'acme'."),
+        (
+            {"workflow": "perf.yml"},
+            "A workflow is named by its file, .github/workflows/perf.yml, or where another repository holds it, "
+            "OWNER/NAME/.github/workflows/perf.yml, not as 'perf.yml'.",
+        ),
+        ({"refs": ["refs/pull/1/merge"]}, "A branch (main) or a whole ref (refs/tags/v1) was expected, not "),
+    ],
+)
+def test_binds_to_nothing_that_cannot_be(jobs: Jobs, changes: dict[str, Any], sentence: str) -> None:
+    answer = jobs.bind(**changes)
+
+    assert (answer.status_code, answer.json["detail"].startswith(sentence)) == (409, True)
+
+
+def test_says_that_the_server_must_know_its_own_address(api: Api) -> None:
+    answer = api.client.post("/api/v1/oidc/token", json={"project": PROJECT, "token": "a.b.c"})
+
+    assert (answer.status_code, answer.json["detail"]) == (
+        409, "This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url."
+    )  # fmt: skip
+
+
+def test_asks_to_come_back_while_the_issuer_is_silent(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "_fetched", lambda issuer, transport: b"")
+
+    answer = jobs.exchange(a_job())
+
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")

@@ -1,0 +1,265 @@
+"""Tokens that are no proof of the job a project is bound to: each refused for its own reason, in words that tell
+a stranger nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from job_tokens import (
+    AUDIENCE,
+    ISSUER,
+    KID,
+    NOW,
+    OWNER_ID,
+    REPOSITORY_ID,
+    SHA,
+    WORKFLOW,
+    a_curve,
+    a_job,
+    a_key,
+    of_pull_request,
+    published,
+    signed,
+)
+
+from perfci.auth.grants import Grant
+from perfci.auth.jobs import admitted
+from perfci.auth.oidc import Expected, verified
+from perfci.auth.refusals import LACKING, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, Reason
+from perfci.store.repositories import Repository
+
+MODEL = Repository(REPOSITORY_ID, OWNER_ID, "acme/model", WORKFLOW, "", ("refs/heads/main",))
+SECOND = int(NOW.timestamp())
+NOT_SIGNED = f"This token was not signed by {ISSUER}, whose jobs this server knows."
+OTHER_SERVER = f"This token was made for another server: ask GitHub for one with the audience {AUDIENCE}."
+
+KEYS = {
+    KID: published(),
+    "ours": published("ours"),
+    "weak": published("weak", 1024),
+    "curve": {"kty": "EC", "crv": "P-256", "kid": "curve", "x": "AA", "y": "AA"},
+    "secret": {"kty": "oct", "k": "c2VjcmV0", "kid": "secret"},
+    "sealing": published("sealing", use="enc"),
+    "other use": published("other use", alg="PS256"),
+    "broken": published("broken", n="!"),
+}
+
+
+def judged(token: str, bound: Repository | None = MODEL) -> Grant:
+    return admitted(verified(token, Expected(ISSUER, AUDIENCE), KEYS.get, NOW), bound)
+
+
+def by_hand(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:
+    parts = [json.dumps(header).encode(), json.dumps(claims).encode(), signature]
+    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+
+
+def signed_by_public_key() -> str:
+    """The oldest trick: the public key, which everybody has, taken for a shared secret."""
+    secret = a_key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    unsigned = by_hand({"alg": "HS256", "typ": "JWT", "kid": KID}, a_job()).rpartition(".")[0]
+    mark = hmac.new(secret, unsigned.encode(), hashlib.sha256).digest()
+    return f"{unsigned}.{base64.urlsafe_b64encode(mark).rstrip(b'=').decode()}"
+
+
+def changed_after_signing() -> str:
+    head, _, mark = signed(a_job()).split(".")
+    body = base64.urlsafe_b64encode(json.dumps(a_job(repository_id="1")).encode()).rstrip(b"=").decode()
+    return f"{head}.{body}.{mark}"
+
+
+ELSEWHERE = "https://evil.example/keys"
+OTHER_PATH = f"rival/own/.github/workflows/x.yml@acme/model/{WORKFLOW}@refs/heads/main"
+
+TOKENS: dict[str, tuple[Callable[[], str], Reason, str]] = {
+    "nothing": (lambda: "", Reason.SHAPE, NO_TOKEN),
+    "no JWT": (lambda: "pfciu_" + "a" * 44, Reason.SHAPE, NO_TOKEN),
+    "two parts": (lambda: signed(a_job()).rpartition(".")[0], Reason.SHAPE, NO_TOKEN),
+    "five parts": (lambda: "a.b.c.d.e", Reason.SHAPE, NO_TOKEN),
+    "huge": (lambda: signed(a_job(more="x" * 20_000)), Reason.SIZE, NO_TOKEN),
+    "no object": (lambda: signed([1]), Reason.SHAPE, NO_TOKEN),  # type: ignore[arg-type]
+    "letters beyond ASCII": (lambda: "ä.ö.ü", Reason.SHAPE, NO_TOKEN),
+    "alg none": (lambda: by_hand({"alg": "none", "kid": KID}, a_job()), Reason.ALGORITHM, NOT_SIGNED),
+    "alg missing": (lambda: by_hand({"kid": KID}, a_job()), Reason.ALGORITHM, NOT_SIGNED),
+    "alg HS256 by the public key": (signed_by_public_key, Reason.ALGORITHM, NOT_SIGNED),
+    "alg ES256": (lambda: signed(a_job(), a_curve(), algorithm="ES256"), Reason.ALGORITHM, NOT_SIGNED),
+    "alg PS256": (lambda: signed(a_job(), algorithm="PS256"), Reason.ALGORITHM, NOT_SIGNED),
+    "alg RS512": (lambda: signed(a_job(), algorithm="RS512"), Reason.ALGORITHM, NOT_SIGNED),
+    "alg in small letters": (lambda: by_hand({"alg": "rs256", "kid": KID}, a_job()), Reason.ALGORITHM, NOT_SIGNED),
+    "kid missing": (lambda: signed(a_job(), kid=None), Reason.KEY, NOT_SIGNED),
+    "kid unknown": (lambda: signed(a_job(), kid="key-2"), Reason.KEY, NOT_SIGNED),
+    "kid a path": (lambda: signed(a_job(), kid="../../../dev/null"), Reason.KEY, NOT_SIGNED),
+    "kid a question": (lambda: signed(a_job(), kid="' OR 1=1 --"), Reason.KEY, NOT_SIGNED),
+    "kid no text": (lambda: by_hand({"alg": "RS256", "kid": 1}, a_job()), Reason.SHAPE, NO_TOKEN),
+    "kid of a curve": (lambda: signed(a_job(), kid="curve"), Reason.KEY, NOT_SIGNED),
+    "kid of a shared secret": (lambda: signed(a_job(), kid="secret"), Reason.KEY, NOT_SIGNED),
+    "kid of a key that seals": (lambda: signed(a_job(), a_key("sealing"), kid="sealing"), Reason.KEY, NOT_SIGNED),
+    "kid of another algorithm": (lambda: signed(a_job(), a_key("other use"), kid="other use"), Reason.KEY, NOT_SIGNED),
+    "kid of a weak key": (lambda: signed(a_job(), kid="weak"), Reason.KEY, NOT_SIGNED),
+    "kid of a broken key": (lambda: signed(a_job(), kid="broken"), Reason.KEY, NOT_SIGNED),
+    "jku": (lambda: signed(a_job(), a_key("evil"), jku=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
+    "x5u": (lambda: signed(a_job(), a_key("evil"), x5u=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
+    "x5c": (lambda: signed(a_job(), a_key("evil"), x5c=["AA=="]), Reason.HEADER, NOT_SIGNED),
+    "jwk": (lambda: signed(a_job(), a_key("evil"), jwk=published("evil")), Reason.HEADER, NOT_SIGNED),
+    "jku beside a good signature": (lambda: signed(a_job(), jku=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
+    "signed by a stranger": (lambda: signed(a_job(), a_key("evil")), Reason.SIGNATURE, NOT_SIGNED),
+    "signed by another key of the issuer": (lambda: signed(a_job(), a_key("ours")), Reason.SIGNATURE, NOT_SIGNED),
+    "not signed": (lambda: by_hand({"alg": "RS256", "kid": KID}, a_job()), Reason.SIGNATURE, NOT_SIGNED),
+    "changed after signing": (changed_after_signing, Reason.SIGNATURE, NOT_SIGNED),
+}
+
+CLAIMS: dict[str, tuple[dict[str, Any], Reason, str]] = {
+    "issuer with a slash": ({"iss": f"{ISSUER}/"}, Reason.ISSUER, NOT_SIGNED),
+    "issuer by http": ({"iss": ISSUER.replace("https", "http")}, Reason.ISSUER, NOT_SIGNED),
+    "issuer in capitals": ({"iss": ISSUER.upper()}, Reason.ISSUER, NOT_SIGNED),
+    "issuer of an enterprise": ({"iss": f"{ISSUER}/rival"}, Reason.ISSUER, NOT_SIGNED),
+    "issuer with a tail": ({"iss": f"{ISSUER}.evil.example"}, Reason.ISSUER, NOT_SIGNED),
+    "issuer as a list": ({"iss": [ISSUER]}, Reason.ISSUER, NOT_SIGNED),
+    "issuer missing": ({"iss": None}, Reason.ISSUER, NOT_SIGNED),
+    "audience as GitHub sets it": ({"aud": "https://github.com/acme"}, Reason.AUDIENCE, OTHER_SERVER),
+    "audience of another server": ({"aud": "https://perf.example.org"}, Reason.AUDIENCE, OTHER_SERVER),
+    "audience with a slash": ({"aud": f"{AUDIENCE}/"}, Reason.AUDIENCE, OTHER_SERVER),
+    "audience of two": ({"aud": [AUDIENCE, "https://perf.example.org"]}, Reason.AUDIENCE, OTHER_SERVER),
+    "audience as a list": ({"aud": [AUDIENCE]}, Reason.AUDIENCE, OTHER_SERVER),
+    "audience missing": ({"aud": None}, Reason.AUDIENCE, OTHER_SERVER),
+    "expired": ({"iat": SECOND - 330, "exp": SECOND - 30}, Reason.EXPIRED, NOT_NOW),
+    "not yet valid": ({"nbf": SECOND + 31}, Reason.EARLY, NOT_NOW),
+    "not yet issued": ({"iat": SECOND + 31}, Reason.EARLY, NOT_NOW),
+    "valid for too long": ({"exp": SECOND + 1201 - 305}, Reason.LIFETIME, NOT_NOW),
+    "valid for ever": ({"exp": 10**400}, Reason.LIFETIME, NOT_NOW),
+    "exp missing": ({"exp": None}, Reason.CLAIMS, LACKING),
+    "iat missing": ({"iat": None}, Reason.CLAIMS, LACKING),
+    "nbf missing": ({"nbf": None}, Reason.CLAIMS, LACKING),
+    "exp as a text": ({"exp": str(SECOND + 200)}, Reason.CLAIMS, LACKING),
+    "exp true": ({"exp": True}, Reason.CLAIMS, LACKING),
+    "sub missing": ({"sub": None}, Reason.CLAIMS, LACKING),
+    "jti missing": ({"jti": None}, Reason.CLAIMS, LACKING),
+    "jti empty": ({"jti": ""}, Reason.CLAIMS, LACKING),
+    "repository missing": ({"repository": None}, Reason.CLAIMS, LACKING),
+    "repository_id missing": ({"repository_id": None}, Reason.CLAIMS, LACKING),
+    "repository_id as a number": ({"repository_id": REPOSITORY_ID}, Reason.CLAIMS, LACKING),
+    "repository_id with a zero before it": ({"repository_id": f"0{REPOSITORY_ID}"}, Reason.CLAIMS, LACKING),
+    "repository_owner_id missing": ({"repository_owner_id": None}, Reason.CLAIMS, LACKING),
+    "repository_owner_id as a number": ({"repository_owner_id": OWNER_ID}, Reason.CLAIMS, LACKING),
+    "event_name missing": ({"event_name": None}, Reason.CLAIMS, LACKING),
+    "ref missing": ({"ref": None}, Reason.CLAIMS, LACKING),
+    "sha missing": ({"sha": None}, Reason.CLAIMS, LACKING),
+    "sha no sha": ({"sha": "main"}, Reason.CLAIMS, LACKING),
+    "run_id missing": ({"run_id": None}, Reason.CLAIMS, LACKING),
+    "run_attempt missing": ({"run_attempt": None}, Reason.CLAIMS, LACKING),
+    "job_workflow_ref missing": ({"job_workflow_ref": None}, Reason.CLAIMS, LACKING),
+    "a line feed in a claim": ({"repository": "acme/model\nforged line"}, Reason.CLAIMS, LACKING),
+    "another repository": ({"repository": "rival/own", "repository_id": "7"}, Reason.REPOSITORY, NOT_BOUND),
+    "a repository that took the name": (
+        {"repository_id": "99", "repository_owner_id": "98"}, Reason.REPOSITORY, NOT_BOUND
+    ),
+    "another owner since": ({"repository_owner_id": "98"}, Reason.OWNER, NOT_BOUND),
+    "event pull_request_target": ({"event_name": "pull_request_target"}, Reason.EVENT, NOT_BOUND),
+    "event workflow_run": ({"event_name": "workflow_run"}, Reason.EVENT, NOT_BOUND),
+    "event of nobody": ({"event_name": "Push"}, Reason.EVENT, NOT_BOUND),
+    "a pull request of no number": ({"event_name": "pull_request"}, Reason.REF, NOT_BOUND),
+    "another workflow": (
+        {"job_workflow_ref": "acme/model/.github/workflows/other.yml@refs/heads/main"}, Reason.WORKFLOW, NOT_BOUND
+    ),
+    "the same workflow of another repository": (
+        {"job_workflow_ref": f"rival/own/{WORKFLOW}@refs/heads/main"}, Reason.WORKFLOW, NOT_BOUND
+    ),
+    "another repository with our workflow behind an @": ({"job_workflow_ref": OTHER_PATH}, Reason.WORKFLOW, NOT_BOUND),
+    "a workflow with an @ in its name": (
+        {"job_workflow_ref": f"acme/model/{WORKFLOW}@other.yml@refs/heads/main"}, Reason.WORKFLOW, NOT_BOUND
+    ),
+    "a workflow without a ref": ({"job_workflow_ref": f"acme/model/{WORKFLOW}"}, Reason.WORKFLOW, NOT_BOUND),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TOKENS)
+def test_refuses_what_the_issuer_did_not_sign(case: str) -> None:
+    make, reason, sentence = TOKENS[case]
+
+    with pytest.raises(JobRefused) as refused:
+        judged(make())
+
+    assert (refused.value.reason, refused.value.status, str(refused.value)) == (reason, 401, sentence)
+
+
+@pytest.mark.parametrize("case", CLAIMS)
+def test_refuses_what_was_signed_for_something_else(case: str) -> None:
+    changes, reason, sentence = CLAIMS[case]
+
+    with pytest.raises(JobRefused) as refused:
+        judged(signed(a_job(**changes)))
+
+    assert (refused.value.reason, str(refused.value)) == (reason, sentence)
+    assert refused.value.status == (403 if sentence == NOT_BOUND else 401)
+
+
+def test_says_the_same_of_a_project_that_is_bound_to_another_job_as_of_none() -> None:
+    foreign = signed(a_job(repository="rival/own", repository_id="7", repository_owner_id="8"))
+    refusals = []
+    for bound in (MODEL, None):
+        with pytest.raises(JobRefused) as refused:
+            judged(foreign, bound)
+        refusals.append((refused.value.status, str(refused.value)))
+
+    assert refusals[0] == refusals[1] == (403, NOT_BOUND)
+
+
+@pytest.mark.parametrize(("environment", "is_let_in"), [("perf", True), ("Perf", False), (None, False)])
+def test_asks_for_the_environment_that_was_bound(environment: str | None, is_let_in: bool) -> None:
+    bound = Repository(REPOSITORY_ID, OWNER_ID, "acme/model", WORKFLOW, "perf", ())
+    token = signed(a_job(environment=environment))
+
+    if is_let_in:
+        assert judged(token, bound).sha == SHA
+        return
+    with pytest.raises(JobRefused) as refused:
+        judged(token, bound)
+    assert refused.value.reason is Reason.ENVIRONMENT
+
+
+@pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])
+def test_lets_a_job_of_a_named_ref_write_the_baseline(event: str) -> None:
+    assert judged(signed(a_job(event_name=event))) == Grant("4711", 1, SHA, None, baseline=True)
+
+
+@pytest.mark.parametrize("ref", ["refs/heads/feature", "refs/tags/main", "refs/heads/Main", "refs/heads/main/x"])
+def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
+    told = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
+
+    assert judged(signed(a_job(**told))) == Grant("4711", 1, SHA, None, baseline=False)
+
+
+def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:
+    assert judged(signed(of_pull_request(12))) == Grant("4711", 1, SHA, 12, baseline=False)
+
+
+def test_knows_a_repository_by_its_numbers_after_it_was_renamed() -> None:
+    renamed = a_job(repository="acme/models", job_workflow_ref=f"acme/models/{WORKFLOW}@refs/heads/main")
+
+    assert judged(signed(renamed)).baseline
+
+
+def test_takes_a_workflow_that_another_repository_holds_if_that_was_bound() -> None:
+    shared = "acme/workflows/.github/workflows/perf.yml"
+    bound = Repository(REPOSITORY_ID, OWNER_ID, "acme/model", shared, "", ("refs/heads/main",))
+
+    assert judged(signed(a_job(job_workflow_ref=f"{shared}@{'0' * 40}")), bound).baseline
+
+
+@pytest.mark.parametrize("sub", ["repo:acme@583231/model@1296269:ref:refs/heads/main", "anything at all"])
+def test_reads_nothing_out_of_the_sub(sub: str) -> None:
+    assert judged(signed(a_job(sub=sub))).baseline
+
+
+def test_allows_for_clocks_that_differ_by_half_a_minute() -> None:
+    late = a_job(exp=SECOND - 29, iat=SECOND - 300, nbf=SECOND - 300)
+    early = a_job(nbf=SECOND + 30, iat=SECOND + 30)
+
+    assert judged(signed(late)) == judged(signed(early))
