@@ -1,4 +1,4 @@
-"""``perfci alerts set, merge, split, nudge, health, ledger``: what people do with incidents, and how well it goes."""
+"""``perfci alerts set, undo, merge, split, nudge, health, ledger``: what people do with incidents, how well it goes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
 from perfci.report import incidents as words
 from perfci.report import notices
 from perfci.report.units import counting, lasting, percent
-from perfci.service import nudging, regrouping
+from perfci.service import nudging, regrouping, undoing
 from perfci.service.health import Health, health
 from perfci.service.showing import Listing, Whole, incident_fields, listing, whole
 from perfci.service.states import KEEP, By, Change
@@ -82,6 +82,19 @@ def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int |
         write_json(json_file, [incident_fields(one) for one in changed])
     if json_file != "-":
         click.echo("\n".join(line for one in changed for line in brief(one)))
+
+
+@click.command("undo")
+@click.argument("number", type=click.IntRange(1))
+@click.option("--revision", type=click.IntRange(1), help="take it back only if the incident is still as you saw it")
+@global_options
+def undo_command(number: int, revision: int | None) -> None:
+    """Take back the last change of an incident's state."""
+
+    def job(tx: Session, project: Project) -> IncidentRecord:
+        return undoing.undo(tx, project, number, revision or incident_of(tx, project, number).revision, _by())
+
+    click.echo("\n".join(brief(written(job))))
 
 
 @click.command("merge")
@@ -146,18 +159,20 @@ def health_command(json_file: str | None) -> None:
 
 @click.command("ledger")
 @click.option("--commit", metavar="SHA", help="only what this commit did; the full sha")
+@click.option("--moved", type=click.Choice(["worse", "better"]), help="only what got worse, or better")
 @json_option
 @global_options
-def ledger_command(commit: str | None, json_file: str | None) -> None:
+def ledger_command(commit: str | None, moved: str | None, json_file: str | None) -> None:
     """Which commit moved which series by how much, also where a later gain hides it."""
-    lines, _ = read(lambda tx, project: ledger(tx, project.id, commit=commit, limit=MOST_LISTED))
+    worse = moved == "worse" if moved else None
+    lines, _ = read(lambda tx, project: ledger(tx, project.id, commit=commit, worse=worse, limit=MOST_LISTED))
     if json_file:
         write_json(json_file, [{**asdict(one), "series": one.series.label} for one in lines])
     if json_file != "-":
         for one in lines:
-            moved = words.member(ChangePoint(one.series, one.commit, "", one.rel, one.before, one.after))
+            said = words.member(ChangePoint(one.series, one.commit, "", one.rel, one.before, one.after))
             number = f"  #{one.incident}" if one.incident else ""
-            click.echo(f"{one.commit[:10]}  {moved}{number}{'  accepted' if one.accepted else ''}")
+            click.echo(f"{one.commit[:10]}  {said}{number}{'  accepted' if one.accepted else ''}")
 
 
 def brief(record: IncidentRecord) -> Iterator[str]:
@@ -249,7 +264,7 @@ def stored_incident(name: str) -> tuple[Project, Whole] | None:
 def _change(asked: dict[str, Any]) -> Change:
     state = IncidentState(asked["state"]) if asked["state"] else None
     until = asked["until"]
-    given = {"issue_url": asked["issue"], "culprit_sha": asked["culprit"], "fix_sha": asked["fix"]}
+    given: dict[str, Any] = {"issue_url": asked["issue"], "culprit_sha": asked["culprit"], "fix_sha": asked["fix"]}
     return Change(
         state=state,
         assignee=KEEP if asked["assignee"] is None else asked["assignee"],
@@ -269,6 +284,7 @@ def _by() -> By:
 
 COMMANDS = (
     set_command,
+    undo_command,
     merge_command,
     split_command,
     nudge_command,

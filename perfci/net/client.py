@@ -125,6 +125,11 @@ class Client:
             json=change.model_dump(mode="json", exclude_unset=True), headers={"If-Match": f'"{revision}"'},
         )  # fmt: skip
 
+    def undo_incident(self, project: str, number: int, revision: int) -> IncidentShape:
+        """Take back the last change of state of an incident as it was seen."""
+        path = f"{_of(project)}/incidents/{number}/undo"
+        return self._asked(IncidentShape, "POST", path, headers={"If-Match": f'"{revision}"'})
+
     def tokens(self, project: str) -> Iterator[TokenShape]:
         return self._all(TokenPage, f"{_of(project)}/tokens")
 
@@ -155,7 +160,7 @@ class Client:
             with self._door.stream("GET", f"{API}{_of(project)}/export.{ending}") as answer:
                 if not answer.is_success:
                     answer.read()
-                    raise _refusal(self.server, answer)
+                    raise refusal(self.server, answer)
                 yield from answer.iter_bytes()
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -186,7 +191,7 @@ class Client:
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
         if not answer.is_success:
-            raise _refusal(self.server, answer)
+            raise refusal(self.server, answer)
         return answer
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
@@ -202,7 +207,7 @@ def _given(narrowed: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in narrowed.items() if value is not None}
 
 
-def _refusal(server: str, answer: httpx.Response) -> Refused:
+def refusal(server: str, answer: httpx.Response) -> Refused:
     try:
         detail = Problem.model_validate_json(answer.content).detail
     except ValidationError:

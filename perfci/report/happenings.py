@@ -7,6 +7,7 @@ from datetime import datetime
 
 HEADINGS: Mapping[str, str] = {
     "state": "State",
+    "undo": "Taken back",
     "note": "Note",
     "sync": "Newer points",
     "verified": "Verified",

@@ -9,13 +9,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import Series
+from perfci.model import ChangePoint, Series
 from perfci.report import incidents as words
 from perfci.report.fields import series_fields
 from perfci.service.triage import incident_of
 from perfci.store import incidents as stored
 from perfci.store.deliveries import Delivery, deliveries
-from perfci.store.incident_records import Event, IncidentRecord, Look, Member
+from perfci.store.incident_records import Event, IncidentRecord, LedgerLine, Look, Member
 from perfci.store.loading import series_by_ids
 from perfci.store.members import members
 from perfci.store.projects import Project
@@ -129,6 +129,18 @@ def event_fields(event: Event) -> dict[str, Any]:
         "before": event.before,
         "after": event.after,
         "text": event.text,
+    }
+
+
+def ledger_fields(line: LedgerLine) -> dict[str, Any]:
+    """What a commit did to a series, and under which number people spoke of it."""
+    change = ChangePoint(line.series, line.commit, "", line.rel, line.before, line.after)
+    same = ("commit", "rel", "before", "after", "incident", "accepted")
+    return {name: getattr(line, name) for name in same} | {
+        "series": series_fields(line.series),
+        "sentence": words.member(change),
+        "state": line.state.value if line.state else None,
+        "recorded_at": _moment(line.recorded_at),
     }
 
 

@@ -42,6 +42,8 @@ class Change:
     fix_sha: str = KEEP
     culprit_sha: str = KEEP
     note: str = ""
+    back: bool = False
+    """Whether this takes back the last change of state, whatever it was before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def _state_columns(
 ) -> dict[str, Any]:
     state = wanted.state
     assert state is not None
-    if state not in ALLOWED[record.state]:
+    if state not in ALLOWED[record.state] and not wanted.back:
         known = ", ".join(sorted(ALLOWED[record.state]))
         raise PerfciError(f"Incident {record.number} is {record.state}: it can become {known}, not {state}.")
     if state is S.ACCEPTED and not (wanted.reason and wanted.accepted_until and wanted.accepted_until > now):
@@ -98,10 +100,19 @@ def _state_columns(
     }
 
 
+UNDO = "undo"
+"""The line of a history that takes back the change of state before it."""
+
+WITH_STATE = ("accepted_until", "snoozed_until", "duplicate_of")
+"""What comes and goes with a state; the history keeps it, so that a state can be taken back to what it was."""
+
+
 def events_of(record: IncidentRecord, wanted: Change, by: By) -> list[Event]:
     found = []
     if wanted.state is not None and wanted.state is not record.state:
-        found.append(Event(by.now, by.actor, "state", record.state, wanted.state, wanted.reason))
+        what = UNDO if wanted.back else "state"
+        found.append(Event(by.now, by.actor, what, record.state, wanted.state, wanted.reason))
+        found += _with_state(record, wanted, by)
     for name in LINKS:
         what = "link" if name.endswith(("_url", "_sha")) else "assign"
         before, after = getattr(record, name), getattr(wanted, name)
@@ -110,3 +121,17 @@ def events_of(record: IncidentRecord, wanted: Change, by: By) -> list[Event]:
     if wanted.note:
         found.append(Event(by.now, by.actor, "note", text=wanted.note))
     return found
+
+
+def _with_state(record: IncidentRecord, wanted: Change, by: By) -> list[Event]:
+    before = {name: getattr(record, name) for name in WITH_STATE} | {"duplicate_of": record.duplicate_number}
+    after = {
+        "accepted_until": wanted.accepted_until if wanted.state is S.ACCEPTED else None,
+        "snoozed_until": wanted.snoozed_until if wanted.state is S.SNOOZED else None,
+        "duplicate_of": wanted.duplicate_of if wanted.state is S.DUPLICATE else None,
+    }
+    return [
+        Event(by.now, by.actor, "until", str(before[name] or ""), str(after[name] or ""), name)
+        for name in WITH_STATE
+        if before[name] != after[name]
+    ]

@@ -111,10 +111,22 @@ def accept_moves(tx: Session, incident_ids: Collection[int], accepted: bool) -> 
         tx.execute(sa.update(LEDGER).where(LEDGER.c.incident_id.in_(some)).values(accepted=accepted))
 
 
+WORSE = (LEDGER.c.after > LEDGER.c.before) == (SeriesRow.direction == "lower")
+
+
 def ledger(
-    tx: Session, project_id: int, *, commit: str | None = None, before: int | None = None, limit: int = 100
+    tx: Session,
+    project_id: int,
+    *,
+    commit: str | None = None,
+    worse: bool | None = None,
+    before: int | None = None,
+    limit: int = 100,
 ) -> tuple[list[LedgerLine], int | None]:
-    """What commits did, the last recorded first, and where the next page begins; what was no move is left out."""
+    """What commits did, the last recorded first, and where the next page begins; what was no move is left out.
+
+    ``worse`` asks for what got worse alone, or better alone.
+    """
     query = (
         sa.select(LEDGER, INCIDENTS.c.number, INCIDENTS.c.state)
         .outerjoin(INCIDENTS, LEDGER.c.incident_id == INCIDENTS.c.id)
@@ -124,6 +136,9 @@ def ledger(
         .limit(limit + 1)
     )
     query = query if commit is None else query.where(LEDGER.c.commit == commit)
+    if worse is not None:
+        joined = query.join(SeriesRow, LEDGER.c.series_id == SeriesRow.id)
+        query = joined.where(WORSE if worse else sa.not_(WORSE))
     rows = tx.execute(query if before is None else query.where(LEDGER.c.id < before)).all()
     series = series_by_ids(tx, {row.series_id for row in rows})
     lines = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -261,6 +261,15 @@ def commits(tx: Session, project: str, *, limit: int | None = None) -> list[Comm
     """The commits of a project, newest first along the line."""
     newest_first = along_the_line(load_commits(tx, project_of(CommitRow.project_id, project)).values())[::-1]
     return newest_first[:limit]
+
+
+def commits_of(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
+    """Some commits by their full sha; one that is not known is left out, a clean one beats a changed working tree."""
+    found: dict[str, Commit] = {}
+    for some in in_chunks(shas):
+        known = load_commits(tx, project_of(CommitRow.project_id, project), CommitRow.sha.in_(some)).values()
+        found |= {one.sha: one for one in sorted(known, key=lambda one: not one.dirty)}
+    return found
 
 
 def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:

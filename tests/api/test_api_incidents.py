@@ -121,6 +121,18 @@ def test_a_note_needs_no_revision(api: Api) -> None:
     assert api.get(f"{P}/incidents/1/events").get_json()["items"][-1]["text"] == "first line\nsecond line"
 
 
+def test_the_last_change_of_state_is_taken_back_as_it_was_seen(api: Api) -> None:
+    send(api, "PATCH", "/incidents/1", {"state": "invalid"}, 1)
+
+    stale = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"1"'})
+    found = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"2"'})
+    again = api.client.post(f"/api/v1{P}/incidents/1/undo", headers={"If-Match": '"3"'})
+
+    assert (stale.status_code, stale.get_json()["revision"]) == (412, 2)
+    assert (found.get_json()["state"], found.headers["ETag"]) == ("new", '"3"')
+    assert again.status_code == 409
+
+
 def test_merges_and_splits(api: Api) -> None:
     merged = send(api, "POST", "/incidents/1/merge", {"others": [{"number": 2, "revision": 1}]}, 1).get_json()
     member = api.get(f"{P}/incidents/1").get_json()["members"][0]["identity"]

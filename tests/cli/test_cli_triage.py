@@ -95,6 +95,17 @@ def test_what_cannot_be_is_one_sentence(
     assert sentence in capsys.readouterr().err
 
 
+def test_takes_the_last_change_of_state_back(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alerts("set", "1", "--state", "invalid", "--reason", "noise")
+    capsys.readouterr()
+
+    assert alerts("undo", "1") == 0
+
+    assert capsys.readouterr().out.startswith("  ▲ #1  new  2 series got worse at 0000000ccc Change number 12")
+    assert alerts("undo", "1") == 2
+    assert "The last change of state of incident 1 was taken back already" in capsys.readouterr().err
+
+
 def test_merges_and_splits(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert alerts("merge", "1", "2") == 0
     assert "#1  new  3 series got worse" in capsys.readouterr().out

@@ -35,7 +35,7 @@ OPERATIONS = {
     Need.WRITE_RESULTS: {"upload_run"},
     Need.TRIAGE: {
         "set_quarantined_benchmark", "change_incident", "change_incidents", "note_incident", "merge_incident",
-        "split_incident", "nudge_incident", "resolve_quarantined",
+        "split_incident", "nudge_incident", "undo_incident", "resolve_quarantined",
     },
     Need.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
@@ -53,7 +53,7 @@ PAGES = {
         "overview", "incidents", "incidents.json", "benchmarks_page", "benchmarks_json", "benchmarks_csv",
         "series_page", "series_json", "series_svg", "series_csv", "compare_chooser", "compare_page", "compare_json",
         "compare_markdown", "commit_page", "calibration", "calibration.json", "incident",
-        "incident.json",
+        "incident.json", "ledger", "ledger.json",
     },
     Need.TRIAGE: {"incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge"},
 }  # fmt: skip

@@ -14,7 +14,7 @@ from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.service.judging import standards_of
 from perfci.store import Store
-from perfci_web import admission, health, incident_routes, logs, metrics, rendering, request_ids
+from perfci_web import admission, health, incident_routes, ledger_routes, logs, metrics, rendering, request_ids
 from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
@@ -66,6 +66,7 @@ def create_app(
     serve_assets(app)
     add_routes(app, store, clock, partial(standards_of, settings))
     incident_routes.install(app, store, clock, partial(standards_of, settings))
+    ledger_routes.install(app, store)
     api.install(
         app,
         store,

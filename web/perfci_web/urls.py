@@ -42,6 +42,9 @@ class Links:
     def incident(self, number: int, twin: str = "") -> str:
         return f"{self.project}/incidents/{number}{_suffix(twin)}"
 
+    def ledger(self, twin: str = "", **knobs: object) -> str:
+        return f"{self.project}/ledger{_suffix(twin)}{_query(knobs)}"
+
     def benchmarks(self, twin: str = "", **knobs: object) -> str:
         return f"{self.project}/benchmarks{_suffix(twin)}{_query(knobs)}"
 

@@ -212,7 +212,10 @@ class NudgeAnswer(Shape):
 
 
 class LedgerFilter(Paged):
+    """``moved`` asks for what got worse alone, or better alone."""
+
     commit: Sha | None = None
+    moved: Literal["worse", "better"] | None = None
 
 
 class LedgerShape(Shape):

@@ -8,14 +8,12 @@ from typing import TypeVar
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need
-from perfci.model import ChangePoint, IncidentState
+from perfci.model import IncidentState
 from perfci.net.shapes import incidents as shapes
-from perfci.report import incidents as words
-from perfci.report.fields import series_fields
 from perfci.service.health import health
-from perfci.service.showing import event_fields, incident_fields, whole, whole_fields
+from perfci.service.showing import event_fields, incident_fields, ledger_fields, whole, whole_fields
 from perfci.store import audit, incidents
-from perfci.store.incident_records import IncidentRecord, LedgerLine, Suspension
+from perfci.store.incident_records import IncidentRecord, Suspension
 from perfci.store.members import ledger
 from perfci.store.suspensions import release, suspend, suspensions
 from perfci_web.api import cursors
@@ -69,11 +67,13 @@ def get_ledger(call: Call) -> Reply:
             tx,
             call.the_project.id,
             commit=asked.commit,
+            worse=asked.moved == "worse" if asked.moved else None,
             before=cursors.read(asked.cursor) or None,
             limit=asked.limit,
         )
     following = cursors.written(last) if last is not None else None
-    return Reply(shapes.LedgerPage(items=tuple(_line(one) for one in lines), next=following))
+    items = tuple(shapes.LedgerShape(**ledger_fields(one)) for one in lines)
+    return Reply(shapes.LedgerPage(items=items, next=following))
 
 
 def get_health(call: Call) -> Reply:
@@ -131,22 +131,6 @@ def incident_of(call: Call) -> IncidentRecord:
 
 def shape_of(record: IncidentRecord) -> shapes.IncidentShape:
     return shapes.IncidentShape(**incident_fields(record))
-
-
-def _line(one: LedgerLine) -> shapes.LedgerShape:
-    change = ChangePoint(one.series, one.commit, "", one.rel, one.before, one.after)
-    return shapes.LedgerShape(
-        commit=one.commit,
-        series=series_fields(one.series),
-        sentence=words.member(change),
-        rel=one.rel,
-        before=one.before,
-        after=one.after,
-        incident=one.incident,
-        state=one.state.value if one.state else None,
-        accepted=one.accepted,
-        recorded_at=one.recorded_at,
-    )
 
 
 OPERATIONS = (

@@ -15,6 +15,7 @@ from perfci.service.nudging import nudge, shifted
 from perfci.service.regrouping import merge, split
 from perfci.service.states import By, Change
 from perfci.service.triage import Stale, change, change_many
+from perfci.service.undoing import undo
 from perfci.store import incidents
 from perfci.store.incident_records import IncidentRecord
 from perfci.store.members import series_ids_of
@@ -52,6 +53,11 @@ def change_incidents(call: Call) -> Reply:
     found = call.group.submit(lambda tx: change_many(tx, call.the_project, revisions, wanted, _by(call)))
     refused = tuple(shapes.RefusedChange(number=number, why=why) for number, why in sorted(found.refused.items()))
     return Reply(shapes.BulkAnswer(changed=found.changed, stale=found.stale, refused=refused))
+
+
+def undo_incident(call: Call) -> Reply:
+    incident_of(call)
+    return _changed(call, lambda tx: undo(tx, call.the_project, call.path["number"], call.revision, _by(call)))
 
 
 def merge_incident(call: Call) -> Reply:
@@ -136,6 +142,10 @@ OPERATIONS = (
     Operation(
         "note_incident", "POST", f"{ONE}/notes", Need.TRIAGE, note_incident, "Add a note to the history",
         body=shapes.NewNote, answers={200: shapes.IncidentShape},
+    ),
+    Operation(
+        "undo_incident", "POST", f"{ONE}/undo", Need.TRIAGE, undo_incident, "Take back the last change of state",
+        answers={200: shapes.IncidentShape}, revision=True,
     ),
     Operation(
         "merge_incident", "POST", f"{ONE}/merge", Need.TRIAGE, merge_incident, "Take the series of other incidents in",

@@ -1,0 +1,111 @@
+"""The last change of state is taken back, to the revision somebody saw, and the history keeps both."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from perfci.model import IncidentState, PerfciError
+from perfci.service.regrouping import merge
+from perfci.service.states import By, Change
+from perfci.service.triage import Stale, change, incident_of
+from perfci.service.undoing import undo
+from perfci.store import Store, incidents
+from perfci.store.incident_records import IncidentRecord
+from tests.builders import NOON
+from tests.looks import a_move, a_project, look, told
+
+NOW = NOON + timedelta(days=3)
+NEXT_MONTH = NOW + timedelta(days=30)
+
+
+@pytest.fixture(autouse=True)
+def two(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
+
+
+def by(minutes: int, actor: str = "ada") -> By:
+    return By(actor, NOW + timedelta(minutes=minutes))
+
+
+def seen(store: Store, number: int = 1) -> IncidentRecord:
+    with store.read() as tx:
+        return incident_of(tx, a_project(store), number)
+
+
+def decide(store: Store, wanted: Change, minutes: int, number: int = 1) -> IncidentRecord:
+    project, revision = a_project(store), seen(store, number).revision
+    with store.begin() as tx:
+        return change(tx, project, number, revision, wanted, by(minutes))
+
+
+def take_back(store: Store, minutes: int, number: int = 1, revision: int | None = None) -> IncidentRecord:
+    project, known = a_project(store), seen(store, number).revision
+    with store.begin() as tx:
+        return undo(tx, project, number, known if revision is None else revision, by(minutes, "bob"))
+
+
+def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
+    decide(store, Change(IncidentState.INVALID, reason="noise", assignee="ada", note="a slip"), 1)
+
+    found = take_back(store, 2)
+
+    assert (found.state, found.reason, found.assignee, found.revision) == ("new", "", "ada", 3)
+    with store.read() as tx:
+        lines = [(one.actor, one.what, one.before, one.after) for one in incidents.events(tx, found.id)]
+    assert lines[1] == ("ada", "state", "new", "invalid")
+    assert lines[-1] == ("bob", "undo", "invalid", "new")
+
+
+def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> None:
+    decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
+    decide(store, Change(IncidentState.INVESTIGATING, reason="really?"), 2)
+
+    found = take_back(store, 3)
+
+    assert (found.state, found.reason, found.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
+
+
+def test_a_duplicate_knows_again_of_which(store: Store) -> None:
+    decide(store, Change(IncidentState.DUPLICATE, duplicate_of=2), 1)
+    decide(store, Change(IncidentState.NEW), 2)
+
+    assert take_back(store, 3).duplicate_number == 2
+
+
+def test_a_state_comes_back_that_no_step_forward_leads_to(store: Store) -> None:
+    decide(store, Change(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH, reason="after the release"), 1)
+    decide(store, Change(IncidentState.FIXED), 2)
+
+    assert take_back(store, 3).snoozed_until == NEXT_MONTH
+
+
+def test_who_saw_an_older_revision_takes_nothing_back(store: Store) -> None:
+    changed = decide(store, Change(IncidentState.INVALID), 1)
+    decide(store, Change(note="but look at the loss", assignee="eve"), 2)
+
+    with pytest.raises(Stale, match="was changed meanwhile and is invalid now"):
+        take_back(store, 3, revision=changed.revision)
+
+    assert seen(store).state is IncidentState.INVALID
+
+
+def test_says_why_there_is_nothing_to_take_back(store: Store) -> None:
+    with pytest.raises(PerfciError, match="Nobody changed the state of incident 1 so far"):
+        take_back(store, 1)
+    decide(store, Change(IncidentState.INVALID), 2)
+    take_back(store, 3)
+
+    with pytest.raises(PerfciError, match="was taken back already: set the state you want"):
+        take_back(store, 4)
+
+
+def test_a_merge_is_not_taken_back(store: Store) -> None:
+    decide(store, Change(IncidentState.INVESTIGATING), 1, number=2)
+    project = a_project(store)
+    with store.begin() as tx:
+        merge(tx, project, 1, seen(store).revision, {2: seen(store, 2).revision}, by(2))
+
+    with pytest.raises(PerfciError, match="Incident 2 was merged with another one since"):
+        take_back(store, 3, number=2)

@@ -1,0 +1,106 @@
+"""The page of the ledger: which commit moved which series by how much, also where a later gain hides it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from flask.testing import FlaskClient
+from looks import a_move, look, told
+from web_builders import NOW
+
+from perfci.model import IncidentKind
+from perfci.store import Store
+from perfci.store.writes import upsert_commits
+from perfci_web import create_app
+from tests.builders import PROJECT, a_commit, a_sha
+
+P = "/acme:model"
+
+
+@pytest.fixture
+def client(empty_store: Store) -> Iterator[FlaskClient]:
+    """A regression of two series, and a gain of one of them thirty commits later."""
+    with empty_store.begin() as tx:
+        upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 61)])
+    gain = told("b1", a_move("train", at=40, rel=-0.2), good=39, bad=40, kind=IncidentKind.IMPROVEMENT)
+    look(empty_store, NOW - timedelta(days=1), gain, told("a1", a_move("train"), a_move("serve.<b>", rel=0.05)))
+    app = create_app(empty_store, read_only=False, clock=lambda: NOW)
+    yield app.test_client()
+    app.extensions["perfci_api"].group.close()
+
+
+def rows(client: FlaskClient, path: str) -> list[str]:
+    """The lines of the table as they are read."""
+    page = client.get(path).get_data(as_text=True)
+    body = page.partition("</thead>")[2].partition("</table>")[0]
+    plain = [re.sub(r"<(?!wbr)[^>]+>", " ", row).replace("<wbr>", "") for row in body.split("</tr>")]
+    return [" ".join(unescape(one).split()) for one in plain if one.strip()]
+
+
+def test_a_later_gain_hides_no_loss(client: FlaskClient) -> None:
+    assert rows(client, f"{P}/ledger") == [
+        "0000002 Change number 40 3 Mar 2026",
+        "train time −20.0 % 1.000 s 0.8000 s #2 new",
+        "0000000 Change number 12 2 Mar 2026",
+        "serve.<b> time +5.0 % 1.000 s 1.050 s #1 new",
+        "train time +20.0 % 1.000 s 1.200 s #1 new",
+    ]
+
+
+@pytest.mark.parametrize(("moved", "commits"), [("worse", ["0000000"]), ("better", ["0000002"]), ("up", ["0000002"])])
+def test_shows_what_got_worse_alone_or_better_alone(client: FlaskClient, moved: str, commits: list[str]) -> None:
+    found = rows(client, f"{P}/ledger?moved={moved}")
+
+    assert [row.split()[0] for row in found if "Change number" in row][: len(commits)] == commits
+    assert len(found) == {"worse": 3, "better": 2, "up": 5}[moved]
+
+
+def test_tells_of_one_commit_and_says_where_it_moved_nothing(client: FlaskClient) -> None:
+    assert len(rows(client, f"{P}/ledger?commit={a_sha(12)}")) == 3
+
+    page = client.get(f"{P}/ledger?commit={a_sha(13)}").get_data(as_text=True)
+
+    assert "<h1>What <code>0000000dcc</code> moved.</h1>" in page
+    assert "The ledger has no such line: either this commit moved nothing" in page
+
+
+@pytest.mark.parametrize("query", ["before=0", "before=-3", "before=99999999999999999999", "commit=%00", "moved=%00"])
+def test_an_address_that_asks_for_nonsense_shows_everything(client: FlaskClient, query: str) -> None:
+    assert len(rows(client, f"{P}/ledger?{query}")) == 5
+
+
+def test_what_was_nothing_is_in_no_ledger(client: FlaskClient) -> None:
+    client.post(f"{P}/incidents/1", data={"revision": 1, "state": "invalid", "reason": "noise"})
+
+    assert len(rows(client, f"{P}/ledger")) == 2
+
+
+def test_the_twin_says_the_same(client: FlaskClient) -> None:
+    found = client.get(f"{P}/ledger.json?moved=worse").get_json()
+
+    assert [(one["sentence"], one["incident"], one["state"]) for one in found["lines"]] == [
+        ("serve.<b> got 5.0 % slower", 1, "new"),
+        ("train got 20.0 % slower", 1, "new"),
+    ]
+    assert found["next"] is None
+
+
+def test_a_commit_and_an_incident_lead_there(client: FlaskClient) -> None:
+    address = f'href="{P}/ledger?commit={a_sha(12)}"'
+
+    assert address in client.get(f"{P}/commit/{a_sha(12)}").get_data(as_text=True)
+    assert address in client.get(f"{P}/incidents/1").get_data(as_text=True)
+
+
+def test_a_project_in_which_nothing_moved_says_so(empty_store: Store) -> None:
+    with empty_store.begin() as tx:
+        upsert_commits(tx, "acme/new", [a_commit(1)])
+    client = create_app(empty_store, clock=lambda: NOW).test_client()
+
+    page = client.get("/acme:new/ledger").get_data(as_text=True)
+
+    assert "No commit has moved a level so far. Each incident that blames one writes its lines here" in page
