@@ -71,7 +71,7 @@ class Tally:
     def is_clean(self) -> bool:
         agree = self.put == self.acknowledged == self.stored
         nothing = self.lost + self.double + self.partial + self.refused + self.left_to_judge == 0
-        return agree and nothing and not self.problems
+        return self.put > 0 and agree and nothing and not self.problems
 
 
 class Server:
@@ -128,9 +128,9 @@ def run_both(serve: list[str], judge: list[str], folder: Path, log: Path) -> Non
 class Uploader(threading.Thread):
     """One client with a spool of its own: puts a run, sends what waits, and remembers what was acknowledged."""
 
-    def __init__(self, number: int, server: str, folder: Path, over: threading.Event) -> None:
+    def __init__(self, number: int, server: str, folder: Path, over: threading.Event, pause_s: float) -> None:
         super().__init__(name=f"client-{number}")
-        self._number, self._over = number, over
+        self._number, self._over, self._pause_s = number, over, pause_s
         self._spool = Spool(folder / f"spool-{number}")
         self._door = open_client(server, timeout_s=5.0)
         self._client = Client(self._door)
@@ -138,11 +138,16 @@ class Uploader(threading.Thread):
         self.acknowledged: list[str] = []
         self.known = 0
         self.refused: list[str] = []
+        self.problems: list[str] = []
 
     def run(self) -> None:
-        while not self._over.is_set():
-            self._put()
-            self.send(0.5)
+        try:
+            while not self._over.is_set():
+                self._put()
+                self.send(0.5)
+                self._over.wait(self._pause_s)
+        except Exception as error:
+            self.problems.append(f"{self.name} died: {error!r}")
 
     def send(self, give_up_after_s: float) -> int:
         """Send what waits; answer how much still does."""
@@ -173,14 +178,15 @@ class Uploader(threading.Thread):
 
 
 def torment(
-    url: str, folder: Path, *, seconds: float, kills: int, restart: Callable[[], None] | None = None, seed: int = 0
-) -> Tally:
+    url: str, folder: Path, *, seconds: float, kills: int, pause_s: float = 0.0, seed: int = 0,
+    restart: Callable[[], None] | None = None,
+) -> Tally:  # fmt: skip
     """Upload and kill until both the seconds and the kills are reached, then let everything settle and count."""
     dice, over, tally = random.Random(seed), threading.Event(), Tally()
     server = Server(url, folder)
     started = time.monotonic()
     server.start()
-    uploaders = [Uploader(number, server.address, folder, over) for number in range(CLIENTS)]
+    uploaders = [Uploader(number, server.address, folder, over, pause_s) for number in range(CLIENTS)]
     for one in uploaders:
         one.start()
     try:
@@ -231,7 +237,7 @@ def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
     tally.partial = sum((results, processes) != (RESULTS, RESULTS * PROCESSES) for _, results, processes in rows)
     tally.refused = sum(len(one.refused) for one in uploaders)
     tally.known_acknowledgements = sum(one.known for one in uploaders)
-    tally.problems = list(check(url))
+    tally.problems = [*check(url), *(problem for one in uploaders for problem in one.problems)]
 
 
 STORED = """
@@ -277,11 +283,13 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--kills", type=int, default=0, help="go on until there were so many")
+    parser.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help="of a client after each run")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="perfci-kill-"))
     with a_database(given.database, folder) as (url, restart):
-        tally = torment(url, folder, seconds=given.seconds, kills=given.kills, restart=restart, seed=given.seed)
+        wishes = {"seconds": given.seconds, "kills": given.kills, "pause_s": given.pause, "seed": given.seed}
+        tally = torment(url, folder, restart=restart, **wishes)
     print(json.dumps(asdict(tally), indent=2))
     if tally.is_clean:
         shutil.rmtree(folder)
