@@ -10,8 +10,8 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series
-from perfci.service import derived, uploaded_pairs
-from perfci.service.derived import Histories
+from perfci.service import change_points, uploaded_pairs
+from perfci.service.change_points import Histories
 from perfci.service.incidents import Situation, situation
 from perfci.service.judging import Standards
 from perfci.service.leasing import Lease
@@ -80,7 +80,7 @@ class Looking:
     ) -> None:
         now = self.clock()
         with self._writing() as tx:
-            derived.write(tx, read.project.slug, changes)
+            change_points.write(tx, read.project.slug, changes)
             set_levels(tx, read.levels)
             for pairs, verdicts in decided:
                 if verdicts:

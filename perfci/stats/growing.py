@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.stats import lines
-from perfci.stats.case import Case, Proofs
 from perfci.stats.lines import Line
 from perfci.stats.location import Floats
 from perfci.stats.proving import Step, prove
 from perfci.stats.segmentation import EMPTY, Partition, extend
+from perfci.stats.trial import Proofs, Trial
 
 MIN_POINTS = 8
 """A shorter history gets no verdict (DESIGN 6): three points a side leave nothing to tell noise from level."""
@@ -80,9 +80,9 @@ def grow(known: Sequence[Growing], values: Sequence[Sequence[float] | Floats]) -
     partitions = _partitions([known[k]._partition for k in changed], read, valid)
     for k, line, kept, partition in zip(changed, read, valid, partitions, strict=True):
         old = known[k]
-        case = Case(line.logs, partition.sums, line.sigma, old.bar, old._proofs, same[k] if kept else 0)
-        steps = prove(case, partition.boundaries)
-        grown[k] = Growing(now[k], old.bar, steps, line, partition, case.used)
+        trial = Trial(line.logs, partition.sums, line.sigma, old.bar, old._proofs, same[k] if kept else 0)
+        steps = prove(trial, partition.boundaries)
+        grown[k] = Growing(now[k], old.bar, steps, line, partition, trial.used)
     return grown
 
 

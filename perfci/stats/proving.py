@@ -13,9 +13,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats.case import BRIEF, FARTHEST, Case, Gone, place_of
 from perfci.stats.evidence import in_order, middle
 from perfci.stats.location import Floats
+from perfci.stats.trial import BRIEF, FARTHEST, Gone, Trial, place_of
 
 ALIKE = 0.6
 """Neighbouring points that resemble each other more than this are a level that moves."""
@@ -29,31 +29,31 @@ class Step:
     size: float
 
 
-def prove(case: Case, proposed: Sequence[int]) -> tuple[Step, ...]:
+def prove(trial: Trial, proposed: Sequence[int]) -> tuple[Step, ...]:
     """Drop the least proven boundary until every one left is proven; its neighbours are judged anew each time.
 
     First as if neighbouring points had nothing in common, then with what those levels say of that; a boundary that
     fails already the first time costs no look at the whole line, nor do boundaries that stand whatever it says.
     """
-    kept = _standing(case, _gone_again(case, proposed))
-    case.used.points, case.used.proposed = len(case.logs), proposed
-    while kept and (least := _least_proven(case, kept)) is not None:
+    kept = _standing(trial, _gone_again(trial, proposed))
+    trial.used.points, trial.used.proposed = len(trial.logs), proposed
+    while kept and (least := _least_proven(trial, kept)) is not None:
         kept.remove(least)
-    edges = case.edges(kept)
-    return tuple(Step(at, case.evidence(place_of(edges, k)).size) for k, at in enumerate(kept, 1))
+    edges = trial.edges(kept)
+    return tuple(Step(at, trial.evidence(place_of(edges, k)).size) for k, at in enumerate(kept, 1))
 
 
-def _standing(case: Case, boundaries: Sequence[int]) -> list[int]:
+def _standing(trial: Trial, boundaries: Sequence[int]) -> list[int]:
     """The boundaries that are left when all are proven as if neighbouring points had nothing in common."""
-    edges = case.edges(boundaries)
-    proofs = [case.proof(edges, k) for k in range(1, len(edges) - 1)]
+    edges = trial.edges(boundaries)
+    proofs = [trial.proof(edges, k) for k in range(1, len(edges) - 1)]
     while proofs and (least := min(proofs)) < 1:
         weakest = proofs.index(least)
         del proofs[weakest]
         next_proof = min(proofs, default=math.inf) if weakest == len(proofs) else math.inf
-        case.used.gone.append(Gone(edges.pop(weakest + 1), least, next_proof))
+        trial.used.gone.append(Gone(edges.pop(weakest + 1), least, next_proof))
         for k in range(_first_affected(edges, weakest), min(weakest + 1, len(proofs))):
-            proofs[k] = case.proof(edges, k + 1)
+            proofs[k] = trial.proof(edges, k + 1)
     return edges[1:-1]
 
 
@@ -62,16 +62,16 @@ def _first_affected(edges: Sequence[int], gone: int) -> int:
     return max(gone - 2 if edges[gone] - edges[gone - 1] <= BRIEF else gone - 1, 0)
 
 
-def _gone_again(case: Case, proposed: Sequence[int]) -> list[int]:
+def _gone_again(trial: Trial, proposed: Sequence[int]) -> list[int]:
     """The boundaries that are left when those are gone that went before and surely go again, as points were appended.
 
     Those speak only for the last boundary, and for a hop. As long as they say nothing of a hop that was not said
     before, and the last boundary is proven not less than the one that went instead, the others go in the same order.
     """
-    known, edges = case.known, case.edges(proposed)
-    if not known.gone or case.same != known.points or proposed != known.proposed or not _hop_as_before(case):
+    known, edges = trial.known, trial.edges(proposed)
+    if not known.gone or trial.same != known.points or proposed != known.proposed or not _hop_as_before(trial):
         return edges[1:-1]
-    case.used.evidence |= {place: found for place, found in known.evidence.items() if place[2] < known.points}
+    trial.used.evidence |= {place: found for place, found in known.evidence.items() if place[2] < known.points}
     seen: list[int] = []
     for gone in known.gone:
         last, own = edges[-2], gone.proof
@@ -79,35 +79,35 @@ def _gone_again(case: Case, proposed: Sequence[int]) -> list[int]:
             if last - edges[-3] <= BRIEF:
                 break
             if edges[-3:] != seen:
-                seen, last_proof = edges[-3:], case.proof(edges, len(edges) - 2)
+                seen, last_proof = edges[-3:], trial.proof(edges, len(edges) - 2)
             own = last_proof
             if own >= min(gone.next_proof, 1.0) if gone.boundary == last else own < gone.proof:
                 break
-        case.used.gone.append(gone._replace(proof=own) if gone.boundary == last else gone)
+        trial.used.gone.append(gone._replace(proof=own) if gone.boundary == last else gone)
         edges.remove(gone.boundary)
     return edges[1:-1]
 
 
-def _hop_as_before(case: Case) -> bool:
+def _hop_as_before(trial: Trial) -> bool:
     """Whether the boundaries that hop are the same; what the end of the line said does not matter any more."""
-    points, past = case.known.points, {}
-    for place, found in case.known.hops.items():
+    points, past = trial.known.points, {}
+    for place, found in trial.known.hops.items():
         if found.end < points or (found.settled and place[2] < points):
             past[place] = found
-        elif place[2] < points and case.is_hop(place) != found.is_one:
+        elif place[2] < points and trial.is_hop(place) != found.is_one:
             return False
-    case.used.hops |= past
+    trial.used.hops |= past
     return True
 
 
-def _least_proven(case: Case, boundaries: Sequence[int]) -> int | None:
+def _least_proven(trial: Trial, boundaries: Sequence[int]) -> int | None:
     """The boundary that is not proven, least of all, where neighbouring points have something in common."""
-    edges = case.edges(boundaries)
+    edges = trial.edges(boundaries)
     places = range(1, len(edges) - 1)
-    if all(case.proof(edges, k, MOST_WIDER) >= 1 for k in places):
+    if all(trial.proof(edges, k, MOST_WIDER) >= 1 for k in places):
         return None
-    wider = math.sqrt(_inflation(case.scaled, boundaries))
-    proofs = [case.proof(edges, k, wider) for k in places]
+    wider = math.sqrt(_inflation(trial.scaled, boundaries))
+    proofs = [trial.proof(edges, k, wider) for k in places]
     least = min(proofs)
     return boundaries[proofs.index(least)] if least < 1 else None
 

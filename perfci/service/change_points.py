@@ -1,4 +1,4 @@
-"""What follows from stored measurements and may be derived again at any time: the change points of some series."""
+"""The change points of some series: derived from what is stored, and derived again whenever points arrive."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Proofs:
 
 
 @dataclass(frozen=True)
-class Case:
+class Trial:
     """A line: its logs, the sums of the same with spikes pulled in, its noise and the user's bar.
 
     What is ``known`` holds for as many first points as are the ``same``.
