@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     AwareDatetime,
     BaseModel,
     BeforeValidator,
@@ -18,8 +17,19 @@ from pydantic import (
     FailFast,
     Field,
     FiniteFloat,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ValidationError,
     model_validator,
+)
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import (
+    chain_schema,
+    custom_error_schema,
+    dataclass_args_schema,
+    dataclass_field,
+    dataclass_schema,
+    datetime_schema,
 )
 
 from perfci.formats import Document, Given, Warn
@@ -71,30 +81,42 @@ VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*
 EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
-def _plausible(moment: datetime) -> datetime:
-    if not EARLIEST <= moment < LATEST:
-        raise ValueError("a date between 1900 and 3000 was expected")
-    return moment
+class _Plausible:
+    """A moment within bounds that no JSON Schema can say."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        bounds = datetime_schema(ge=EARLIEST, lt=LATEST)
+        told: Any = {"error": "a date between 1900 and 3000 was expected"}
+        bounded = custom_error_schema(bounds, custom_error_type="value_error", custom_error_context=told)
+        return chain_schema([handler(source), bounded])
 
 
-def _exact(numbers: Any) -> Any:
-    """Refuse whole numbers that a float64 cannot hold, instead of rounding them."""
-    for one in numbers if isinstance(numbers, list) else [numbers]:
-        if isinstance(one, int) and (abs(one) > 2**1023 or int(float(one)) != one):
-            raise ValueError("a whole number is too large to be exact as a float64")
-    return numbers
+def _exact(number: Any) -> Any:
+    """Refuse a whole number that a float64 cannot hold, instead of rounding it."""
+    if isinstance(number, int) and (abs(number) > 2**1023 or int(float(number)) != number):
+        raise ValueError("a whole number is too large to be exact as a float64")
+    return number
+
+
+def _all_exact(numbers: Any) -> Any:
+    if not isinstance(numbers, list):
+        return numbers
+    for one in numbers:
+        if one.__class__ is int:
+            _exact(one)
+    return tuple(numbers)
 
 
 Text = Annotated[str, Field(max_length=MAX_TEXT, pattern=NO_NUL)]
 Line = Annotated[str, Field(max_length=2_000, pattern=VISIBLE)]
 Name = Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE)]
-Moment = Annotated[AwareDatetime, AfterValidator(_plausible)]
+Moment = Annotated[AwareDatetime, _Plausible()]
 Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
 Place = Annotated[int, Field(ge=0, le=INT32)]
 Count = Annotated[int, Field(ge=1, le=INT64)]
 Number = Annotated[FiniteFloat, BeforeValidator(_exact)]
-Samples = Annotated[list[FiniteFloat], FailFast(), BeforeValidator(_exact), Field(max_length=MOST_SAMPLES)]
-Names = Annotated[list[Name], Field(max_length=1_000)]
+Samples = Annotated[tuple[FiniteFloat, ...], FailFast(), Field(max_length=MOST_SAMPLES), BeforeValidator(_all_exact)]
+Names = Annotated[tuple[Name, ...], Field(max_length=1_000)]
 ONLY_NAMES = {"additionalProperties": False}
 """In the published schema: a key that is no name is refused, not merely left unsaid."""
 Observed = Annotated[dict[Name, Text], Field(max_length=1_000, json_schema_extra=ONLY_NAMES)]
@@ -109,9 +131,9 @@ class Part(BaseModel):
 
 class CommitPart(Part):
     sha: Sha
-    parents: Annotated[list[Sha], Field(max_length=100)] = []
+    parents: Annotated[tuple[Sha, ...], Field(max_length=100)] = ()
     branch: Line = ""
-    tags: Names = []
+    tags: Names = ()
     committed_at: Moment | None = None
     subject: Text = ""
     author: Text = ""
@@ -152,17 +174,25 @@ class ProcessPart(Part):
     started_at: Moment | None = None
     duration_s: Number | None = None
     clock: Clock = Clock.VALUE
-    samples: Samples = []
+    samples: Samples = ()
     reason: Text = ""
     exit_code: Annotated[int, Field(ge=-INT32, le=INT32)] | None = None
     stderr_tail: Text = ""
-    flags: Names = []
+    flags: Names = ()
 
-    @model_validator(mode="after")
-    def _has_samples(self) -> Self:
-        if self.status is Status.OK and not self.samples:
-            raise ValueError("a process that ended ok needs at least one sample")
-        return self
+
+class _Directly:
+    """A process is read by the rules of its part, and made without one: there are thousands in a run."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        part: Any = handler.resolve_ref_schema(handler(ProcessPart))
+        rules = part["schema"]["fields"]
+        fields = [dataclass_field(name, rule["schema"], kw_only=True) for name, rule in rules.items()]
+        arguments = dataclass_args_schema("process", fields)
+        return dataclass_schema(Process, arguments, list(rules), post_init=True, slots=True, config=part["config"])
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(ProcessPart.__pydantic_core_schema__)
 
 
 class ResultPart(Part):
@@ -177,7 +207,7 @@ class ResultPart(Part):
     number: Count | None = None
     boundaries: Boundaries = Boundaries.PROCESS
     summary: SummaryPart | None = None
-    processes: Annotated[list[ProcessPart], FailFast(), Field(max_length=MOST_PROCESSES)] = []
+    processes: Annotated[tuple[Annotated[Process, _Directly()], ...], FailFast(), Field(max_length=MOST_PROCESSES)] = ()
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
@@ -203,7 +233,7 @@ class RunDocument(Part):
     started_at: Moment
     finished_at: Moment | None = None
     origin: Chosen = {}
-    results: Annotated[list[ResultPart], FailFast(), Field(max_length=MOST_RESULTS)] = []
+    results: Annotated[tuple[ResultPart, ...], FailFast(), Field(max_length=MOST_RESULTS)] = ()
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:
@@ -306,12 +336,11 @@ def _first_fault(error: ValidationError) -> str:
 
 def run_of(document: RunDocument) -> Run:
     """The run that a valid document tells."""
-    machine, variant = Machine(**document.machine.model_dump()), Variant(pairs_of(document.variant))
-    commit = document.commit
+    machine, variant = Machine(**vars(document.machine)), Variant(pairs_of(document.variant))
     return Run(
         project=document.project,
         session=document.session,
-        commit=Commit(**{**commit.model_dump(), "parents": tuple(commit.parents), "tags": tuple(commit.tags)}),
+        commit=Commit(**vars(document.commit)),
         machine=machine,
         environment=Environment(pairs_of(document.environment)),
         variant=variant,
@@ -336,7 +365,7 @@ def _result(part: ResultPart, machine: Machine, variant: Variant, harness: str) 
     return Result(
         series=series,
         status=part.status,
-        processes=tuple(_process(one) for one in part.processes),
+        processes=part.processes,
         summary=_summary(part.summary) if part.summary else None,
         boundaries=part.boundaries,
         number=part.number,
@@ -347,10 +376,6 @@ def _result(part: ResultPart, machine: Machine, variant: Variant, harness: str) 
 def _summary(part: SummaryPart) -> Summary:
     ci_lo, ci_hi = part.ci or (None, None)
     return Summary(part.value, ci_lo, ci_hi, part.q25, part.q75, part.n)
-
-
-def _process(part: ProcessPart) -> Process:
-    return Process(**(vars(part) | {"samples": tuple(part.samples), "flags": tuple(part.flags)}))
 
 
 def content_of(run: Run) -> dict[str, Any]:
