@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.model import PerfciError
+from perfci.service.collecting import collecting_rarely
 from perfci.service.judging import Standards
 from perfci.service.judging_uploads import Looking
 from perfci.service.leasing import Lease, LostLease
@@ -53,19 +54,24 @@ class JudgeWorker:
 
     def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
         """Work until told to stop; a database that cannot be reached now is asked again."""
-        while not stop.is_set():
-            try:
-                worked = self.step()
-                if self.lease.hold():
-                    for task in self.meanwhile:
-                        task(self.clock())
-            except PerfciError as error:
-                log.warning("%s", error)
-                worked = 0
-            if not worked:
-                stop.wait(every_s)
+        with collecting_rarely():
+            while not stop.is_set():
+                if not self._turn():
+                    stop.wait(every_s)
         with contextlib.suppress(PerfciError):  # a database that is gone gives the lease to whoever outwaits it
             self.lease.release()
+
+    def _turn(self) -> int:
+        """Work, and what else is to be done here; answer how much work that was."""
+        try:
+            worked = self.step()
+            if self.lease.hold():
+                for task in self.meanwhile:
+                    task(self.clock())
+        except PerfciError as error:
+            log.warning("%s", error)
+            return 0
+        return worked
 
     def empty(self) -> int:
         """Wait for the lease, then work until nothing is due; answer how much was done."""

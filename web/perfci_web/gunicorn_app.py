@@ -16,6 +16,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
 from perfci.config import Secrets, Settings
+from perfci.service.collecting import collecting_rarely
 from perfci.store import Store
 from perfci_web.application import create_app
 from perfci_web.guards import is_loopback
@@ -78,7 +79,7 @@ def serve_workers(
             **({"worker_tmp_dir": str(MEMORY)} if os.access(MEMORY, os.W_OK) else {}),
         }
         application = Application(options, open_app)
-        with contextlib.suppress(_Ended):
+        with contextlib.suppress(_Ended), collecting_rarely():
             KeepingArbiter(application, every_second).run()
 
 

@@ -17,6 +17,7 @@ from waitress.task import ErrorTask
 from waitress.wasyncore import close_all, dispatcher, loop
 
 from perfci.config import Secrets, Settings
+from perfci.service.collecting import collecting_rarely
 from perfci.store import Store
 from perfci_web.api.bodies import DRAIN, MIB
 from perfci_web.api.problems import OF_STATUS, Declined, response_of
@@ -57,7 +58,7 @@ def serve(
         settings=settings,
         secrets=secrets,
     )
-    with listening(host, port) as listener:
+    with listening(host, port) as listener, collecting_rarely():
         connections: dict[int, Any] = {}
         server = create_server(
             app, map=connections, sockets=[listener], threads=settings.server.threads, ident="perfci",
