@@ -15,7 +15,7 @@ demo: ## measure a sample repository, find what was planted in it, open the dash
 
 test: ## run the tests (ARGS="-k name")
 	@.ci/setup dev
-	$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 proof: ## run the long proofs whose promises `make test` holds by samples (all real asv results against asv's own reading)
 	@.ci/setup dev

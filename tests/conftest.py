@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,24 @@ def settled_heap() -> None:
     """Collecting garbage, as measurements do, looks at what the tests of a module made and not at all of torch."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def migrated_once(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test process migrates one database, and makes the others by the same statements; the store's own tests do not.
+
+    Only where a test module knows the store: the others need not wait for the import of Alembic.
+    """
+    if "perfci.store" not in sys.modules or request.path.parent.name == "store":
+        yield
+        return
+    from databases import migrate_again
+
+    from perfci.store import schema
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "migrate", migrate_again)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -28,3 +48,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first: one that is begun when the others are through leaves the other cores idle."""
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)

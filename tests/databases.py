@@ -13,6 +13,7 @@ import functools
 import hashlib
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
 import uuid
@@ -27,6 +28,8 @@ import sqlalchemy as sa
 
 import perfci.store
 from perfci.store import Store, open_store
+from perfci.store.engine import address_of, make_engine
+from perfci.store.schema import migrate
 
 KINDS = ("sqlite", "postgresql")
 
@@ -186,12 +189,35 @@ def _migrated_on(server: sa.URL) -> str:
     return name
 
 
+def migrate_again(engine: sa.Engine) -> None:
+    """Repeat what the migrations did to an empty file, in a part of the time that hundreds of tests spend on them."""
+    with engine.execution_options(perfci_begin="IMMEDIATE").begin() as connection:
+        empty = engine.dialect.name == "sqlite" and not sa.inspect(connection).get_table_names()
+        for statement in _statements() if empty else ():
+            connection.exec_driver_sql(statement)
+    if not empty:
+        migrate(engine)
+
+
+@functools.cache
+def _statements() -> tuple[str, ...]:
+    with closing(sqlite3.connect(_migrated_file())) as made:
+        tables = made.execute(MADE).fetchall()
+        ((version,),) = made.execute("SELECT version_num FROM alembic_version").fetchall()
+    return (*(statement for (statement,) in tables), f"INSERT INTO alembic_version VALUES ('{version}')")
+
+
+MADE = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+
+
 @functools.cache
 def _migrated_file() -> Path:
     folder = tempfile.mkdtemp(prefix="perfci-test-")
     atexit.register(shutil.rmtree, folder)
     path = Path(folder) / "migrated.db"
-    open_store(f"sqlite:///{path}", create=True).close()
+    engine = make_engine(address_of(f"sqlite:///{path}"))
+    migrate(engine)
+    engine.dispose()
     return path
 
 

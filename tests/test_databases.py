@@ -1,0 +1,25 @@
+"""What makes the databases of the tests quick makes them no other."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from databases import migrate_again
+
+from perfci.store.engine import address_of, make_engine
+from perfci.store.schema import migrate
+
+
+def test_a_database_made_again_is_the_one_that_was_migrated(tmp_path: Path) -> None:
+    dumps = []
+
+    for make in (migrate, migrate_again, migrate_again):
+        path = tmp_path / f"{len(dumps)}.db"
+        engine = make_engine(address_of(f"sqlite:///{path}"))
+        make(engine)
+        make(engine)
+        engine.dispose()
+        with closing(sqlite3.connect(path)) as made:
+            dumps.append(list(made.iterdump()))
+
+    assert dumps[0] == dumps[1] == dumps[2]
