@@ -16,9 +16,10 @@ from perfci.cli.options import bench_option, global_options, json_option, smoke_
 from perfci.cli.progress import Progress
 from perfci.cli.variants import Asked, vary, with_goals
 from perfci.model import PerfciError, Status, VerdictKind
-from perfci.report.goals import goals_markdown, goals_text
-from perfci.report.markdown import comparison_markdown
-from perfci.report.pooled import pooled_markdown, pooled_text
+from perfci.report.comment import comment
+from perfci.report.findings import Findings
+from perfci.report.goals import goals_text
+from perfci.report.pooled import pooled_text
 from perfci.report.text import comparison_text
 from perfci.runner.lock import machine_lock
 from perfci.service.comparing import Comparison, run_comparison
@@ -26,6 +27,7 @@ from perfci.service.goals import goals_of, goals_of_commits, require_known
 from perfci.service.judging import policy_of
 from perfci.service.looking_here import look_again
 from perfci.service.opening import open_subject, open_workbench
+from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict
 
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -83,7 +85,7 @@ def commits(base: str, head: str, asked: Asked) -> int:
     """Compare two commits."""
     repository = repository_here()
     config = config_for(repository)
-    goals = goals_of(config)
+    goals, policy = goals_of(config), policy_of(config, strict=asked.strict)
     before = repository.commit(repository.resolve(base))
     after = repository.commit(repository.resolve(head)) if head else repository.working_tree()
     progress = Progress()
@@ -100,12 +102,12 @@ def commits(base: str, head: str, asked: Asked) -> int:
                 strict=asked.strict, budget_s=asked.budget_s,
             )  # fmt: skip
             look_again(store, config)
-            judged = goals_of_commits(goals, found, store, policy_of(config, strict=asked.strict)) if goals else []
-    report(found, judged, asked)
+            judged = goals_of_commits(goals, found, store, policy) if goals else []
+    report(found, judged, policy, asked)
     return with_goals(exit_code(found, strict=asked.strict), judged, strict=asked.strict)
 
 
-def report(found: Comparison, goals: Sequence[GoalVerdict], asked: Asked) -> None:
+def report(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, asked: Asked) -> None:
     if asked.json_file:
         told = {
             "base": found.base,
@@ -116,14 +118,26 @@ def report(found: Comparison, goals: Sequence[GoalVerdict], asked: Asked) -> Non
         }
         write_json(asked.json_file, told)
     if asked.markdown:
-        text = comparison_markdown(found.verdicts, base=found.base.sha, head=found.head.sha)
-        together = pooled_markdown(found.pooled) if found.pooled else ""
-        asked.markdown.write_text("\n".join(part for part in (text, together, goals_markdown(goals)) if part))
+        asked.markdown.write_text(comment(findings(found, goals, policy, asked)), encoding="utf-8")
     if asked.json_file != "-":
         click.echo(f"base {found.base.short} {found.base.subject}\nhead {found.head.short} {found.head.subject}\n")
         together = pooled_text(found.pooled) if found.pooled else ""
         parts = (comparison_text(found.verdicts), together, goals_text(goals))
         click.echo("\n".join(part for part in parts if part))
+
+
+def findings(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, asked: Asked) -> Findings:
+    return Findings(
+        found.verdicts,
+        found.base,
+        found.head,
+        manner="in turns" if found.in_turns else "interleaved",
+        pooled=found.pooled,
+        goals=goals,
+        environment=found.environment,
+        budget=f"{asked.budget_s / 60:.3g} min" if found.late and asked.budget_s is not None else "",
+        policy=policy,
+    )
 
 
 def exit_code(found: Comparison, *, strict: bool) -> int:

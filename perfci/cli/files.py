@@ -9,12 +9,14 @@ import click
 from perfci.cli.context import config_here, write_json
 from perfci.cli.variants import Asked, with_goals
 from perfci.model import VerdictKind
-from perfci.report.goals import goals_markdown, goals_text
-from perfci.report.markdown import comparison_markdown
+from perfci.report.comment import comment
+from perfci.report.findings import Findings
+from perfci.report.goals import goals_text
 from perfci.report.text import comparison_text
 from perfci.service.files import FileComparison, compare_files
 from perfci.service.goals import compared_of, goals_of, judged, require_metrics_of
 from perfci.service.judging import policy_of
+from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict
 
 
@@ -25,21 +27,26 @@ def files(base: Path, head: Path, asked: Asked) -> int:
     found = compare_files(base, head, policy, lambda line: click.echo(line, err=True))
     require_metrics_of(goals, found.sides)
     held = judged(goals, compared_of(found.sides, found.verdicts), policy)
-    report(found, held, (base, head), asked)
+    report(found, held, policy, (base, head), asked)
     return exit_code(found, held, strict=asked.strict)
 
 
-def report(found: FileComparison, goals: list[GoalVerdict], paths: tuple[Path, Path], asked: Asked) -> None:
+def report(
+    found: FileComparison, goals: list[GoalVerdict], policy: Policy, paths: tuple[Path, Path], asked: Asked
+) -> None:
     if asked.json_file:
         values = {"base": found.base, "head": found.head, "files": paths, "verdicts": found.verdicts, "goals": goals}
         write_json(asked.json_file, values)
     if asked.markdown:
         sides = f"{paths[0].name} → {paths[1].name}"
-        text = comparison_markdown(found.verdicts, base=found.base.sha, head=found.head.sha, sides=sides)
-        asked.markdown.write_text("\n".join(part for part in (text, goals_markdown(goals)) if part))
+        told = Findings(
+            found.verdicts, found.base, found.head, sides=sides, manner="recorded", goals=goals, policy=policy,
+            command=("perfci", "compare", "--files", *map(str, paths)),
+        )  # fmt: skip
+        asked.markdown.write_text(comment(told), encoding="utf-8")
     if asked.json_file != "-":
-        told = zip(("base", "head"), paths, (found.base, found.head), strict=True)
-        click.echo("\n".join(f"{side} {path}: {one.short} {one.subject}".rstrip() for side, path, one in told) + "\n")
+        names = zip(("base", "head"), paths, (found.base, found.head), strict=True)
+        click.echo("\n".join(f"{side} {path}: {one.short} {one.subject}".rstrip() for side, path, one in names) + "\n")
         click.echo("\n".join(part for part in (comparison_text(found.verdicts), goals_text(goals)) if part))
 
 

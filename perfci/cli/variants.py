@@ -12,9 +12,10 @@ import click
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
 from perfci.cli.progress import Progress
 from perfci.model import Commit, Status, VerdictKind
-from perfci.report.goals import goals_markdown, goals_text
-from perfci.report.markdown import comparison_markdown
-from perfci.report.variants import variants_markdown, variants_text
+from perfci.report.comment import comment
+from perfci.report.findings import Findings
+from perfci.report.goals import goals_text
+from perfci.report.variants import variants_text
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.service.families import Axis, assignments_of, families, require_known
@@ -77,15 +78,31 @@ def report(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str,
         told |= {"rejected": found.variants.rejections, "numerics": found.variants.numerics, "goals": goals}
         write_json(asked.json_file, told)
     if asked.markdown:
-        verdicts = [contrast.told for contrast in found.variants.contrasts]
-        table = comparison_markdown(verdicts, base="", head="", sides=f"{found.commit.short}: {' '.join(texts)}")
-        text = variants_markdown(found.variants, table)
-        asked.markdown.write_text("\n".join(part for part in (text, goals_markdown(goals)) if part))
+        asked.markdown.write_text(comment(findings(found, goals, texts)), encoding="utf-8")
     if asked.json_file != "-":
         click.echo(f"commit {found.commit.short} {found.commit.subject}\nvary {'  '.join(texts)}\n")
         told_already = any(goal.trades for goal in goals)
         text = variants_text(found.variants, () if told_already else trades_of(found))
         click.echo("\n".join(part for part in (text, goals_text(goals)) if part))
+
+
+def findings(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str, ...]) -> Findings:
+    return Findings(
+        [contrast.told for contrast in found.variants.contrasts],
+        found.commit,
+        found.commit,
+        sides=f"{found.commit.short}: {' '.join(texts)}",
+        manner="interleaved",
+        goals=goals,
+        rejected=found.variants.rejections,
+        policy=found.lineup.policy,
+        command=_command(found.commit, texts),
+    )
+
+
+def _command(commit: Commit, texts: tuple[str, ...]) -> list[str]:
+    axes = [word for text in texts for word in ("--vary", text)]
+    return ["perfci", "compare", *axes, *([] if commit.dirty else ["--at", commit.short])]
 
 
 def exit_code(found: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:

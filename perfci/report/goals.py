@@ -25,8 +25,13 @@ def goals_text(goals: Sequence[GoalVerdict]) -> str:
 
 
 def goals_markdown(goals: Sequence[GoalVerdict]) -> str:
-    """The same for a comment: a line for each goal, its clauses below it."""
-    return "\n".join(_goal_markdown(one) for one in goals)
+    """The same as Markdown: a line for each goal, its clauses below it."""
+    return "".join(f"{line}\n" for line in goal_lines(goals))
+
+
+def goal_lines(goals: Sequence[GoalVerdict]) -> list[str]:
+    """The lines of a Markdown list, every foreign word inside a code span."""
+    return [line for goal in goals for line in _goal_lines(goal)]
 
 
 def _goal(goal: GoalVerdict) -> str:
@@ -104,17 +109,19 @@ def _deviation(ratio: float) -> str:
     return signed_percent(ratio - 1)
 
 
-def _goal_markdown(goal: GoalVerdict) -> str:
+def _goal_lines(goal: GoalVerdict) -> list[str]:
     about = f", {code_span(goal.about)}" if goal.about else ""
     trade = ", a trade" if goal.trades else ""
     lines = [f"- {GLYPHS[goal.outcome]} goal {code_span(goal.name)}{about}: **{goal.outcome.value}**{trade}"]
     lines += [f"  - {code_span(goal.reason)}"] if goal.reason else []
-    for found in goal.clauses:
-        cell = f" {code_span(found.series.cell)}" if found.series else ""
-        known = [value_text(found, found.estimate)] if found.estimate is not None else []
-        known += [interval_text(found, found.interval)] if found.interval else []
-        said = [code_span(note(found))] if note(found) else []
-        told = ", ".join([*known, *said])
-        lines.append(f"  - {GLYPHS[found.outcome]} {code_span(found.clause.text)}{cell}: {told}")
-    lines += [f"  - ⇄ {code_span(trade_sentence(one))}" for one in goal.trades]
-    return "\n".join(lines) + "\n"
+    lines += [_clause_line(found) for found in goal.clauses]
+    return lines + [f"  - ⇄ {code_span(trade_sentence(one))}" for one in goal.trades]
+
+
+def _clause_line(found: ClauseVerdict) -> str:
+    """What was found is told in a unit, which a suite may have made up."""
+    cell = f" {code_span(found.series.cell)}" if found.series else ""
+    known = [code_span(value_text(found, found.estimate))] if found.estimate is not None else []
+    known += [code_span(interval_text(found, found.interval))] if found.interval else []
+    said = [code_span(note(found))] if note(found) else []
+    return f"  - {GLYPHS[found.outcome]} {code_span(found.clause.text)}{cell}: {', '.join([*known, *said])}"

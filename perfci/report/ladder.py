@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Series, Verdict, VerdictKind
-from perfci.report.names import code_span, printable, unquoted
+from perfci.report.names import code_block, code_span, printable, unquoted
 from perfci.report.sentences import interval_text, level_texts
 from perfci.report.text import aligned
 from perfci.report.units import counting, measured, signed_percent
@@ -32,7 +32,7 @@ def ladder_text(ladder: Ladder, policy: Policy) -> str:
 def ladders_markdown(ladders: Sequence[Ladder], policy: Policy) -> str:
     """The same in one code block for each benchmark: columns line up everywhere."""
     texts = [(one.name, text) for one in ladders if (text := ladder_text(one, policy))]
-    return "\n".join(f"### ladder {code_span(name)}\n\n```\n{text}```\n" for name, text in texts)
+    return "\n".join(f"### ladder {code_span(name)}\n\n{code_block(text.splitlines())}\n" for name, text in texts)
 
 
 def heading(ladder: Ladder) -> str:

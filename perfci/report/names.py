@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from perfci.model import Series
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 120
+LONGEST_LINE = 1000
+MOST_BACKTICKS = 40
+"""GitHub's Markdown knows no code span whose fence is longer than 80 (``MAXBACKTICKS`` in cmark-gfm)."""
+
+PLAIN_ADDRESS = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?#&=+,;%@!$*\[\]-]{,1000}")
+"""Nothing in it ends a link of Markdown."""
 
 SELF_EVIDENT_METRICS = frozenset({"time", "cpu_time", "value", "memory", "peak_memory"})
 """What the metric of an asv benchmark is called: its unit and the words around it already say so."""
@@ -32,12 +39,29 @@ def unquoted(value: str) -> str:
     return value[1:-1] if quoted else value
 
 
-def code_span(text: str, *, in_table: bool = False) -> str:
+def code_span(text: str, *, in_table: bool = False, limit: int = LONGEST) -> str:
     """Fence a name for GitHub's Markdown so that nothing inside is read as markup, a mention or a table cell."""
-    clean = printable(text).replace("|", r"\|") if in_table else printable(text)
-    fence = "`" * (max((len(run) for run in re.findall("`+", clean)), default=0) + 1)
+    clean = re.sub(f"`{{{MOST_BACKTICKS},}}", lambda run: REPLACEMENT * len(run[0]), printable(text, limit))
+    clean = clean.replace("|", r"\|") if in_table else clean
+    fence = "`" * (_longest_run(clean) + 1)
     padding = " " if clean.startswith("`") or clean.endswith("`") or not clean.strip() else ""
     return f"{fence}{padding}{clean}{padding}{fence}"
+
+
+def code_block(lines: Iterable[str], language: str = "") -> str:
+    """The same for whole lines: the fence is longer than any run of backticks that could end it."""
+    clean = "\n".join(printable(line, LONGEST_LINE) for line in lines)
+    fence = "`" * max(3, _longest_run(clean) + 1)
+    return f"{fence}{language}\n{clean}\n{fence}"
+
+
+def link(words: str, address: str) -> str:
+    """Words of our own that lead to an address of our own; the words alone where it is no plain web address."""
+    return f"[{words}]({address})" if PLAIN_ADDRESS.fullmatch(address) else words
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
 def csv_cell(text: str) -> str:

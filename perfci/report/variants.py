@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from perfci.model import Pairs, Verdict, VerdictKind, cell_name
 from perfci.report.goals import trade_sentence
-from perfci.report.names import code_span, printable, unquoted
+from perfci.report.names import printable, unquoted
 from perfci.report.sentences import counts_sentence, interval_text, level_texts
 from perfci.report.text import aligned
 from perfci.report.units import counting, signed_percent
@@ -32,12 +32,6 @@ def variants_text(found: Variants, trades: Sequence[Trade] = ()) -> str:
         "\n".join(f"⇄ {trade_sentence(trade)}" for trade in trades),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def variants_markdown(found: Variants, comparison: str) -> str:
-    """Rejections above the comparison as it is written for two commits."""
-    lines = [f"- ✕ rejected: {code_span(rejected_name(one))}: {code_span(one.reason)}" for one in found.rejections]
-    return "\n".join(lines) + ("\n\n" if lines else "") + comparison
 
 
 def rejection_sentence(one: Rejection) -> str:

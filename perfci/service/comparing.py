@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.config import Config
-from perfci.model import Commit, Stage, Status, Verdict
+from perfci.model import IN_TURNS, Commit, ObservedChange, Stage, Status, Verdict
 from perfci.runner.workbench import Workbench
 from perfci.service.confirming import settle, told
 from perfci.service.judging import policy_of
+from perfci.service.measuring import Session
 from perfci.service.opening import Subject, open_session
 from perfci.service.pairing import Pairing
 from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
 from perfci.store import Store
+from perfci.verdicts.epochs import changed
 from perfci.verdicts.pooled import PooledVerdict, pooled_verdict
 from perfci.verdicts.rule import MOVES
 
@@ -26,7 +28,9 @@ class Comparison:
     """What two commits showed: the ends of the processes, and one current verdict per judged series.
 
     ``pooled`` is what all benchmarks said together while they were screened, fresh pairs left out: those were bought
-    for what looked changed, and would speak louder than the rest.
+    for what looked changed, and would speak louder than the rest. ``environment`` is what was observed differently at
+    base and head, ``in_turns`` tells that processes of a pair took turns, and ``late`` that the time budget ended the
+    search for more pairs.
     """
 
     session: str
@@ -35,6 +39,9 @@ class Comparison:
     statuses: Sequence[Status]
     verdicts: Sequence[Verdict]
     pooled: PooledVerdict | None = None
+    environment: Sequence[ObservedChange] = ()
+    in_turns: bool = False
+    late: bool = False
 
 
 def run_comparison(
@@ -53,6 +60,7 @@ def run_comparison(
     deadline = None if budget_s is None else time.monotonic() + budget_s
     pairing = Pairing(session, questions, policy, Stage.SCREENING, deadline, told(watcher))
     first = [verdict for verdicts in pairing.settle().values() for verdict in verdicts]
+    late = deadline is not None and time.monotonic() >= deadline
     record(session, first)
     flagged = [verdict for verdict in first if verdict.kind in MOVES]
     settled, fresh = settle(session, subject, flagged, policy, watcher) if flagged else ([], [])
@@ -60,4 +68,11 @@ def run_comparison(
     places = {v.series for v in settled}
     current = [*settled, *(v for v in first if v.series not in places)]
     pooled = pooled_verdict(((series, shift) for (_, series), shift in pairing.shifts.items()), policy)
-    return Comparison(session.uid, base, head, [*session.statuses, *fresh], current, pooled)
+    return Comparison(
+        session.uid, base, head, [*session.statuses, *fresh], current, pooled,
+        changed(workbench.environment(base.sha), workbench.environment(head.sha)), _took_turns(session), late,
+    )  # fmt: skip
+
+
+def _took_turns(session: Session) -> bool:
+    return any(IN_TURNS in process.flags for rows in session.measured.values() for _, process in rows)

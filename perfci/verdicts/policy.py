@@ -35,7 +35,8 @@ class ClassRule:
 
     def fits(self, series: Series) -> bool:
         metric = series.metric
-        return bool(re.fullmatch(self.metric, metric.name, re.I) and re.fullmatch(self.unit, metric.unit, re.I))
+        flags = re.IGNORECASE | re.DOTALL  # a name may hold anything, a line break too
+        return bool(re.fullmatch(self.metric, metric.name, flags) and re.fullmatch(self.unit, metric.unit, flags))
 
     def rule(self, default: Rule) -> Rule:
         bar = min(max(default.bar, self.at_least), self.at_most)

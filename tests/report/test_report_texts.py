@@ -1,11 +1,10 @@
-"""What a person reads in a terminal and in a comment, compared whole."""
+"""What a person reads in a terminal, compared whole, and names made safe."""
 
 import re
 
 import pytest
 from report_builders import EXPECTED, a_series, a_verdict, one_of_each
 
-from perfci.report.markdown import HEADER, MOST_ROWS, comparison_markdown
 from perfci.report.names import code_span, csv_cell, printable
 from perfci.report.text import aligned, comparison_text, verdict_table
 
@@ -33,14 +32,6 @@ def test_the_terminal_table() -> None:
     assert comparison_text(one_of_each()) == (EXPECTED / "comparison.txt").read_text(encoding="utf-8")
 
 
-def test_the_markdown_comment() -> None:
-    text = comparison_markdown(
-        one_of_each(), base="ab" * 20, head="cd" * 20, page="https://perfci.example/p/compare/ab...cd"
-    )
-
-    assert text == (EXPECTED / "comparison.md").read_text(encoding="utf-8")
-
-
 def test_both_levels_of_a_row_share_a_unit() -> None:
     grown = a_verdict(series=a_series(unit="bytes"), levels=(1000.0, 1200.0))
 
@@ -49,26 +40,6 @@ def test_both_levels_of_a_row_share_a_unit() -> None:
 
 def test_an_empty_comparison_says_so() -> None:
     assert comparison_text([]) == "Nothing was compared.\n"
-    assert comparison_markdown([], base="a", head="b") == "### Nothing was compared\n\n`a` → `b`\n"
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_foreign_word_stands_outside_a_code_span(name: str) -> None:
-    verdict = a_verdict(series=a_series(name, unit=name, metric=name, x=name), reason=name)
-
-    text = comparison_markdown([verdict], base=name, head=name)
-
-    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
-    words = re.findall(r"[a-z]{4,}", outside)
-    assert set(words) <= set(re.findall("[a-z]{4,}", HEADER + "regression"))
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_row_has_as_many_cells_as_its_heading(name: str) -> None:
-    text = comparison_markdown([a_verdict(series=a_series(name))], base="a", head="b")
-
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -79,13 +50,6 @@ def test_a_code_span_ends_where_it_should(name: str) -> None:
     assert fence
     assert span.endswith(fence[0])
     assert fence[0] not in re.findall("`+", span[len(fence[0]) : -len(fence[0])])
-
-
-def test_a_long_comparison_is_cut_and_says_so() -> None:
-    text = comparison_markdown([a_verdict()] * (MOST_ROWS + 7), base="a", head="b")
-
-    assert text.count("\n| ▲") == MOST_ROWS
-    assert "… and 7 more rows." in text
 
 
 def test_wide_characters_line_up() -> None:

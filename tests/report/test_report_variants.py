@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from report_builders import EXPECTED, a_series, a_verdict
 
-from perfci.model import Verdict, VerdictKind
+from perfci.model import Commit, Verdict, VerdictKind
+from perfci.report.comment import comment
+from perfci.report.findings import Findings
 from perfci.report.ladder import ladder_text, ladders_markdown
-from perfci.report.variants import variants_markdown, variants_text
+from perfci.report.variants import variants_text
 from perfci.verdicts.ladder import Ladder, Rung
 from perfci.verdicts.parity import Numerics, Parity
 from perfci.verdicts.policy import Policy
@@ -73,9 +75,14 @@ def test_a_verdict_between_variants_names_both_sides() -> None:
 
 
 def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
-    assert variants_markdown(variants(), "### Table\n") == (
-        "- ✕ rejected: `model.Gpt('wrong', 8)`: `loss at step 2 is 2.4 against 2.2 of the reference`\n\n### Table\n"
-    )
+    found = variants()
+    told = [contrast.told for contrast in found.contrasts]
+
+    lines = comment(Findings(told, Commit("ab" * 20), Commit("ab" * 20), rejected=found.rejections)).splitlines()
+
+    rejection = "- ✕ rejected: `model.Gpt('wrong', 8)`: `loss at step 2 is 2.4 against 2.2 of the reference`"
+    assert "1 variant rejected" in lines[0]
+    assert lines.index(rejection) < next(k for k, line in enumerate(lines) if line.startswith("|"))
 
 
 def step(metric: str, unit: str, ratio: float, half: float, levels: tuple[float, float], rounds: int = 10) -> Verdict:

@@ -79,6 +79,10 @@ def test_a_plain_time_has_the_plain_rule() -> None:
     assert Policy(rule).rule_for(a_series()) == rule
 
 
+def test_a_name_with_a_line_break_has_a_class_too() -> None:
+    assert Policy().class_of(a_series(metric="a\nb", unit="c\nd")) is MetricClass.OTHER
+
+
 def test_the_bar_of_time_lifts_start_times_and_lowers_memory_but_never_the_other_way() -> None:
     loose, fine = Policy(Rule(bar=0.2)), Policy(Rule(bar=0.02))
 

@@ -62,5 +62,5 @@ def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -
     ) | {"unchanged": 2}
     assert [reading["series"]["metric"] for reading in told["witnesses"]] == ["data_stall", "step_time", "time"]
     assert {reason["reason"]: len(reason["series"]) for reason in told["unavailable"]}[EMULATED] == 3
-    assert "### 1 failed, 1 regression, 1 inconclusive" in markdown
-    assert f"[details](http://localhost{COMPARE})" in markdown
+    assert "### perfci: 1 failed, 1 regression, " in markdown
+    assert f"[full report](http://localhost{COMPARE})" in markdown

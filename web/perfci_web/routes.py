@@ -17,11 +17,12 @@ from werkzeug.routing import BaseConverter, ValidationError
 from werkzeug.wrappers import Response as Answer
 
 from perfci.config import RESERVED_PROJECTS
-from perfci.model import ChangePoint, Commit, PerfciError, Point, Run, Verdict
+from perfci.model import ChangePoint, Commit, ObservedChange, PerfciError, Point, Run, Verdict
 from perfci.net.slugs import TWINS, name_of, segment
 from perfci.report.calibration import calibration_fields
+from perfci.report.comment import comment
 from perfci.report.fields import trend_fields
-from perfci.report.markdown import comparison_markdown
+from perfci.report.findings import Findings
 from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned, trend_of
@@ -217,8 +218,9 @@ def compare_json(store: Store, project: str, base: str, head: str) -> Response:
 def compare_markdown(store: Store, project: str, base: str, head: str) -> Response:
     page, links = _comparison(store, project, base, head)
     address = f"{request.host_url.rstrip('/')}{links.compare(page.base.sha, page.head.sha)}"
-    text = comparison_markdown(page.verdicts, base=page.base.sha, head=page.head.sha, page=address)
-    return Response(text, content_type="text/markdown; charset=utf-8")
+    environment = [ObservedChange(*row) for row in page.environment]
+    findings = Findings(page.verdicts, page.base, page.head, environment=environment, page=address)
+    return Response(comment(findings), content_type="text/markdown; charset=utf-8")
 
 
 def commit_page(store: Store, project: str, sha: str) -> str:

@@ -1,0 +1,129 @@
+"""The tables of a comment: what got worse by the kind of its metric, main's own drift, and the rest, folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from perfci.model import Verdict, VerdictKind
+from perfci.report import rows
+from perfci.report.findings import Findings, is_worse, told_as
+from perfci.report.fitting import Block
+from perfci.report.names import code_span
+from perfci.report.rows import Columns, by_attention, section_of
+from perfci.report.units import counting
+from perfci.report.words import MOVES
+
+MOST_ROWS = 10
+"""What a reader takes in at once."""
+
+MOST_FOLDED = 50
+"""Rows of one folded table; who needs more reads them on the page."""
+
+SECTIONS = tuple(dict.fromkeys(rows.SECTIONS.values()))
+ABSENCES = ("dropped", "not comparable", "new", "not measured")
+
+
+def worse(findings: Findings) -> list[Block]:
+    """A table for each kind of metric, and below it, folded, what found no place in one."""
+    columns = rows.moves(hardware=_hardware_differs(findings))
+    bad, seen = _bad(findings), shown(findings)
+    blocks = []
+    for name in SECTIONS:
+        mine = [one for one in seen if section_of(one.series, findings.policy) == name]
+        total = sum(section_of(one.series, findings.policy) == name for one in bad)
+        if mine:
+            blocks.append(Block(f"**{name}**: {total:,} worse"))
+            blocks.append(Block(columns.heading, [columns.row(one) for one in mine]))
+    places = {id(one) for one in seen}
+    rest = [one for one in bad if id(one) not in places]
+    return [*blocks, *_table(rest, columns, f"{len(rest):,} more worse")]
+
+
+def shown(findings: Findings) -> list[Verdict]:
+    """What got worse and is not folded."""
+    return rows.worth_a_row(_bad(findings), MOST_ROWS, findings.policy)
+
+
+def drift(findings: Findings) -> list[Block]:
+    """You against main: what the branch to be merged into did since the same base, series by series."""
+    if findings.main is None:
+        return []
+    moved = by_attention(one for one in findings.drift if one.kind in {*MOVES, VerdictKind.FAILED})
+    told = f"**You, and main since** (now {code_span(findings.main.short)})"
+    if not moved:
+        return [Block(f"{told}: nothing moved on main.")]
+    yours = {one.series: one for one in findings.verdicts}
+    lines = [_drift_row(yours.get(one.series), one) for one in moved[:MOST_ROWS]]
+    heading = "| Benchmark | Metric | You | Main |\n|---|---|---|---|"
+    return [
+        Block(f"{told}: {counting(len(moved), 'series', 'series')} moved on main."),
+        Block(heading, lines, more=len(moved) - len(lines)),
+    ]
+
+
+def folded(findings: Findings) -> list[Block]:
+    """All others by their word; unfolded where nothing above asks for attention."""
+    unfolded, hardware = not _bad(findings), _hardware_differs(findings)
+    better, open_ones, void, same = (_those(findings, kinds) for kinds in FOLDED)
+    return [
+        *_table(better, rows.moves(hardware=hardware), f"{len(better):,} better", unfolded=unfolded),
+        *_table(open_ones, rows.undecided(hardware=hardware), f"{len(open_ones):,} inconclusive", unfolded=unfolded),
+        *_table(void, rows.not_compared(hardware=hardware), _absences(void), unfolded=unfolded),
+        *_table(same, rows.unchanged(hardware=hardware), f"{len(same):,} unchanged"),
+    ]
+
+
+FOLDED = (
+    {VerdictKind.IMPROVEMENT},
+    {VerdictKind.INCONCLUSIVE},
+    {VerdictKind.MISSING, VerdictKind.NOT_COMPARABLE},
+    {VerdictKind.UNCHANGED},
+)
+
+
+def environment(findings: Findings) -> list[Block]:
+    """What was observed differently on the two sides."""
+    changes = findings.environment[:MOST_FOLDED]
+    lines = [f"| {_value(one.name)} | {_value(one.before)} | {_value(one.after)} |" for one in changes]
+    summary = counting(len(findings.environment), "difference") + " of the environment"
+    more = len(findings.environment) - len(lines)
+    return [Block("| | Base | Head |\n|---|---|---|", lines, summary, more=more, thing="value")] if lines else []
+
+
+def _bad(findings: Findings) -> list[Verdict]:
+    return by_attention(one for one in findings.verdicts if is_worse(one) or told_as(one) == "suspected regression")
+
+
+def _those(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
+    """What was dropped before what is new, then by the kind of metric."""
+    mine = by_attention(one for one in findings.verdicts if one.kind in kinds)
+    places = {name: place for place, name in enumerate(SECTIONS)}
+    return sorted(mine, key=lambda one: (_absence(one), places[section_of(one.series, findings.policy)]))
+
+
+def _absence(verdict: Verdict) -> int:
+    told = told_as(verdict)
+    return ABSENCES.index(told) if told in ABSENCES else 0
+
+
+def _absences(verdicts: Sequence[Verdict]) -> str:
+    words = [told_as(one) for one in verdicts]
+    return ", ".join(f"{words.count(word):,} {word}" for word in ABSENCES if word in words)
+
+
+def _table(verdicts: Sequence[Verdict], columns: Columns, summary: str, *, unfolded: bool = False) -> list[Block]:
+    lines = [columns.row(one) for one in verdicts[:MOST_FOLDED]]
+    return [Block(columns.heading, lines, summary, unfolded, more=len(verdicts) - len(lines))] if lines else []
+
+
+def _hardware_differs(findings: Findings) -> bool:
+    return len({rows.hardware_name(one.series) for one in findings.verdicts}) > 1
+
+
+def _drift_row(yours: Verdict | None, mains: Verdict) -> str:
+    cell, metric = _value(mains.series.cell), _value(mains.series.metric.name)
+    return f"| {cell} | {metric} | {rows.changed(yours) if yours else 'not measured'} | {rows.changed(mains)} |"
+
+
+def _value(text: str) -> str:
+    return code_span(text, in_table=True) if text else "not recorded"

@@ -1,0 +1,301 @@
+"""The comment on a pull request: every form whole, and what it may never do, whatever it is given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from comments import EXPECTED, FORMS, REGRESSIONS, drifted, dropped, new, same, slower, thousand, told, undecided
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rendered import Page, page_of
+from report_builders import a_commit, a_series, a_verdict
+
+from perfci.model import (
+    Commit,
+    Interval,
+    Machine,
+    ObservedChange,
+    Series,
+    Stage,
+    Variant,
+    Verdict,
+    VerdictKind,
+    pairs_of,
+)
+from perfci.report.comment import LIMIT, comment, worth_a_comment
+from perfci.report.comment_forms import NotMeasured, not_measured, outdated
+from perfci.report.findings import Findings
+from perfci.report.ladder import ladders_markdown
+from perfci.verdicts.goals import Clause
+from perfci.verdicts.ladder import Ladder, Rung
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
+from perfci.verdicts.variants import Rejection
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_of_the_comment(form: str) -> None:
+    """``python tests/comments.py`` writes these files again."""
+    assert FORMS[form]() == (EXPECTED / f"{form}.md").read_text(encoding="utf-8")
+
+
+def test_no_form_is_left_over() -> None:
+    assert {path.stem for path in EXPECTED.glob("*.md")} == set(FORMS)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_renders_as_tables_and_our_own_link(form: str) -> None:
+    page = page_of(FORMS[form]())
+
+    assert set(page.links) <= {"https://perf.example.com/acme/tiny-lm/compare/0011001100...0012001200"}
+    assert not [text for text in page.plain if "|" in text or "`" in text]
+
+
+def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
+    text = comment(told(thousand()))
+
+    assert "### perfci: 1,000 regressions on `1x NVIDIA H200` (200 unchanged)" in text
+    assert "**Time**: 999 worse" in text
+    assert "<summary>990 more worse</summary>" in text
+    assert "… and 940 more rows, left out here." in text
+    assert text.count("\n| `ops.time_0") == 9 + 50 + 50
+
+
+def test_the_one_kilobyte_more_is_not_buried_under_a_thousand_slowdowns() -> None:
+    text = comment(told(thousand()))
+
+    above = text[: text.index("<details>")]
+    assert "**Memory**: 1 worse" in above
+    assert "`peak_allocated`" in above
+
+
+def test_rows_come_by_effect_against_noise() -> None:
+    quiet = a_verdict(ratio=1.06, series=a_series("quiet"), noise_floor=0.01)
+    noisy = a_verdict(ratio=1.2, series=a_series("noisy"), noise_floor=0.1)
+    suspected = a_verdict(ratio=9.0, series=a_series("suspected"), stage=Stage.SCREENING)
+    broken = a_verdict(VerdictKind.FAILED, None, None, series=a_series("broken"))
+
+    cells = page_of(comment(told([noisy, suspected, quiet, broken]))).cells
+
+    assert [row[0] for row in cells if len(row) == 6] == ["Benchmark", "broken", "quiet", "noisy", "suspected"]
+
+
+def test_hardware_stands_in_every_row_where_it_differs() -> None:
+    other = replace(slower(), series=replace(slower().series, machine=Machine(accelerator="NVIDIA L4", accelerators=1)))
+
+    text = comment(told([slower(), other]))
+
+    assert "on 2 kinds of machine" in text
+    assert "| Noise floor | Hardware |" in text
+    assert "| `1x NVIDIA L4` |" in text
+
+
+def test_a_command_names_what_is_worse_or_open_and_a_shell_cannot_misread_it() -> None:
+    hostile = a_verdict(series=a_series("time_$(rm -rf ~)'\n`x`"))
+
+    text = comment(told([hostile, undecided(), *same(1)]))
+
+    assert "--bench 'time_..rm..rf......x.|model.Gpt.measure_training'\n" in text
+
+
+def test_a_working_tree_is_measured_again_without_a_head() -> None:
+    head = replace(a_commit(18), dirty=True)
+
+    assert "perfci compare 0011001100 --bench" in comment(told([slower()], head=head))
+
+
+@pytest.mark.parametrize(
+    ("findings", "said"),
+    [
+        (told(same(3)), False),
+        (told([new(), *same(1)]), False),
+        (told([undecided()]), True),
+        (told([dropped()]), True),
+        (REGRESSIONS, True),
+        (told([], rejected=[Rejection("model.Gpt.measure_training", (), "loss is 2.4 against 2.2")]), True),
+    ],
+)
+def test_no_change_stays_silent(findings: Findings, said: bool) -> None:
+    assert worth_a_comment(findings) is said
+
+
+def test_an_outdated_comment_is_outdated_once() -> None:
+    once = outdated(comment(REGRESSIONS), a_commit(19))
+
+    twice = outdated(once, a_commit(20))
+
+    assert twice == once.replace(a_commit(19).short, a_commit(20).short)
+    assert once.splitlines()[0] == "> **Outdated:** there is a newer head, `0013001300`; its result takes this place."
+
+
+def test_main_that_stood_still_is_said_in_a_line() -> None:
+    text = comment(told([slower()], drift=same(3), main=a_commit(30)))
+
+    assert "**You, and main since** (now `001e001e00`): nothing moved on main." in text
+
+
+def test_an_address_that_is_none_is_no_link() -> None:
+    text = comment(told([slower()], page="https://perf.example.com/a) [b](https://evil.example"))
+
+    assert page_of(text).links == []
+
+
+HOSTILE = [
+    "plain",
+    "`tick`",
+    "```fence```",
+    "````",
+    "a | b",
+    r"\|",
+    r"a \\| b \\",
+    "@team",
+    "fixes #1",
+    "acme/tiny-lm#1",
+    "0123456789012345678901234567890123456789",
+    "<script>alert(1)</script>",
+    "<!-- ",
+    "</details></td></table>",
+    "<img src=x onerror=alert(1)>",
+    "&lt;b&gt; &#64;team",
+    "[link](https://evil.example)",
+    "![image](https://evil.example/x.png)",
+    "[ref]: https://evil.example",
+    "https://evil.example www.evil.example ada@evil.example",
+    "line\nbreak\r\n\n# heading",
+    "\n```\nout\n```\n",
+    "\x00\x07\x1b[31m",
+    "\u202eright to left\u2066\u200b",
+    "\ud800",
+    "$x^2$ :tada: ~~struck~~ **bold** __b__",
+    "` ",
+    " ",
+    "x" * 500,
+    "`" * 500,
+    "|" * 500,
+    "\U0001f600" * 500,
+    "\\",
+    "\\`",
+]
+"""Whoever writes a suite, a branch or a commit chooses these words."""
+
+
+def spoken_by(word: str) -> Findings:
+    """A comparison in which every word that is not ours is this one."""
+    series = hostile_series(word)
+    some = [
+        Verdict(kind, stage, series, word, word, ratio, interval, 1.0, 2.0, 0.01, 0.02, 5, None, reason=word)
+        for kind in VerdictKind
+        for stage in Stage
+        for ratio, interval in ((1.2, Interval(1.1, 1.3)), (None, None))
+    ]
+    clause = Clause(word, word, "<=", 1.0)
+    reached = ClauseVerdict(clause, Outcome.BROKEN, series, 1.0, Interval(1.0, 2.0), reason=word)
+    return Findings(
+        some, Commit(word, word, word), Commit(word, word, word), merge_base=True, sides=word, manner="in turns",
+        goals=[GoalVerdict(word, Outcome.BROKEN, (reached,), about=word, reason=word)],
+        rejected=[Rejection(word, pairs_of({word: word}), word)], environment=[ObservedChange(word, word, word)],
+        drift=some, main=Commit(word), budget=word, accepted=word, command=("perfci", word), page=word,
+    )  # fmt: skip
+
+
+def hostile_series(word: str) -> Series:
+    machine, variant = Machine(name=word), Variant(((word, word),))
+    return replace(a_series(word, word, word, **{word: word}), machine=machine, variant=variant)
+
+
+def outside(page: Page) -> list[str]:
+    """Every text that stands in no code, figures aside."""
+    return [re.sub(r"\d+", "#", text) for text in page.plain]
+
+
+LEFT_OUT = {
+    f"… and # more {thing}, left out here."
+    for thing in ("row", "rows", "line", "lines", "reason", "reasons", "value", "rejected variant")
+}
+"""Long words leave room for fewer rows."""
+
+
+def assert_nothing_escapes(word: str) -> None:
+    said, harmless = page_of(comment(spoken_by(word))), page_of(comment(spoken_by("plain")))
+
+    assert set(outside(said)) <= set(outside(harmless)) | LEFT_OUT
+    assert {len(row) for row in said.cells} <= {len(row) for row in harmless.cells}
+    assert said.links == []
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_no_foreign_word_leaves_its_code_span_or_its_cell(word: str) -> None:
+    assert_nothing_escapes(word)
+
+
+@given(
+    st.text(st.sampled_from("`|\\<>&[]()!@#*_~\n\r \x00\u202e-=ax1/:."), min_size=1, max_size=40) | st.text(min_size=1)
+)
+@settings(max_examples=150, deadline=None)
+def test_no_word_at_all_leaves_its_code_span_or_its_cell(word: str) -> None:
+    assert_nothing_escapes(word)
+
+
+@pytest.mark.parametrize("word", HOSTILE)
+def test_a_ladder_keeps_its_words_in_its_block(word: str) -> None:
+    ladder = Ladder(word, word, ((word, word),), (Rung(word, ()), Rung(word, (), fallen=f"oom: {word}")))
+
+    page = page_of(ladders_markdown([ladder], Policy()))
+
+    assert [text for text in page.plain if text.strip()] == ["ladder "]
+
+
+@pytest.mark.parametrize("why", NotMeasured)
+@pytest.mark.parametrize("word", HOSTILE)
+def test_what_a_machine_said_of_its_failure_stays_in_code(word: str, why: NotMeasured) -> None:
+    page = page_of(not_measured(why, Commit(word), Commit(word), detail=word, page=word))
+
+    assert page.links == []
+    harmless = not_measured(why, Commit("b"), Commit("h"), detail=word and "d", page="p")
+    assert set(outside(page)) <= set(outside(page_of(harmless)))
+
+
+numbers = st.floats(allow_nan=False) | st.none()
+verdicts = st.builds(
+    Verdict,
+    st.sampled_from(VerdictKind),
+    st.sampled_from(Stage),
+    st.sampled_from([hostile_series(word) for word in HOSTILE]),
+    st.just("b"),
+    st.just("h"),
+    numbers,
+    st.builds(Interval, st.floats(allow_nan=False), st.floats(allow_nan=False)) | st.none(),
+    numbers,
+    numbers,
+    numbers,
+    numbers,
+    st.integers(),
+    st.integers() | st.none(),
+    reason=st.sampled_from(HOSTILE),
+)
+
+
+@given(st.lists(verdicts, max_size=12), st.sampled_from([1, 3, 100]), st.sampled_from(HOSTILE))
+@settings(max_examples=60, deadline=None)
+def test_a_comment_stays_below_what_github_takes(some: list[Verdict], times: int, word: str) -> None:
+    findings = replace(spoken_by(word), verdicts=some * times, drift=some * times)
+
+    text = comment(findings)
+
+    page_of(text)
+    assert len(text.encode()) < LIMIT
+    assert len(outdated(text, Commit(word)).encode()) < 65_535
+
+
+def test_a_thousand_long_hostile_names_fit() -> None:
+    words = [f"{k}{'`|' * 250}" for k in range(1000)]
+    some = [a_verdict(series=hostile_series(word), reason=word) for word in words]
+    goals = [GoalVerdict(word, Outcome.BROKEN, (), reason=word) for word in words]
+
+    text = comment(replace(spoken_by("😀" * 500), verdicts=some, drift=[drifted()] * 1000, goals=goals))
+
+    assert len(text.encode()) < LIMIT
+    assert "1,000 regressions, 1,000 goals broken" in text
+    page_of(text)
