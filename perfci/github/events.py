@@ -1,0 +1,168 @@
+"""What GitHub tells through webhooks, cut down to what perfci acts on; every other kind is none of its business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfci.github.shapes import (
+    Account,
+    AppRef,
+    CheckRun,
+    Comment,
+    Label,
+    PullRequest,
+    RepositoryRef,
+    Unexpected,
+    WorkflowRun,
+    read,
+)
+from perfci.model import PerfciError
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationRef:
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestEvent:
+    """``label`` is the one that came or went."""
+
+    action: str
+    number: int
+    pull_request: PullRequest
+    repository: RepositoryRef
+    sender: Account
+    label: Label | None = None
+    installation: InstallationRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PushEvent:
+    """A branch that is deleted ends at a sha of zeros."""
+
+    ref: str
+    before: str
+    after: str
+    repository: RepositoryRef
+    deleted: bool = False
+    installation: InstallationRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRunEvent:
+    action: str
+    workflow_run: WorkflowRun
+    repository: RepositoryRef
+    installation: InstallationRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedAction:
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRunEvent:
+    """``requested_action`` is the button that somebody pressed on a check."""
+
+    action: str
+    check_run: CheckRun
+    repository: RepositoryRef
+    sender: Account
+    requested_action: RequestedAction | None = None
+    installation: InstallationRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSuite:
+    head_sha: str
+    app: AppRef
+    head_branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSuiteEvent:
+    action: str
+    check_suite: CheckSuite
+    repository: RepositoryRef
+    installation: InstallationRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullLink:
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """An issue, which is a pull request where it links to one."""
+
+    number: int
+    pull_request: PullLink | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IssueCommentEvent:
+    action: str
+    issue: Talk
+    comment: Comment
+    repository: RepositoryRef
+    sender: Account
+    installation: InstallationRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    id: int
+    account: Account
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationEvent:
+    action: str
+    installation: Installation
+    repositories: tuple[RepositoryRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PingEvent:
+    zen: str
+    hook_id: int
+
+
+Event = (
+    PullRequestEvent
+    | PushEvent
+    | WorkflowRunEvent
+    | CheckRunEvent
+    | CheckSuiteEvent
+    | IssueCommentEvent
+    | InstallationEvent
+    | PingEvent
+)
+
+KINDS: dict[str, type[Event]] = {
+    "pull_request": PullRequestEvent,
+    "push": PushEvent,
+    "workflow_run": WorkflowRunEvent,
+    "check_run": CheckRunEvent,
+    "check_suite": CheckSuiteEvent,
+    "issue_comment": IssueCommentEvent,
+    "installation": InstallationEvent,
+    "ping": PingEvent,
+}
+
+
+def event(kind: str, body: bytes) -> Event | None:
+    """The event that ``X-GitHub-Event`` names, or none where perfci does nothing about its kind."""
+    shape = KINDS.get(kind)
+    if shape is None:
+        return None
+    try:
+        return read(shape, body)
+    except Unexpected as error:
+        raise PerfciError(
+            f"This {kind} event is not as GitHub sends them ({error}). "
+            "The webhook's content type has to be application/json."
+        ) from None

@@ -1,0 +1,226 @@
+"""What GitHub answers and sends, cut down to the fields that perfci reads; it may say more, and that is passed over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+T = TypeVar("T")
+
+
+class Unexpected(ValueError):
+    """What came lacks a field, or is no JSON; the text names the place."""
+
+
+def read(shape: type[T], body: bytes) -> T:
+    """One value out of JSON; what it must have and lacks is named."""
+    try:
+        found: T = _adapter(cast(Any, shape)).validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise Unexpected(f"{at or 'the whole'}: {first['msg'][:200]}") from None
+    return found
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    id: int
+    login: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryRef:
+    """A repository as others mention it; its number stays when it gets another name or owner."""
+
+    id: int
+    full_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    id: int
+    full_name: str
+    owner: Account
+    default_branch: str
+    private: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """``permission`` is one of admin, write, read and none; roles of one's own are told as the nearest of them."""
+
+    permission: str
+
+    @property
+    def may_write(self) -> bool:
+        return self.permission in ("admin", "write")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Head or base of a pull request; the repository of a fork that was deleted is none."""
+
+    ref: str
+    sha: str
+    repo: RepositoryRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """Lists say whether it is merged only by ``merged_at``."""
+
+    number: int
+    state: str
+    head: Side
+    base: Side
+    merged_at: datetime | None = None
+    merge_commit_sha: str | None = None
+    labels: tuple[Label, ...] = ()
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    filename: str
+    status: str
+    previous_filename: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRef:
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two commits stand to each other."""
+
+    status: str
+    merge_base_commit: CommitRef
+    ahead_by: int
+    behind_by: int
+    files: tuple[ChangedFile, ...] = ()
+
+    @property
+    def names_all_files(self) -> bool:
+        """GitHub names no more than 300 files; where it names as many, there may be others."""
+        return len(self.files) < 300
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    id: int
+    html_url: str
+    body: str = ""
+    user: Account | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    number: int
+    html_url: str
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppRef:
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutput:
+    title: str | None = None
+    summary: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    id: int
+    name: str
+    head_sha: str
+    status: str
+    conclusion: str | None = None
+    external_id: str | None = None
+    details_url: str | None = None
+    html_url: str | None = None
+    output: CheckOutput = CheckOutput()
+    app: AppRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRuns:
+    check_runs: tuple[CheckRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStatus:
+    state: str
+    context: str
+    url: str
+    description: str | None = None
+    target_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """``path`` is the workflow's file; ``pull_requests`` of it is left aside because it is empty for forks."""
+
+    id: int
+    event: str
+    head_sha: str
+    repository: RepositoryRef
+    head_branch: str | None = None
+    head_repository: RepositoryRef | None = None
+    path: str = ""
+    status: str | None = None
+    conclusion: str | None = None
+    run_attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    id: int
+    name: str
+    size_in_bytes: int
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    artifacts: tuple[Artifact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """Which run a dispatch became, where GitHub says so."""
+
+    workflow_run_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    id: int
+    slug: str
+
+
+@dataclass(frozen=True, slots=True)
+class MintedToken:
+    """Its text never shows: neither in a traceback nor in a log."""
+
+    expires_at: datetime
+    token: str = field(repr=False)

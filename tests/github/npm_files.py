@@ -1,0 +1,118 @@
+"""Files that GitHub publishes about itself in npm packages: fetched once, checked, and kept in the user's cache."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class NotAtHand(Exception):
+    """npm is missing, or its registry does not answer."""
+
+
+@dataclass(frozen=True)
+class Package:
+    name: str
+    version: str
+    integrity: str
+    size: str
+    members: tuple[str, ...]
+
+
+OPENAPI = Package(
+    "@octokit/openapi",
+    "23.0.2",
+    "sha512-pV8M7L9GY23AybNvTmo2nyjmpmnt6+2sRE/tqr0ZLQcPS4lnw7u5eZGNmwRNkBC3D7gZXbFx5AHzLUVRBXGDhg==",
+    "29 MB",
+    ("generated/api.github.com.json", "generated/ghes-3.19.json"),
+)
+EXAMPLES = Package(
+    "@octokit/webhooks-examples",
+    "7.6.1",
+    "sha512-De6U3XB6O3DtCa7bKgCMzTHdeopqqZ6SNivMYJnK65ierKL1AnNIA0tkRYCRS7lwGT792d+Ps1WbfHlso6MynQ==",
+    "0.3 MB",
+    ("api.github.com/index.json",),
+)
+
+
+def cache() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "perfci-tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def content(package: Package, member: str) -> bytes:
+    """One file of a package; from the registry where the cache does not have it."""
+    kept = _kept(package, member)
+    if not kept.exists():
+        fetch(package)
+    return gzip.decompress(kept.read_bytes())
+
+
+def is_at_hand(package: Package) -> bool:
+    return all(_kept(package, member).exists() for member in package.members)
+
+
+def fetch(package: Package) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        packed = _packed(package, Path(folder))
+        with tarfile.open(packed) as archive:
+            for member in package.members:
+                found = archive.extractfile(f"package/{member}")
+                assert found is not None, member
+                write(_kept(package, member), gzip.compress(found.read(), 6))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Whole or not at all, whoever else writes the same file just now."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    os.replace(file.name, path)
+
+
+def _packed(package: Package, folder: Path) -> Path:
+    asked = f"{package.name}@{package.version}"
+    _npm(["pack", "--silent", "--ignore-scripts", asked, "--pack-destination", str(folder)])
+    [packed] = folder.glob("*.tgz")
+    found = "sha512-" + base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode()
+    assert found == package.integrity, f"{asked} has another content than it had: {found}"
+    return packed
+
+
+def _npm(arguments: Sequence[str]) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotAtHand("npm was not found, which brings GitHub's own description of its API")
+    try:
+        subprocess.run([npm, *arguments], capture_output=True, check=True, timeout=300)
+    except (subprocess.SubprocessError, OSError) as error:
+        told = getattr(error, "stderr", b"") or b""
+        raise NotAtHand(f"npm could not fetch it: {error} {told[-500:].decode(errors='replace')}") from error
+
+
+def _kept(package: Package, member: str) -> Path:
+    return cache() / f"{package.name.strip('@')}-{package.version}-{member}.gz".replace("/", "-")
+
+
+def main() -> None:
+    """What `.ci/setup dev` calls, so that no test waits for it."""
+    for package in (OPENAPI, EXAMPLES):
+        if not is_at_hand(package):
+            print(f"fetching {package.name} {package.version} with npm, {package.size}", flush=True)
+            try:
+                fetch(package)
+            except NotAtHand as error:
+                print(f"{error}: the tests against it will be skipped")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+"""What the client asks of GitHub, in its own words, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import pytest
+from fake_github import BASE, BOT, HEAD, STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
+from httpx import Response
+
+from perfci.github.calls import Patience
+from perfci.github.client import Client, connect
+from perfci.github.downloads import Limits
+from perfci.github.refusals import Refused, Unanswered, Unreachable
+from perfci.github.shapes import ChangedFile
+from perfci.model import PerfciError
+
+ENOUGH = Limits(most_bytes=10_000)
+
+
+def test_reads_a_repository_by_name(client: Client) -> None:
+    found = client.repository("acme/model")
+
+    assert (found.id, found.owner.login, found.default_branch) == (1, "acme", "main")
+
+
+@pytest.mark.parametrize("name", ["acme", "acme/..", "acme/model/x", "acme/mo del", "../model", "-acme/model"])
+def test_asks_for_no_name_that_is_no_repository(client: Client, hub: FakeGitHub, name: str) -> None:
+    with pytest.raises(PerfciError, match="is no repository; expected for example acme/model"):
+        client.repository(name)
+
+    assert hub.asked == []
+
+
+def test_tells_who_may_write(client: Client) -> None:
+    may = {login: client.permission("acme/model", login).may_write for login in ("ada", "bob", "eve")}
+
+    assert may == {"ada": True, "bob": True, "eve": False}
+
+
+def test_compares_commits_by_their_full_sha_only(client: Client) -> None:
+    found = client.compare("acme/model", BASE, HEAD)
+
+    assert (found.merge_base_commit.sha, found.ahead_by, found.names_all_files) == (BASE, 2, True)
+    assert found.files == (ChangedFile("docs/new.md", "renamed", "docs/old.md"),)
+    with pytest.raises(PerfciError, match="'feature/x' is no commit's full sha"):
+        client.compare("acme/model", "feature/x", HEAD)
+
+
+def test_reads_all_pages_of_a_list(client: Client, hub: FakeGitHub) -> None:
+    files = list(client.pull_files("acme/model", 7))
+
+    assert [len(files), files[-1].filename, len(hub.asked)] == [350, "model/part349.py", 4]
+
+
+def test_reads_no_more_pages_than_github_can_fill(client: Client, hub: FakeGitHub) -> None:
+    hub.comments = [comment(number, "hello") for number in range(3001)]
+
+    with pytest.raises(PerfciError, match="GitHub has more than 3000 entries where perfci was to list the comments"):
+        list(client.comments("acme/model", 7))
+
+    assert len(hub.asked) == 30
+
+
+def test_follows_no_page_to_another_host(hub: FakeGitHub, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = {"Link": '<https://evil.example.net/repos/acme/model/issues/7/comments?page=2>; rel="next"'}
+    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, headers=link, json=[]))
+
+    with pytest.raises(PerfciError, match=r"links its next page at evil\.example\.net, where the token must not go"):
+        list(client.comments("acme/model", 7))
+
+
+def test_labels_are_added_to_those_that_are_there(client: Client, hub: FakeGitHub) -> None:
+    hub.labels = ["bug"]
+
+    client.add_labels("acme/model", 7, ["perfci: acknowledged"])
+
+    assert [label.name for label in client.labels("acme/model", 7)] == ["bug", "perfci: acknowledged"]
+
+
+def test_opens_an_issue_and_finds_it_again(client: Client, hub: FakeGitHub) -> None:
+    hub.tokens["t0ken"] = Grant("ada", {"issues": "write"})
+
+    made = client.create_issue("acme/model", "slower", "by 9 %", ["perfci"])
+
+    assert client.newest_issues("acme/model", "perfci") == (made,)
+    assert made.html_url == "https://github.com/acme/model/issues/1"
+
+
+def test_starts_a_workflow_and_says_which_run_it_became_where_github_does(client: Client, hub: FakeGitHub) -> None:
+    hub.tokens["t0ken"] = Grant("ada", {"actions": "write"})
+
+    found = client.dispatch("acme/model", "perf.yml", "main", {"range": "v1..v2"})
+
+    assert found.workflow_run_id == {"api.github.com": 99, "ghes-3.19": None}[hub.description.edition]
+
+
+def test_finds_the_pull_request_that_brought_a_commit(client: Client, hub: FakeGitHub) -> None:
+    hub.pulls[0]["merge_commit_sha"] = BASE
+
+    assert [one.number for one in client.pulls_of_commit("acme/model", BASE)] == [7]
+
+
+def test_downloads_an_artifact_without_showing_the_token_to_its_host(client: Client, hub: FakeGitHub) -> None:
+    hub.artifact = bytes(range(256)) * 20
+    [artifact] = client.artifacts("acme/model", 4, "perfci-run")
+
+    content = client.download("acme/model", artifact.id, ENOUGH)
+
+    assert content == hub.artifact
+    assert hub.asked[-1].url.host == STORE
+    assert "Authorization" not in hub.asked[-1].headers
+
+
+def test_takes_no_artifact_above_the_limit(client: Client, hub: FakeGitHub) -> None:
+    hub.artifact = bytes(10_001)
+
+    with pytest.raises(PerfciError, match="artifact 5 is larger than 10,000 bytes, the most that perfci takes"):
+        client.download("acme/model", 5, ENOUGH)
+
+
+def test_gives_up_on_an_artifact_that_drips(hub: FakeGitHub) -> None:
+    hub.artifact = bytes(9_000)
+    times = iter(range(0, 10_000, 50))
+    impatient = connect(
+        "t0ken", hub.description.base_url, patience=Patience(now=lambda: float(next(times))), transport=hub
+    )
+
+    with pytest.raises(PerfciError, match="artifact 5 did not come within 120 s; perfci gave up on it"):
+        impatient.download("acme/model", 5, ENOUGH)
+
+
+def test_tells_nobody_the_address_that_opens_an_artifact(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [None, Told(403)] * 5
+
+    with pytest.raises(Refused) as caught:
+        client.download("acme/model", 5, ENOUGH)
+
+    assert str(caught.value) == f"{STORE} did not hand over artifact 5: 403. Try again later."
+
+
+@pytest.mark.parametrize("place", ["http://files.example.net/5", "file:///etc/passwd", "", "/signed/5"])
+def test_downloads_from_https_only(
+    hub: FakeGitHub, client: Client, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(302, headers={"Location": place}))
+
+    with pytest.raises(PerfciError, match="GitHub named no https address to fetch artifact 5 from"):
+        client.download("acme/model", 5, ENOUGH)
+
+
+def test_names_the_permission_that_is_missing(client: Client, hub: FakeGitHub) -> None:
+    hub.tokens["t0ken"] = Grant("perfci[bot]", {}, app=7)
+
+    with pytest.raises(Refused) as caught:
+        client.pull("acme/model", 7)
+
+    assert str(caught.value) == (
+        "GitHub refused to read pull request acme/model#7: 403 Resource not accessible by integration. "
+        "The token needs the permission pull_requests: read."
+    )
+
+
+def test_believes_github_which_permission_it_wants(client: Client, hub: FakeGitHub) -> None:
+    wanted = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write,contents=read"}
+    hub.troubles = [Told(403, wanted, "Resource not accessible by personal access token")]
+
+    with pytest.raises(Refused) as caught:
+        client.create_comment("acme/model", 7, "hello")
+
+    assert str(caught.value).endswith(
+        "The token needs the permission issues: write or pull_requests: write and contents: read."
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        (
+            Told(401, message="Bad credentials"),
+            "GitHub does not take the token that was to read acme/model (401 Bad credentials): it is wrong, has "
+            "ended, or was revoked. Give a new one.",
+        ),
+        (
+            Told(404, message="Not Found"),
+            "GitHub has nothing there to read acme/model (404 Not Found): it does not exist, or the token may not see "
+            "it. The token needs the permission metadata: read.",
+        ),
+        (
+            Told(301, {"Location": "https://api.github.com/repositories/1"}, "Moved Permanently"),
+            "GitHub knows it by another address, so perfci did not read acme/model: use the repository's name of "
+            "today.",
+        ),
+        (Told(422, message="Validation\x1b[31m Failed"),
+         "GitHub refused to read acme/model: 422 Validation [31m Failed."),
+    ],
+)  # fmt: skip
+def test_says_what_was_asked_what_github_said_and_what_to_do(
+    client: Client, hub: FakeGitHub, told: Told, sentence: str
+) -> None:
+    hub.troubles = [told]
+
+    with pytest.raises(Refused) as caught:
+        client.repository("acme/model")
+
+    assert str(caught.value) == sentence
+    assert len(hub.asked) == 1
+
+
+def test_says_when_the_address_is_not_that_of_the_api(
+    hub: FakeGitHub, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, text="<html>"))
+
+    with pytest.raises(PerfciError) as caught:
+        client.repository("acme/model")
+
+    assert str(caught.value) == (
+        f"{hub.description.base_url} was to read acme/model and answered something else than GitHub does "
+        "(the whole: Invalid JSON: expected value at line 1 column 1). Is it the address of the API: "
+        "https://HOST/api/v3 of an Enterprise Server?"
+    )
+
+
+def test_asks_again_after_a_burst_of_server_errors(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [Told(502), Told(503, {"Retry-After": "7"}), Dropped, Unmade]
+
+    assert client.repository("acme/model").id == 1
+
+    assert hub.slept == [1.0, 7.0, 4.0, 8.0]
+
+
+def test_gives_up_on_a_server_that_stays_broken(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [Told(502)] * 9
+
+    with pytest.raises(Refused) as caught:
+        client.repository("acme/model")
+
+    assert str(caught.value) == (
+        "GitHub could not read acme/model: 502 Bad Gateway. Try again later; www.githubstatus.com says how GitHub is."
+    )
+    assert len(hub.asked) == 5
+
+
+def test_never_writes_a_second_comment_for_an_answer_that_got_lost(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [Dropped]
+
+    with pytest.raises(Unanswered, match="It may be done or not; asking again finds out"):
+        client.create_comment("acme/model", 7, "hello")
+
+    assert [one["body"] for one in hub.comments] == ["hello"]
+
+
+def test_writes_again_where_no_connection_was_made(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [Unmade, Unmade]
+
+    client.create_comment("acme/model", 7, "hello")
+
+    assert ([one["body"] for one in hub.comments], hub.slept) == (["hello"], [1.0, 2.0])
+
+
+def test_says_that_nothing_was_done_where_nobody_listens(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [Unmade] * 9
+    host = hub.description.base_url.split("/")[2]
+
+    with pytest.raises(Unreachable) as caught:
+        client.create_comment("acme/model", 7, "hello")
+
+    assert str(caught.value) == (
+        f"{host} could not be reached to comment on acme/model#7: connection refused. Nothing was done there."
+    )
+
+
+def test_edits_again_whatever_happened(client: Client, hub: FakeGitHub) -> None:
+    hub.comments = [comment(5, "old")]
+    hub.troubles = [Dropped, Told(500)]
+
+    client.update_comment("acme/model", 5, "new")
+
+    assert hub.comments[0]["body"] == "new"
+
+
+LIMITS = [
+    pytest.param(Told(429, {"Retry-After": "30"}), 30.0, id="retry-after"),
+    pytest.param(Told(403, {"Retry-After": "30"}, "secondary"), 30.0, id="secondary limit"),
+    pytest.param(Told(403, {}, "You have exceeded a secondary rate limit."), 60.0, id="secondary limit without a time"),
+    pytest.param(Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790000090"}), 90.0, id="reset"),
+    pytest.param(Told(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1789999999"}), 1.0, id="reset before"),
+    pytest.param(Told(429, {"Retry-After": "soon"}), 60.0, id="no number"),
+]
+
+
+@pytest.mark.parametrize(("told", "waits_s"), LIMITS)
+def test_waits_as_long_as_github_asks_even_before_it_writes(
+    client: Client, hub: FakeGitHub, told: Told, waits_s: float
+) -> None:
+    hub.troubles = [told]
+
+    client.create_comment("acme/model", 7, "hello")
+
+    assert (hub.slept, len(hub.comments)) == ([waits_s], 1)
+
+
+def test_waits_no_longer_than_its_patience_and_says_until_when(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790003600"}, "API rate limit")]
+
+    with pytest.raises(Refused) as caught:
+        client.repository("acme/model")
+
+    assert str(caught.value) == (
+        "GitHub lets perfci read acme/model only after 2026-09-21 15:13:20 UTC: 403 API rate limit. Try again then."
+    )
+    assert (hub.slept, caught.value.after_s, caught.value.passing) == ([], 3600.0, True)
+
+
+def test_a_missing_permission_is_no_limit_to_wait_for(client: Client, hub: FakeGitHub) -> None:
+    hub.troubles = [Told(403, {"X-RateLimit-Remaining": "4999"}, "Resource not accessible by integration")]
+
+    with pytest.raises(Refused):
+        client.repository("acme/model")
+
+    assert hub.slept == []
+
+
+def test_tells_whose_token_it_is_where_it_is_somebodys(client: Client, hub: FakeGitHub) -> None:
+    hub.tokens["t0ken"] = Grant("ada", {})
+    assert client.login() == "ada"
+
+    hub.tokens["t0ken"] = BOT
+    with pytest.raises(Refused, match="GitHub refused to read whose token this is"):
+        client.login()
+
+
+def test_lists_open_pull_requests_of_a_branch(client: Client, hub: FakeGitHub) -> None:
+    hub.pulls = [pull(7), pull(8, branch="other"), pull(9) | {"state": "closed"}, pull(10, repository=2)]
+
+    assert [one.number for one in client.open_pulls("acme/model", "acme", "faster")] == [7]

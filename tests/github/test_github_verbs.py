@@ -1,0 +1,231 @@
+"""``perfci github compare`` and ``report``: what a pull request's jobs do, with real commits and a GitHub that remembers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_github import Grant, FakeGitHub, pull
+from git_project import GitProject
+
+from perfci.cli import run
+from perfci.formats import run_document
+from perfci.github.client import connect
+
+SUITE = """
+    import thing
+
+    def track_bytes():
+        return thing.BYTES
+    track_bytes.unit, track_bytes.metric, track_bytes.clock = "bytes", "peak", "exact"
+"""
+WORKFLOW = Grant("github-actions[bot]", {"pull_requests": "write", "checks": "write", "contents": "read"})
+
+
+@dataclass
+class Job:
+    """A job of GitHub Actions, in a clone where main went on after the pull request was branched off."""
+
+    project: GitProject
+    monkeypatch: pytest.MonkeyPatch
+    target: str = ""
+    head: str = ""
+
+    def starts(self, name: str, event: dict[str, Any], **variables: str) -> None:
+        place = self.project.folder.parent
+        (place / "event.json").write_text(json.dumps(event))
+        given = {
+            "ACTIONS": "true", "EVENT_NAME": name, "EVENT_PATH": str(place / "event.json"),
+            "REPOSITORY": "acme/model", "RUN_ID": "17", "RUN_ATTEMPT": "1", "JOB": "bench",
+            "STEP_SUMMARY": str(place / "summary.md"), "OUTPUT": str(place / "outputs"), **variables,
+        }  # fmt: skip
+        for key, value in given.items():
+            self.monkeypatch.setenv(f"GITHUB_{key}", value)
+
+    def proposed(self, **changes: Any) -> dict[str, Any]:
+        """The event of the pull request."""
+        proposal = pull(head=self.head) | changes
+        proposal["base"] = {**proposal["base"], "sha": self.target}
+        return {
+            "action": "synchronize", "number": 7, "pull_request": proposal,
+            "repository": {"id": 1, "full_name": "acme/model"}, "sender": {"id": 3, "login": "ada"},
+        }  # fmt: skip
+
+    @property
+    def summary(self) -> str:
+        return (self.project.folder.parent / "summary.md").read_text()
+
+    @property
+    def outputs(self) -> str:
+        return (self.project.folder.parent / "outputs").read_text()
+
+
+@pytest.fixture
+def job(here: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    project = GitProject(here)
+    project.commit("Begin", thing="BYTES = 1000\n", benchmarks__suite=SUITE)
+    project.git("checkout", "--quiet", "-b", "faster")
+    head = project.commit("Cache more", thing="BYTES = 1200\n")
+    project.git("checkout", "--quiet", "main")
+    target = project.commit("Go on elsewhere", other="X = 1\n")
+    project.git("checkout", "--quiet", "--detach", head)
+    return Job(project, monkeypatch, target, head)
+
+
+@pytest.fixture
+def github(hub: FakeGitHub, job: Job) -> FakeGitHub:
+    hub.pulls = [pull(head=job.head)]
+    hub.tokens = {"t0ken": WORKFLOW}
+    job.monkeypatch.setattr(
+        "perfci.cli.github.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
+    )
+    return hub
+
+
+def test_a_pull_request_is_compared_with_where_it_left_main(job: Job) -> None:
+    job.starts("pull_request", job.proposed())
+
+    code = run(["github", "compare"])
+
+    handed = json.loads(Path("perfci-results/findings.json").read_text())
+    assert code == 0
+    assert handed["base"]["subject"] == "Begin" and handed["head"]["sha"] == job.head
+    assert job.outputs == "verdict=worse\nregressions=1\n"
+    assert job.summary.startswith("### perfci: 1 regression")
+
+
+def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
+    job.starts("pull_request", job.proposed())
+
+    run(["github", "compare"])
+
+    runs = [run_document.read(path) for path in sorted(Path("perfci-results/runs").iterdir())]
+    assert {one.commit.sha for one in runs} >= {job.head}
+    assert len({run_document.idempotency_key(one) for one in runs}) == len(runs) == 4  # two commits, then fresh pairs
+
+
+def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
+    job.project.git("checkout", "--quiet", "-b", "words", "main")
+    job.head = job.project.commit("Say it better", **{"README.md": "# Model\n", "docs__guide.md": "How\n"})
+    job.starts("pull_request", job.proposed())
+
+    code = run(["github", "compare"])
+
+    assert code == 0
+    assert job.outputs == "verdict=identical\nregressions=0\n"
+    assert "no file that they can see differs" in job.summary
+
+
+def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGitHub) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+
+    codes = [run(["github", "report"]), run(["github", "report"])]
+
+    assert codes == [0, 0]
+    (comment,), (check,) = github.comments, github.checks
+    assert "1 regression" in comment["body"] and check["conclusion"] == "neutral"
+    assert len(github.writes) == 2  # the second time everything stood there
+
+
+def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+
+    run(["github", "report", "--gate", "block"])
+
+    assert [check["conclusion"] for check in github.checks] == ["failure"]
+
+
+def test_results_about_another_commit_are_refused(
+    job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+    job.head = "c" * 40
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+
+    code = run(["github", "report"])
+
+    assert code == 2 and github.writes == []
+    assert "what was measured is about" in capsys.readouterr().err
+
+
+def test_a_job_that_follows_a_fork_asks_github_whose_it_is(job: Job, github: FakeGitHub) -> None:
+    job.starts("pull_request", job.proposed())
+    run(["github", "compare"])
+    github.pulls = [pull(head=job.head, repository=2)]
+    job.starts("workflow_run", followed(job.head, fork=2), TOKEN="t0ken")
+
+    code = run(["github", "report"])
+
+    assert code == 0
+    assert [comment["issue"] for comment in github.comments] == [7]
+
+
+def test_a_job_that_was_cancelled_says_so(job: Job, github: FakeGitHub) -> None:
+    github.pulls = [pull(head=job.head, repository=2)]
+    job.starts("workflow_run", followed(job.head, fork=2, conclusion="cancelled"), TOKEN="t0ken")
+
+    code = run(["github", "report"])
+
+    assert code == 0
+    assert [(check["conclusion"], check["output"]["title"]) for check in github.checks] == [("neutral", "Not run")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["NaN", "[" * 100_000, "{}", '{"project": 1e999}', '{"project": ' + "1" * 5000 + "}"],
+    ids=["NaN", "deep", "empty", "infinite", "5,000 digits"],
+)
+def test_hostile_results_are_refused_in_a_sentence(
+    wrong: str, job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    Path("perfci-results").mkdir()
+    Path("perfci-results/findings.json").write_text(wrong)
+
+    code = run(["github", "report"])
+
+    assert code == 2 and github.writes == []
+    assert "is not what `perfci github compare` writes" in capsys.readouterr().err
+
+
+def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+    path = Path("perfci-results/findings.json")
+    told = json.loads(path.read_text())
+    told["findings"] |= {"page": "https://evil.example", "accepted": "by the maintainers", "command": ["curl", "evil"]}
+    path.write_text(json.dumps(told))
+
+    run(["github", "report"])
+
+    (comment,) = github.comments
+    assert "evil" not in comment["body"] and "maintainers" not in comment["body"]
+
+
+def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("Begin")
+
+    code = run(["github", "compare"])
+
+    assert code == 2
+    assert "this is no job of GitHub Actions" in capsys.readouterr().err
+
+
+def followed(head: str, fork: int, conclusion: str = "success") -> dict[str, Any]:
+    """The event of a workflow run that ended, and that a pull request of a fork started."""
+    run_of_fork = {
+        "id": 17, "name": "perf", "path": ".github/workflows/perf.yml", "event": "pull_request",
+        "status": "completed", "conclusion": conclusion, "head_sha": head, "head_branch": "faster", "run_attempt": 1,
+        "repository": {"id": 1, "full_name": "acme/model"}, "html_url": "https://github.com/acme/model/actions/runs/17",
+        "head_repository": {"id": fork, "full_name": f"fork{fork}/model"},
+    }  # fmt: skip
+    return {
+        "action": "completed", "workflow_run": run_of_fork, "repository": {"id": 1, "full_name": "acme/model"},
+        "sender": {"id": 3, "login": "ada"},
+    }  # fmt: skip
