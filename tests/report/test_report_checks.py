@@ -1,0 +1,130 @@
+"""How a check run and a commit status end: every row of the table, and the words beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from comments import (
+    dropped,
+    failed,
+    faster,
+    goal,
+    new,
+    not_comparable,
+    same,
+    slower,
+    thousand,
+    told,
+    undecided,
+)
+from report_builders import a_series, a_verdict
+
+from perfci.model import Machine, Stage, VerdictKind
+from perfci.report.checks import CONCLUSIONS, Gate, State, check_name, check_title, conclusion, state_of, status_text
+from perfci.report.comment_forms import NotMeasured
+from perfci.report.findings import Findings
+from perfci.verdicts.reached import Outcome
+from perfci.verdicts.variants import Rejection
+
+FINE = told(same(3))
+WORSE = told([slower(), *same(3)])
+ACCEPTED = replace(WORSE, accepted="ada: it is meant")
+OPEN = told([undecided(), *same(3)])
+
+TABLE: list[tuple[str, Findings | NotMeasured, Gate, str, str]] = [
+    ("all within bounds", FINE, "advisory", "success", "success"),
+    ("all within bounds", FINE, "block", "success", "success"),
+    ("regression", WORSE, "advisory", "neutral", "success"),
+    ("regression", WORSE, "block", "failure", "failure"),
+    ("regression, acknowledged", ACCEPTED, "advisory", "success", "success"),
+    ("regression, acknowledged", ACCEPTED, "block", "success", "success"),
+    ("inconclusive", OPEN, "advisory", "neutral", "success"),
+    ("inconclusive", OPEN, "block", "neutral", "success"),
+    ("hardware mismatch", told([not_comparable(), *same(3)]), "block", "neutral", "success"),
+    ("no base", told([new()]), "block", "neutral", "success"),
+    ("nothing compared", told([]), "block", "neutral", "success"),
+    ("identical input", NotMeasured.IDENTICAL, "advisory", "success", "success"),
+    ("identical input", NotMeasured.IDENTICAL, "block", "success", "success"),
+    ("cancelled", NotMeasured.CANCELLED, "advisory", "neutral", "error"),
+    ("cancelled", NotMeasured.CANCELLED, "block", "cancelled", "error"),
+    ("out of time", NotMeasured.BUDGET, "advisory", "neutral", "error"),
+    ("out of time", NotMeasured.BUDGET, "block", "cancelled", "error"),
+    ("we broke", NotMeasured.BROKEN, "advisory", "neutral", "error"),
+    ("we broke", NotMeasured.BROKEN, "block", "timed_out", "error"),
+]
+
+
+@pytest.mark.parametrize(("row", "found", "gate", "check", "status"), TABLE)
+def test_each_row_of_the_table(row: str, found: Findings | NotMeasured, gate: Gate, check: str, status: str) -> None:
+    ended = conclusion(found, gate)
+
+    assert (ended.check, ended.status) == (check, status)
+
+
+def test_the_table_has_a_row_for_every_state_and_gate() -> None:
+    assert {(state_of(found), gate) for _, found, gate, _, _ in TABLE} == set(CONCLUSIONS)
+
+
+@pytest.mark.parametrize("gate", ["advisory", "block"])
+def test_only_what_is_decided_well_is_a_success(gate: Gate) -> None:
+    fine = {State.FINE, State.ACCEPTED, State.IDENTICAL}
+
+    assert {state for state in State if CONCLUSIONS[state, gate].check == "success"} == fine
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (told([faster(), *same(1)]), State.FINE),
+        (told([new(), *same(1)]), State.FINE),
+        (told([dropped(), *same(1)]), State.OPEN),
+        (told([failed(), *same(1)]), State.WORSE),
+        (told([a_verdict(stage=Stage.SCREENING), *same(1)]), State.OPEN),
+        (told(same(1), goals=[goal()]), State.WORSE),
+        (told(same(1), goals=[replace(goal(), outcome=Outcome.UNDECIDED)]), State.OPEN),
+        (told(same(1), rejected=[Rejection("model.Gpt", (), "another loss")]), State.WORSE),
+        (told([a_verdict(VerdictKind.MISSING, None, None, levels=(None, None))]), State.OPEN),
+        (told([undecided(), slower()]), State.WORSE),
+    ],
+)
+def test_the_state_of_a_comparison(found: Findings, state: State) -> None:
+    assert state_of(found) is state
+
+
+@pytest.mark.parametrize(
+    ("found", "gate", "title", "status"),
+    [
+        (FINE, "block", "Nothing got worse (3 unchanged)", "Nothing got worse (3 unchanged)"),
+        (WORSE, "block", "1 regression (3 unchanged)", "1 regression (3 unchanged)"),
+        (WORSE, "advisory", "1 regression (3 unchanged)", "1 regression (3 unchanged) (advisory)"),
+        (ACCEPTED, "block", "1 regression (3 unchanged) (accepted)", "1 regression (3 unchanged) (accepted)"),
+        (NotMeasured.CANCELLED, "block", "Not run", "Not run"),
+        (told(thousand()), "block", "1,000 regressions (200 unchanged)", "1,000 regressions (200 unchanged)"),
+    ],
+)
+def test_the_words_beside_them(found: Findings | NotMeasured, gate: Gate, title: str, status: str) -> None:
+    assert (check_title(found), status_text(found, gate)) == (title, status)
+
+
+def test_a_status_is_never_longer_than_github_takes() -> None:
+    kinds = [a_verdict(kind, stage=stage) for kind in VerdictKind for stage in Stage]
+    absent = [a_verdict(VerdictKind.MISSING, levels=levels) for levels in ((1.0, None), (None, 1.0), (None, None))]
+
+    text = status_text(told([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory")
+
+    assert len(text) == 140
+    assert text.startswith("2,468 failed, 1,234 regressions, 1,234 suspected regressions, ")
+    assert text.endswith("… (advisory)")
+
+
+def test_no_name_of_a_user_is_in_a_title_or_a_status() -> None:
+    hostile = told([a_verdict(series=a_series("@team <b>", metric="fixes #1"), reason="fixes #2")])
+
+    assert check_title(hostile) == "1 regression"
+    assert status_text(hostile) == "1 regression (advisory)"
+
+
+def test_a_check_is_named_after_the_hardware() -> None:
+    assert check_name(Machine(accelerator="NVIDIA H200", accelerators=2)) == "perfci/2x NVIDIA H200"
+    assert check_name(Machine(name="a\nb" * 100)) == "perfci/" + ("a\N{REPLACEMENT CHARACTER}b" * 100)[:92] + "…"
