@@ -7,8 +7,7 @@ import click
 from perfci.cli.context import config_here, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.sending import exit_code, fields, server_option, tell
-from perfci.net.sending import flush
-from perfci.service.uploading import client_of, patience_of, spool_of
+from perfci.service.uploading import send_waiting, spool_of
 
 
 @click.command("flush")
@@ -21,9 +20,8 @@ def command(server: str, json_file: str | None) -> int:
     Exit code 0 when nothing waits any more, 1 when something was refused or still waits, 2 usage.
     """
     config = config_here()
-    spool = spool_of(config)
-    servers = [server.rstrip("/")] if server else spool.servers()
-    flushed = {address: flush(spool, client_of(config, address), patience_of(config)) for address in servers}
+    servers = [server.rstrip("/")] if server else spool_of(config).servers()
+    flushed = {address: send_waiting(config, address) for address in servers}
     for address, outcome in flushed.items():
         tell(outcome, address, err=json_file == "-")
     if not servers:

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.access import EVERYWHERE, LOCAL, Role
 from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
+from perfci.cli.repository import COMMANDS
 from perfci.cli.token import the_project
 from perfci.config import project_name, tables_of_file
 from perfci.model import PerfciError
@@ -29,6 +30,10 @@ everywhere_option = click.option("--all-projects", is_flag=True, help="in every 
 @global_options
 def command() -> None:
     """Make projects, and say who may see and change them."""
+
+
+for one in COMMANDS:
+    command.add_command(one)
 
 
 @command.command("create")

@@ -20,8 +20,8 @@ from perfci.service.uploading import runs_in, server_of, upload
 def command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
     """Keep results on disk, then send them; nothing is forgotten before the server has stored it.
 
-    The token comes from PERFCI_TOKEN. Exit code 0 when everything is stored there, 1 when something was refused or
-    still waits, 2 usage.
+    The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0 when
+    everything is stored there, 1 when something was refused or still waits, 2 usage.
     """
     config = config_here()
     address = server_of(config, server)

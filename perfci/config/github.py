@@ -30,6 +30,8 @@ class GitHubJob(Table):
     summary: Path | None = None
     outputs: Path | None = None
     token: SecretStr = SecretStr("")
+    id_token_url: str = ""  # where GitHub signs what this job is; only with the permission id-token: write
+    id_token_secret: SecretStr = SecretStr("")
 
     @property
     def url(self) -> str:
@@ -59,5 +61,7 @@ def github_job(environ: Mapping[str, str]) -> GitHubJob | None:
         "summary": environ.get("GITHUB_STEP_SUMMARY", ""),
         "outputs": environ.get("GITHUB_OUTPUT", ""),
         "token": environ.get("GITHUB_TOKEN", ""),
+        "id_token_url": environ.get("ACTIONS_ID_TOKEN_REQUEST_URL", ""),
+        "id_token_secret": environ.get("ACTIONS_ID_TOKEN_REQUEST_TOKEN", ""),
     }
     return GitHubJob.model_validate({name: text for name, text in given.items() if text})

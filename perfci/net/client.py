@@ -13,6 +13,7 @@ from perfci.net.shapes import Page
 from perfci.net.shapes.access import NewToken, TokenMade, TokenPage, TokenShape
 from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
 from perfci.net.shapes.incidents import IncidentChange, IncidentPage, IncidentShape, WholeIncident
+from perfci.net.shapes.jobs import NewRepository, RepositoryShape
 from perfci.net.shapes.problem import Problem
 from perfci.net.shapes.quarantine import Meaning, QuarantinedPage, QuarantinedShape, Resolved
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunPage, RunShape, Visibility
@@ -69,6 +70,9 @@ class Client:
 
     def projects(self) -> list[ProjectShape]:
         return list(self._all(ProjectPage, "/projects"))
+    def close(self) -> None:
+        self._door.close()
+
 
     def project(self, project: str) -> ProjectShape:
         return self._asked(ProjectShape, "GET", _of(project))
@@ -153,6 +157,17 @@ class Client:
     def set_expectation(self, project: str, said: NewExpectation) -> tuple[ExpectationShape, ...]:
         asked = said.model_dump(mode="json", exclude_unset=True)
         return self._asked(ExpectationPage, "PUT", f"{_of(project)}/expectations", json=asked).items
+
+    def repository(self, project: str) -> RepositoryShape:
+        """The repository whose jobs may upload; ``Refused`` with 404 where there is none."""
+        return self._asked(RepositoryShape, "GET", f"{_of(project)}/repository")
+
+    def bind_repository(self, project: str, wanted: NewRepository) -> RepositoryShape:
+        asked = wanted.model_dump(mode="json", exclude_none=True)
+        return self._asked(RepositoryShape, "PUT", f"{_of(project)}/repository", json=asked)
+
+    def unbind_repository(self, project: str) -> None:
+        self._answer("DELETE", f"{_of(project)}/repository")
 
     def export(self, project: str, ending: str) -> Iterator[bytes]:
         """A whole project as a file, piece by piece; ``ending`` is csv, json, pytorch.json or asv.tar."""

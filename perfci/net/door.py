@@ -14,14 +14,20 @@ TIMEOUT_S = 10.0
 
 
 def open_client(
-    base_url: str, *, token: str = "", timeout_s: float = TIMEOUT_S, transport: httpx.BaseTransport | None = None
+    base_url: str,
+    *,
+    token: str = "",
+    login: httpx.Auth | None = None,
+    timeout_s: float = TIMEOUT_S,
+    transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
     """A client of one server. It follows no redirect: a token must not reach a host that nobody named."""
     headers = {"User-Agent": f"perfci/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
         return httpx.Client(
-            base_url=_address(base_url), headers=headers, timeout=timeout_s, transport=transport, follow_redirects=False
-        )
+            base_url=_address(base_url), headers=headers, auth=login, timeout=timeout_s, transport=transport,
+            follow_redirects=False,
+        )  # fmt: skip
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
         raise PerfciError(f"{base_url!r} is no server's address, or the token is no token: {error}.") from None
 

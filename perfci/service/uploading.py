@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from perfci.config import Config
@@ -10,6 +11,7 @@ from perfci.formats import Given, Warn, detect_format, read_documents, run_docum
 from perfci.model import PerfciError, Run
 from perfci.net.client import Client
 from perfci.net.door import open_client
+from perfci.net.job_login import JobLogin
 from perfci.net.sending import Flushed, Patience, flush
 from perfci.net.spool import Spool
 from perfci.store import Store, arrivals, reads
@@ -30,7 +32,12 @@ def spool_of(config: Config) -> Spool:
 
 
 def client_of(config: Config, server: str) -> Client:
-    return Client(open_client(server, token=config.secrets.token.get_secret_value()))
+    """A job of GitHub Actions needs no token of ours: GitHub signs what it is."""
+    token, job = config.secrets.token.get_secret_value(), config.github
+    if token or job is None:
+        return Client(open_client(server, token=token))
+    login = JobLogin(job.id_token_url, job.id_token_secret.get_secret_value(), server, config.project)
+    return Client(open_client(server, login=login))
 
 
 def patience_of(config: Config) -> Patience:
@@ -40,10 +47,17 @@ def patience_of(config: Config) -> Patience:
 
 def upload(config: Config, server: str, runs: Iterable[Run]) -> Flushed:
     """Keep all runs on disk, then send them and whatever waited before them."""
-    spool, client = spool_of(config), client_of(config, server)
-    for run in runs:
-        spool.put(run_document.write(run).encode(), run_document.idempotency_key(run), client.server)
-    return flush(spool, client, patience_of(config))
+    spool = spool_of(config)
+    with closing(client_of(config, server)) as client:
+        for run in runs:
+            spool.put(run_document.write(run).encode(), run_document.idempotency_key(run), client.server)
+        return flush(spool, client, patience_of(config))
+
+
+def send_waiting(config: Config, server: str) -> Flushed:
+    """Send what waits for a server."""
+    with closing(client_of(config, server)) as client:
+        return flush(spool_of(config), client, patience_of(config))
 
 
 def runs_in(path: Path, project: str, warn: Warn) -> Iterator[Run]:

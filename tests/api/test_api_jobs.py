@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,9 @@ from perfci.auth.tokens import checked
 from perfci.config import Settings
 from perfci.model import Role, Run
 from perfci.net import jwks as door
+from perfci.net.client import Client, Refused
+from perfci.net.door import in_process, open_client
+from perfci.net.shapes.jobs import NewRepository
 from perfci.store import Store, audit, reads
 from perfci.store.projects import create_project, project
 from perfci_web import create_app
@@ -266,6 +270,20 @@ def test_shows_what_a_project_is_bound_to(jobs: Jobs) -> None:
     jobs.bind(environment="perf", refs=["main", "refs/tags/v1"])
 
     assert jobs.get(HERE).json == BOUND | {"environment": "perf", "refs": ["refs/heads/main", "refs/tags/v1"]}
+
+
+def test_binds_by_the_typed_client(jobs: Jobs) -> None:
+    with closing(open_client("http://localhost:8787", transport=in_process(jobs.app))) as way:
+        client = Client(way)
+
+        bound = client.bind_repository(PROJECT, NewRepository(repository="acme/b", repository_id=1, owner_id=2))
+        found = client.repository(PROJECT)
+        client.unbind_repository(PROJECT)
+
+        assert bound == found
+        assert (found.repository, found.workflow, found.refs) == ("acme/b", WORKFLOW, ("refs/heads/main",))
+        with pytest.raises(Refused, match="This project is bound to no repository"):
+            client.repository(PROJECT)
 
 
 @pytest.mark.parametrize(

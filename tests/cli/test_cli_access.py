@@ -126,3 +126,38 @@ def test_wants_the_number_of_somebody_on_github(capsys: pytest.CaptureFixture[st
         "perfci: GitHub gives names to others when somebody leaves: expected the number, as in github/583231, not "
         "'github/octocat'. It is the id that https://api.github.com/users/NAME tells.\n"
     )
+
+
+BIND = ("project", "bind", "acme/model", "--repository-id", "1296269", "--owner-id", "583231")
+
+
+def test_binds_a_project_to_a_repository(capsys: pytest.CaptureFixture[str]) -> None:
+    bound = told(capsys, *BIND, "--environment", "perf", "--ref", "main", "--ref", "refs/tags/v1")
+
+    _, shown, _ = told(capsys, "project", "repository")
+    _, fields, _ = told(capsys, "project", "repository", "--json")
+
+    assert bound == (0, "jobs of .github/workflows/perf.yml in acme/model may upload to acme/model\n", "")
+    assert shown.splitlines() == [
+        "repository   acme/model (id 1296269, owner 583231)",
+        "workflow     .github/workflows/perf.yml",
+        "environment  perf",
+        "history from refs/heads/main, refs/tags/v1",
+    ]
+    assert json.loads(fields)["repository_id"] == 1296269
+
+
+def test_unbinds_a_project_once(capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, *BIND)
+
+    assert told(capsys, "project", "unbind")[:2] == (0, "no jobs may upload to acme/model any more\n")
+    assert told(capsys, "project", "unbind")[::2] == (2, "perfci: acme/model is bound to no repository.\n")
+
+
+def test_binds_to_no_repository_without_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, said = told(capsys, *BIND[:-1], "0")
+
+    assert (status, said) == (
+        2,
+        "perfci: GitHub's numbers were expected: https://api.github.com/repos/acme/model tells id and owner.id.\n",
+    )

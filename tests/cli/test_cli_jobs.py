@@ -1,0 +1,131 @@
+"""A job of GitHub Actions uploads to a real server, by what a loopback issuer signs of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import a_commit, a_process, a_result, a_run
+from job_tokens import OWNER_ID, REPOSITORY_ID, SHA, WORKFLOW
+from loopback_issuer import SECRET, Issuer, issuing
+from test_cli_serve import serving
+
+from perfci.cli import run
+from perfci.formats import run_document
+from perfci.model import Role
+from perfci.net.job_login import NO_PERMISSION
+from perfci.store import open_store, reads
+
+ORIGIN = (("attempt", "1"), ("job", "bench"), ("run_id", "4711"))
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    with issuing() as issuer:
+        yield issuer
+
+
+@contextmanager
+def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
+    """A server that lets nobody write without a token, and a project that is bound to a repository."""
+    database = f"sqlite:///{folder}/server.db"
+    named = ("--db", database, "--project", "acme/model")
+    numbers = ("--repository-id", str(REPOSITORY_ID), "--owner-id", str(OWNER_ID))
+    assert run(["project", "create", "acme/model", "--db", database]) == 0
+    assert run(["project", "bind", "acme/model", *numbers, "--workflow", WORKFLOW, *named]) == 0
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    access = {"PERFCI_ACCESS_MODE": "open", "PERFCI_ACCESS_GITHUB_HOST": issuer.address}
+    address = f"http://127.0.0.1:{port}"
+    here = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
+    with serving(folder, "--no-worker", "--port", str(port), **access, **here):
+        yield address
+
+
+def in_a_job(monkeypatch: pytest.MonkeyPatch, issuer: Issuer | None) -> None:
+    told = {"GITHUB_ACTIONS": "true", "PERFCI_PROJECT": "acme/model", "PERFCI_CLIENT_GIVE_UP_AFTER_S": "0"}
+    if issuer is not None:
+        told |= {"ACTIONS_ID_TOKEN_REQUEST_URL": issuer.ask_at, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": SECRET}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+
+
+def a_file(folder: Path, name: str, *processes: Any, **about: Any) -> str:
+    measured = a_run(a_result(None, *(processes or (a_process(1.0),))), session=name, origin=ORIGIN, **about)
+    (folder / f"{name}.json").write_text(run_document.write(measured))
+    return f"{name}.json"
+
+
+def stored(folder: Path) -> dict[str, str]:
+    with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
+        return {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
+
+
+@pytest.mark.slow
+def test_jobs_upload_without_a_secret_what_they_may(
+    here: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with a_bound_server(here, issuer) as address:
+        in_a_job(monkeypatch, issuer)
+        of_main = run(["upload", a_file(here, "main"), "--server", address])
+        issuer.job = {
+            "event_name": "pull_request",
+            "ref": "refs/pull/12/merge",
+            "job_workflow_ref": f"acme/model/{WORKFLOW}@refs/pull/12/merge",
+        }
+        pairs = a_file(here, "pairs", a_process(role=Role.HEAD, pair=0), commit=a_commit(2))
+        of_pull_request = run(["upload", pairs, "--server", address])
+        capsys.readouterr()
+        into_history = run(["upload", a_file(here, "forged", commit=a_commit(3)), "--server", address])
+        issuer.job = {"repository_id": "99"}
+        of_a_stranger = run(["flush"])
+
+    told = capsys.readouterr().err.splitlines()
+    assert (of_main, of_pull_request, into_history, of_a_stranger) == (0, 0, 1, 1)
+    assert told[0].startswith(f"  {address} answers 403: A history is written by push, schedule and workflow_dispatch")
+    assert told[1].startswith(f"  {address} answers 403: No project of this name takes uploads from this job")
+    assert stored(here) == {"main": "history", "pairs": "compare"}
+    assert issuer.published == 1
+
+
+@pytest.mark.slow
+def test_a_job_is_told_which_permission_it_lacks(
+    here: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with a_bound_server(here, issuer) as address:
+        in_a_job(monkeypatch, None)
+
+        status = run(["upload", a_file(here, "main"), "--server", address])
+
+    assert (status, capsys.readouterr().err) == (1, f"  {NO_PERMISSION}\n")
+    assert stored(here) == {}
+
+
+@pytest.mark.slow
+def test_a_token_for_another_server_is_worth_nothing_here(here: Path, issuer: Issuer) -> None:
+    question = urllib.request.Request(
+        f"{issuer.ask_at}&audience=https://perf.example.org", headers={"Authorization": f"Bearer {SECRET}"}
+    )
+    with urllib.request.urlopen(question, timeout=30) as answer:
+        token = json.load(answer)["value"]
+
+    with a_bound_server(here, issuer) as address:
+        body = json.dumps({"project": "acme/model", "token": token}).encode()
+        sent = urllib.request.Request(
+            f"{address}/api/v1/oidc/token", body, headers={"Content-Type": "application/json"}
+        )
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(sent, timeout=30)
+        told = json.load(refused.value)
+
+    expected = f"This token was made for another server: ask GitHub for one with the audience {address}."
+    assert (refused.value.code, told["detail"]) == (401, expected)
+    assert SHA not in json.dumps(told)

@@ -1,0 +1,126 @@
+"""A job logs in by what GitHub signs of it, and is told what it lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from perfci.net.client import Client, Refused
+from perfci.net.door import open_client
+from perfci.net.job_login import NO_PERMISSION, JobLogin
+from perfci.net.sending import Patience, flush
+from perfci.net.spool import Spool
+
+SERVER, GITHUB = "https://perf.example.com", "https://pipelines.example/idtoken?api-version=2.0"
+KEY = "a" * 64
+
+
+class Both:
+    """GitHub and the server behind one line; ``broken`` answers in the place of an address."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.broken: dict[str, httpx.Response] = {}
+        self.over: set[str] = set()
+        self._numbers: Iterator[int] = count(1)
+
+    def client(self, ask_at: str = GITHUB) -> Client:
+        login = JobLogin(ask_at, "secret", SERVER, "acme/model")
+        return Client(open_client(SERVER, login=login, transport=httpx.MockTransport(self._handle)))
+
+    def _handle(self, request: httpx.Request) -> httpx.Response:
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.asked.append((f"{request.url.host}{request.url.path}", bearer))
+        if (found := self.broken.get(request.url.path)) is not None:
+            return found
+        if request.url.path == "/idtoken":
+            assert dict(request.url.params) == {"api-version": "2.0", "audience": SERVER}
+            return httpx.Response(200, json={"value": f"signed.{next(self._numbers)}.mark", "count": 1})
+        if request.url.path == "/api/v1/oidc/token":
+            number = json.loads(request.content)["token"].split(".")[1]
+            made = {"text": f"pfcir_{number}", "expires_at": "2026-03-01T12:15:00Z", "baseline": True}
+            return httpx.Response(201, json=made)
+        if not bearer or bearer in self.over:
+            return httpx.Response(401, json=problem(401, "Nobody we know."))
+        receipt = {"key": KEY, "project": "acme/model", "stored": True, "results": 1, "samples": 1}
+        return httpx.Response(201, json=receipt)
+
+
+def problem(status: int, detail: str) -> dict[str, Any]:
+    return {"type": "about:blank", "title": "No", "status": status, "detail": detail, "instance": "request-1"}
+
+
+@pytest.fixture
+def both() -> Both:
+    return Both()
+
+
+def test_logs_in_with_the_first_request_and_tells_each_side_its_own_secret_only(both: Both) -> None:
+    client = both.client()
+
+    for _ in range(2):
+        client.upload(b"", KEY)
+
+    assert both.asked == [
+        ("pipelines.example/idtoken", "secret"),
+        ("perf.example.com/api/v1/oidc/token", ""),
+        ("perf.example.com/api/v1/runs", "pfcir_1"),
+        ("perf.example.com/api/v1/runs", "pfcir_1"),
+    ]
+
+
+def test_logs_in_again_once_its_token_is_over(both: Both) -> None:
+    client = both.client()
+    client.upload(b"", KEY)
+    both.over.add("pfcir_1")
+
+    client.upload(b"", KEY)
+
+    assert [bearer for path, bearer in both.asked if path.endswith("/runs")] == ["pfcir_1", "pfcir_1", "pfcir_2"]
+
+
+def test_asks_for_a_permission_where_the_server_asks_who_it_is(both: Both) -> None:
+    with pytest.raises(Refused) as refused:
+        both.client(ask_at="").upload(b"", KEY)
+
+    assert (str(refused.value), refused.value.status) == (NO_PERMISSION, 401)
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "said"),
+    [
+        ("/idtoken", httpx.Response(403), "GitHub answers 403: Forbidden"),
+        ("/idtoken", httpx.Response(200, json={}), "GitHub gave this job no token, but something else."),
+        (
+            "/api/v1/oidc/token",
+            httpx.Response(409, json=problem(409, "Set [server] public_url.")),
+            f"{SERVER} answers 409: Set [server] public_url.",
+        ),
+    ],
+)
+def test_keeps_every_document_of_a_job_that_cannot_log_in(
+    both: Both, tmp_path: Path, path: str, answer: httpx.Response, said: str
+) -> None:
+    spool = Spool(tmp_path)
+    spool.put(b"{}", KEY, SERVER)
+    both.broken[path] = answer
+
+    flushed = flush(spool, both.client(), Patience(give_up_after_s=0))
+
+    assert (flushed.told, flushed.waiting, flushed.refused) == ([said], 1, [])
+
+
+def test_tries_again_where_github_is_busy(both: Both, tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    spool.put(b"{}", KEY, SERVER)
+    both.broken["/idtoken"] = httpx.Response(503)
+
+    flushed = flush(spool, both.client(), Patience(sleep=lambda _: both.broken.clear()))
+
+    assert (len(flushed.sent), flushed.waiting) == (1, 0)

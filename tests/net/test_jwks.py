@@ -1,0 +1,133 @@
+"""The public keys of an issuer: one address, an hour, a day, and never more often than once a minute."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from job_tokens import ISSUER, KID, NOW, jwks, published
+
+from perfci.net.jwks import MOST_BYTES, IssuerKeys, Unanswered
+
+
+class Line:
+    """The way to an issuer: what it answers, how often it was asked, and what time it is."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+        self.asked: list[str] = []
+        self.answer: Callable[[], httpx.Response] = lambda: httpx.Response(200, json=jwks())
+        self.keys = IssuerKeys(ISSUER, lambda: self.now, httpx.MockTransport(self._handle))
+
+    def _handle(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(str(request.url))
+        made = self.answer()
+        return httpx.Response(made.status_code, headers=made.headers, stream=made.stream)  # not yet read
+
+    def later(self, **span: float) -> None:
+        self.now += timedelta(**span)
+
+    def publishes(self, *keys: dict[str, Any]) -> None:
+        self.answer = lambda: httpx.Response(200, json=jwks(*keys))
+
+    def breaks(self) -> None:
+        self.answer = lambda: httpx.Response(502)
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line()
+
+
+def test_asks_the_one_configured_address_and_remembers(line: Line) -> None:
+    found = [line.keys.key(KID) for _ in range(3)]
+
+    assert found == [published()] * 3
+    assert line.asked == [f"{ISSUER}/.well-known/jwks"]
+
+
+def test_asks_again_after_an_hour(line: Line) -> None:
+    line.keys.key(KID)
+    line.publishes(published("new"))
+
+    line.later(minutes=59)
+    before = line.keys.key(KID)
+    line.later(minutes=1)
+
+    assert (before, line.keys.key(KID), line.keys.key("new")) == (published(), None, published("new"))
+    assert len(line.asked) == 2
+
+
+def test_asks_for_unknown_ids_once_a_minute(line: Line) -> None:
+    line.keys.key(KID)
+    line.publishes(published(), published("rotated"))
+
+    found = []
+    for seconds in (1, 58, 1):
+        line.later(seconds=seconds)
+        found += [line.keys.key("rotated"), line.keys.key("made up")]
+
+    assert [one is None for one in found] == [True, True, True, True, False, True]
+    assert len(line.asked) == 2
+
+
+def test_goes_on_with_old_keys_for_a_day_while_nobody_answers(line: Line) -> None:
+    line.keys.key(KID)
+    line.breaks()
+
+    line.later(hours=23, minutes=59)
+    assert line.keys.key(KID) == published()
+
+    line.later(minutes=1)
+    with pytest.raises(Unanswered, match="does not tell its keys at this moment"):
+        line.keys.key(KID)
+
+
+def test_asks_no_more_than_once_a_minute_while_nobody_answers(line: Line) -> None:
+    line.keys.key(KID)
+    line.breaks()
+    line.later(hours=2)
+
+    for _ in range(5):
+        line.keys.key(KID)
+
+    assert len(line.asked) == 2
+
+
+def test_has_no_keys_before_the_first_answer(line: Line) -> None:
+    line.breaks()
+    for _ in range(3):
+        with pytest.raises(Unanswered):
+            line.keys.key(KID)
+
+    line.publishes(published())
+    line.later(seconds=5)
+
+    assert (line.keys.key(KID), len(line.asked)) == (published(), 2)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(302, headers={"Location": "https://evil.example/keys"}),
+        httpx.Response(200, content=b"<html>"),
+        httpx.Response(200, content=b"[" * 100_000),
+        httpx.Response(200, json=[published()]),
+        httpx.Response(200, json={"keys": {"kid": KID}}),
+        httpx.Response(200, json={"keys": ["key", {"kid": 1}, {}]}),
+        httpx.Response(200, json={"keys": [published()], "more": "x" * MOST_BYTES}),
+        httpx.Response(200, content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}),
+        httpx.Response(200, json={"keys": []}),
+    ],
+    ids=["elsewhere", "page", "deep", "list", "no list", "no keys", "too long", "packed", "none"],
+)
+def test_takes_nothing_over_that_is_no_list_of_keys(line: Line, answer: httpx.Response) -> None:
+    line.keys.key(KID)
+    line.answer = lambda: answer
+    line.later(hours=1)
+
+    assert line.keys.key(KID) == published()
