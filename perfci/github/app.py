@@ -75,6 +75,8 @@ class App:
     def author(self) -> Author:
         """Under whose name comments and checks of this App appear."""
         found = self._itself.app()
+        if not found.slug:
+            raise PerfciError(f"GitHub tells no short name of App {found.id}, by which its comments would be known.")
         return Author(f"{found.slug}[bot]", found.id)
 
     def client(

@@ -214,8 +214,10 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class App:
+    """GitHub's description leaves open whether an App has a short name."""
+
     id: int
-    slug: str
+    slug: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,13 @@ class Description:
                     return self.resolved(one)["value"]
         return None
 
+    def answer(self, operation: Operation) -> Json:
+        """The schema of what is answered when all went well."""
+        answers = self._described(operation)["responses"]
+        [found] = [answers[status] for status in ("200", "201") if status in answers]
+        schema: Json = self.resolved(found)["content"]["application/json"]["schema"]
+        return schema
+
     def resolved(self, node: Json) -> Json:
         while "$ref" in node:
             node = _at(self.document, node["$ref"])

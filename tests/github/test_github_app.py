@@ -9,6 +9,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from fake_github import FakeGitHub
+from httpx import Response
 
 from perfci.github.app import PERMISSIONS, App, Key
 from perfci.github.calls import Patience
@@ -39,6 +40,15 @@ def minted(hub: FakeGitHub) -> int:
 
 def test_knows_under_whose_name_it_writes(app: App) -> None:
     assert app.author() == Author("perfci[bot]", 7)
+
+
+def test_writes_under_no_name_that_github_does_not_tell(
+    app: App, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, json={"id": 7}))
+
+    with pytest.raises(PerfciError, match="GitHub tells no short name of App 7, by which its comments would be known"):
+        app.author()
 
 
 def test_asks_for_a_token_of_one_repository_with_few_permissions(app: App, hub: FakeGitHub) -> None:

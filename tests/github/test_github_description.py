@@ -1,0 +1,177 @@
+"""perfci asks what GitHub's own description of its API knows, and reads what it says is answered."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import npm_files
+import pytest
+from conftest import asked_of_npm
+from descriptions import PREFIXES, Description
+
+from perfci.github import operations as ask
+from perfci.github import shapes
+from perfci.github.app import PERMISSIONS
+from perfci.github.operations import ALL, Operation
+
+ANSWERS: dict[Operation, Any] = {
+    ask.GET_REPOSITORY: shapes.Repository,
+    ask.GET_PERMISSION: shapes.Permission,
+    ask.GET_PULL: shapes.PullRequest,
+    ask.LIST_PULLS: list[shapes.PullRequest],
+    ask.LIST_PULLS_OF_COMMIT: list[shapes.PullRequest],
+    ask.LIST_PULL_FILES: list[shapes.ChangedFile],
+    ask.COMPARE: shapes.Comparison,
+    ask.LIST_COMMENTS: list[shapes.Comment],
+    ask.CREATE_COMMENT: shapes.Comment,
+    ask.UPDATE_COMMENT: shapes.Comment,
+    ask.LIST_LABELS: list[shapes.Label],
+    ask.LIST_ISSUES: list[shapes.Issue],
+    ask.CREATE_ISSUE: shapes.Issue,
+    ask.LIST_CHECKS: shapes.CheckRuns,
+    ask.CREATE_CHECK: shapes.CheckRun,
+    ask.UPDATE_CHECK: shapes.CheckRun,
+    ask.LIST_STATUSES: list[shapes.CommitStatus],
+    ask.CREATE_STATUS: shapes.CommitStatus,
+    ask.GET_WORKFLOW_RUN: shapes.WorkflowRun,
+    ask.LIST_ARTIFACTS: shapes.Artifacts,
+    ask.GET_USER: shapes.Account,
+    ask.GET_APP: shapes.App,
+    ask.MINT_TOKEN: shapes.MintedToken,
+}
+"""What perfci reads from each answer; the others' answers are not read."""
+
+LONG = {"title": "x", "summary": "x" * 65_536}
+UNREAD = {ask.DELETE_COMMENT, ask.ADD_LABELS, ask.DOWNLOAD_ARTIFACT, ask.DISPATCH_WORKFLOW}
+
+
+def test_every_operation_is_here() -> None:
+    assert set(ALL) == set(ANSWERS) | UNREAD
+
+
+@pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda one: f"{one.method} {one.path}")
+def test_reads_githubs_own_examples(description: Description, operation: Operation) -> None:
+    example = description.example(operation)
+
+    assert example is not None
+    shapes.read(ANSWERS[operation], json.dumps(example).encode())
+
+
+@pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda one: f"{one.method} {one.path}")
+def test_reads_only_what_github_says_it_answers(description: Description, operation: Operation) -> None:
+    schema = description.answer(operation)
+
+    assert list(faults(description, ANSWERS[operation], schema, operation.path)) == []
+
+
+def faults(description: Description, shape: Any, schema: Any, at: str) -> Iterator[str]:
+    """Fields that the description does not know, or that may be null or absent where the shape needs them."""
+    if get_origin(shape) in (list, tuple):
+        yield from faults(description, get_args(shape)[0], description.resolved(schema)["items"], f"{at}[]")
+    elif dataclasses.is_dataclass(shape):
+        known, required, _ = merged(description, schema)
+        for field in dataclasses.fields(shape):
+            inner = get_type_hints(shape)[field.name]
+            needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if field.name not in known:
+                yield f"{at}.{field.name} is unknown"
+                continue
+            if needed and field.name not in required:
+                yield f"{at}.{field.name} may be absent"
+            optional = get_origin(inner) is types.UnionType
+            if merged(description, known[field.name])[2] and not optional:
+                yield f"{at}.{field.name} may be null"
+            inner = get_args(inner)[0] if optional else inner
+            yield from faults(description, inner, known[field.name], f"{at}.{field.name}")
+
+
+def merged(description: Description, schema: Any) -> tuple[dict[str, Any], set[str], bool]:
+    """Fields that every alternative has, those that are always there, and whether it may be null."""
+    schema = description.resolved(schema)
+    known, required = dict(schema.get("properties", {})), set(schema.get("required", ()))
+    is_null = bool(schema.get("nullable"))
+    for part in schema.get("allOf", ()):
+        more, needed, _ = merged(description, part)
+        known, required = known | more, required | needed
+    choices = [merged(description, one) for one in (*schema.get("anyOf", ()), *schema.get("oneOf", ()))]
+    if choices:
+        for name in set.intersection(*(set(one[0]) for one in choices)):
+            known.setdefault(name, choices[0][0][name])
+        required |= set.intersection(*(one[1] for one in choices))
+        is_null = is_null or any(one[2] for one in choices)
+    return known, required, is_null
+
+
+def test_names_permissions_as_github_does(description: Description) -> None:
+    known = description.document["components"]["schemas"]["app-permissions"]["properties"]
+    needs = {tuple(one.split(": ")) for operation in ALL for one in operation.needs} | set(PERMISSIONS.items())
+
+    assert [(name, level) for name, level in needs if level not in known[name]["enum"]] == []
+
+
+def test_the_manual_lists_every_permission_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "github.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    listed = {one.strip("` ") for row in rows for one in row.split(" or ")}
+
+    named = {one for operation in ALL for one in operation.needs}
+
+    assert {one for one in named if not is_included(one, listed)} == set()
+    assert listed <= named
+
+
+def is_included(need: str, listed: set[str]) -> bool:
+    return need in listed or need.replace(": read", ": write") in listed
+
+
+def test_the_description_catches_what_it_is_here_for(description: Description) -> None:
+    """That the oracle sees mistakes, so that its silence means something."""
+    prefix = PREFIXES[description.edition]
+    here = f"{prefix}/repos/acme/model"
+    wrong = [
+        ("POST", f"{here}/issues/7/comments", {}, {"text": "x"}),
+        ("POST", f"{here}/issues/7/comments", {}, {"body": "x", "marker": "x"}),
+        ("POST", f"{here}/check-runs", {}, {"name": "x", "head_sha": "x", "conclusion": "regressed"}),
+        ("POST", f"{here}/check-runs", {}, {"name": "x", "head_sha": "x", "output": {"title": "x"}}),
+        ("POST", f"{here}/check-runs", {}, {"name": "x", "head_sha": "x", "output": LONG}),
+        ("POST", f"{here}/statuses/{'a' * 40}", {}, {"state": "neutral"}),
+        ("GET", f"{here}/issues/7/comments", {"per_page": "abc"}, None),
+        ("GET", f"{here}/issues/7/comments", {"perpage": "100"}, None),
+        ("GET", f"{here}/compare/feature/x...main", {}, None),
+        ("POST", f"{prefix}/app/installations/4/access_tokens", {}, {"permissions": {"check": "write"}}),
+    ]  # fmt: skip
+
+    missed = [one for one in wrong if not is_caught(description, *one)]
+
+    assert missed == []
+
+
+def is_caught(description: Description, method: str, path: str, query: dict[str, str], body: Any) -> bool:
+    sent = json.dumps(body).encode() if body is not None else b""
+    try:
+        description.check(method, path, query, {"Content-Type": "application/json"}, sent)
+    except Exception:
+        return True
+    return False
+
+
+def test_without_npm_these_tests_are_skipped_and_ci_asks_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def read() -> bytes:
+        return npm_files.content(npm_files.EXAMPLES, "api.github.com/index.json")
+
+    monkeypatch.delenv("PERFCI_TEST_NPM", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="npm was not found"):
+        asked_of_npm(read)
+    monkeypatch.setenv("PERFCI_TEST_NPM", "required")
+    with pytest.raises(pytest.fail.Exception, match=r"npm was not found.*PERFCI_TEST_NPM=required asks for it"):
+        asked_of_npm(read)

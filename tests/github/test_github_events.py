@@ -1,0 +1,227 @@
+"""Webhooks: what GitHub really sends is read or passed over, and what it did not send is not believed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from conftest import asked_of_npm
+from fake_github import HEAD, FakeGitHub, pull
+from npm_files import EXAMPLES, content
+
+from perfci.github.client import Client
+from perfci.github.events import (
+    KINDS,
+    CheckRunEvent,
+    CheckSuiteEvent,
+    Event,
+    InstallationEvent,
+    IssueCommentEvent,
+    PingEvent,
+    PullRequestEvent,
+    PushEvent,
+    WorkflowRunEvent,
+    event,
+)
+from perfci.github.resolving import pulls_of_run
+from perfci.github.signatures import is_signed
+from perfci.github.wanted import HeadMoved
+from perfci.model import PerfciError
+
+HERE = {"id": 1, "full_name": "acme/model"}
+FORK = {"id": 2, "full_name": "fork2/model"}
+ADA = {"id": 3, "login": "ada"}
+
+
+@cache
+def examples() -> dict[str, list[dict[str, Any]]]:
+    found = json.loads(content(EXAMPLES, "api.github.com/index.json"))
+    return {kind["name"]: kind["examples"] for kind in found}
+
+
+def read(kind: str, **sent: Any) -> Event | None:
+    return event(kind, json.dumps(sent).encode())
+
+
+def test_takes_or_passes_over_every_event_that_github_sends() -> None:
+    kinds = asked_of_npm(examples)
+
+    told = {kind: {type(read(kind, **one)) for one in sent} for kind, sent in kinds.items()}
+
+    assert len(kinds) == 58
+    assert sum(map(len, kinds.values())) == 329
+    assert told == {kind: {KINDS.get(kind, type(None))} for kind in kinds}
+
+
+def test_reads_what_matters_from_what_github_sends() -> None:
+    sent = asked_of_npm(examples)
+
+    pulled = next(read("pull_request", **one) for one in sent["pull_request"] if one["action"] == "synchronize")
+    labelled = next(read("pull_request", **one) for one in sent["pull_request"] if one["action"] == "labeled")
+    again = next(read("check_suite", **one) for one in sent["check_suite"] if one["action"] == "rerequested")
+    pressed = next(read("check_run", **one) for one in sent["check_run"] if one["action"] == "requested_action")
+    ran = next(read("workflow_run", **one) for one in sent["workflow_run"] if one["action"] == "completed")
+
+    assert isinstance(pulled, PullRequestEvent)
+    assert pulled.pull_request.head.sha == "ec26c3e57ca3a959ca5aad62de7213c562f8c821"
+    assert pulled.pull_request.head.repo == pulled.pull_request.base.repo
+    assert isinstance(labelled, PullRequestEvent)
+    assert labelled.label is not None
+    assert isinstance(again, CheckSuiteEvent)
+    assert (len(again.check_suite.head_sha), again.check_suite.app.id > 0) == (40, True)
+    assert isinstance(pressed, CheckRunEvent)
+    assert pressed.action == "requested_action"
+    assert isinstance(ran, WorkflowRunEvent)
+    assert ran.workflow_run.head_repository is not None
+
+
+def test_reads_a_pull_request_from_a_fork() -> None:
+    found = read(
+        "pull_request", action="opened", number=7, pull_request=pull(repository=2), repository=HERE, sender=ADA,
+        installation={"id": 44, "node_id": "x"}, unheard_of={"of": 1},
+    )  # fmt: skip
+
+    assert isinstance(found, PullRequestEvent)
+    assert found.pull_request.head.repo is not None
+    assert (found.pull_request.head.repo.id, found.repository.id) == (2, 1)
+    assert found.installation is not None
+    assert found.installation.id == 44
+
+
+def test_reads_a_pull_request_whose_fork_is_gone() -> None:
+    sent = pull(repository=2)
+    sent["head"]["repo"] = None
+
+    found = read("pull_request", action="closed", number=7, pull_request=sent, repository=HERE, sender=ADA)
+
+    assert isinstance(found, PullRequestEvent)
+    assert (found.pull_request.head.repo, found.pull_request.head.sha) == (None, HEAD)
+
+
+def test_tells_comments_on_pull_requests_from_those_on_issues() -> None:
+    comment = {"id": 5, "body": "@perfci acknowledge", "user": ADA, "html_url": "https://github.com/x"}
+    common = {"action": "created", "comment": comment, "repository": HERE, "sender": ADA}
+
+    on_pull = read("issue_comment", issue={"number": 7, "pull_request": {"url": "https://api.github.com/x"}}, **common)
+    on_issue = read("issue_comment", issue={"number": 8}, **common)
+
+    assert isinstance(on_pull, IssueCommentEvent)
+    assert isinstance(on_issue, IssueCommentEvent)
+    assert (on_pull.issue.pull_request is not None, on_issue.issue.pull_request) == (True, None)
+    assert on_pull.comment.body == "@perfci acknowledge"
+
+
+def test_reads_the_short_ones() -> None:
+    pushed = read("push", ref="refs/heads/main", before="0" * 40, after=HEAD, repository=HERE, commits=[{"id": "x"}])
+    installed = read(
+        "installation", action="created", installation={"id": 44, "account": ADA}, repositories=[HERE], sender=ADA
+    )
+    pinged = read("ping", zen="Keep it logically awesome.", hook_id=9)
+
+    assert isinstance(pushed, PushEvent)
+    assert (pushed.ref, pushed.after, pushed.deleted) == ("refs/heads/main", HEAD, False)
+    assert isinstance(installed, InstallationEvent)
+    assert [one.full_name for one in installed.repositories] == ["acme/model"]
+    assert pinged == PingEvent("Keep it logically awesome.", 9)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"payload=%7B%7D", "the whole: Invalid JSON: expected value at line 1 column 1"),
+        (b'{"zen": "x"}', "hook_id: Field required"),
+        (b'{"zen": "\\ud800", "hook_id": 1}', "the whole: Invalid JSON"),
+        (b'{"zen": "x", "hook_id": 1, "deep": ' + b"[" * 100_000, "the whole: Invalid JSON: recursion limit exceeded"),
+        (b'{"zen": "x", "hook_id": 1e999}', "hook_id: Input should be"),
+        (b"\xff", "the whole: Invalid JSON"),
+    ],
+)  # fmt: skip
+def test_says_what_an_event_lacks(body: bytes, why: str) -> None:
+    with pytest.raises(PerfciError) as caught:
+        event("ping", body)
+
+    assert str(caught.value).startswith(f"This ping event is not as GitHub sends them ({why}")
+    assert str(caught.value).endswith("The webhook's content type has to be application/json.")
+
+
+def test_reads_nothing_of_kinds_it_does_nothing_about() -> None:
+    assert event("star", b"no JSON at all") is None
+
+
+def signed(body: bytes, secret: str) -> str:
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def test_believes_githubs_own_example_of_a_signature() -> None:
+    """From https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries"""
+    header = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+
+    assert is_signed(b"Hello, World!", header, ["It's a Secret to Everybody"])
+
+
+def test_two_secrets_hold_while_one_replaces_the_other() -> None:
+    both = ["new", "old"]
+
+    assert [is_signed(b"{}", signed(b"{}", secret), both) for secret in ("new", "old", "older")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "sha256=", "sha256=é", "sha1=" + "0" * 40, signed(b"{} ", "s"), signed(b"{}", "s").upper(), signed(b"{}", "")],
+)
+def test_believes_no_other_signature(header: str) -> None:
+    assert not is_signed(b"{}", header, ["s", ""])
+
+
+def test_believes_nothing_without_a_secret() -> None:
+    assert not is_signed(b"{}", signed(b"{}", ""), ["", ""])
+    assert not is_signed(b"{}", signed(b"{}", ""), [])
+
+
+def test_finds_the_pull_request_of_a_run_by_numbers(client: Client, hub: FakeGitHub) -> None:
+    hub.pulls = [pull(6, branch="other"), pull(7), pull(8, repository=3)]
+
+    found = pulls_of_run(client, client.workflow_run("acme/model", 4))
+
+    assert [one.number for one in found] == [7]
+
+
+def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(client: Client, hub: FakeGitHub) -> None:
+    run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
+    hub.pulls = [pull(7, repository=2), pull(8, repository=2)]
+    hub.pulls[0]["head"]["repo"] = {"id": 99, "full_name": "fork2/model-of-old"}
+    told = read("workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": FORK})
+    assert isinstance(told, WorkflowRunEvent)
+
+    assert [one.number for one in pulls_of_run(client, told.workflow_run)] == [8]
+
+
+def test_a_run_of_an_older_commit_has_no_report(client: Client, hub: FakeGitHub) -> None:
+    hub.pulls = [pull(7, head="d" * 40)]
+
+    with pytest.raises(HeadMoved) as caught:
+        pulls_of_run(client, client.workflow_run("acme/model", 4))
+
+    assert str(caught.value) == (
+        "acme/model#7 is at dddddddddddd by now and workflow run 4 measured aaaaaaaaaaaa: its result is not shown."
+    )
+
+
+def test_a_run_without_an_open_pull_request_has_no_report(client: Client, hub: FakeGitHub) -> None:
+    hub.pulls[0]["state"] = "closed"
+
+    with pytest.raises(PerfciError, match="No open pull request of acme/model comes from acme:faster"):
+        pulls_of_run(client, client.workflow_run("acme/model", 4))
+
+
+def test_a_run_of_a_fork_that_is_gone_has_no_report(client: Client, hub: FakeGitHub) -> None:
+    run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
+    told = read("workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": None})
+    assert isinstance(told, WorkflowRunEvent)
+
+    with pytest.raises(PerfciError, match="Workflow run 4 of acme/model came from a fork that is gone"):
+        pulls_of_run(client, told.workflow_run)
