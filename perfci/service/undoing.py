@@ -41,6 +41,11 @@ def refusal(record: IncidentRecord, history: Sequence[Event]) -> str:
     return ""
 
 
+def undoable(record: IncidentRecord, history: Sequence[Event]) -> Event | None:
+    """The change of state that could be taken back now."""
+    return None if refusal(record, history) else _last(history)
+
+
 def _reverse(history: Sequence[Event]) -> Change:
     """The state before the last change of it, with what belonged to that."""
     last = _last(history)

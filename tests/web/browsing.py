@@ -20,7 +20,9 @@ SERVE = """
 import sys
 from perfci.store import open_store
 from perfci_web import serve
-serve(open_store(sys.argv[1], create=False), "127.0.0.1", 0, on_ready=lambda url: print(url, flush=True))
+read_only = sys.argv[2] == "read-only"
+store = open_store(sys.argv[1], create=False)
+serve(store, "127.0.0.1", 0, read_only=read_only, on_ready=lambda url: print(url, flush=True))
 """
 
 
@@ -31,9 +33,10 @@ def chromium() -> str | None:
 
 
 @contextlib.contextmanager
-def a_server(database: str) -> Iterator[str]:
+def a_server(database: str, *, writable: bool = False) -> Iterator[str]:
     """Serve a database on a free port until the block ends; answers the address."""
-    process = subprocess.Popen([sys.executable, "-c", SERVE, database], stdout=subprocess.PIPE, text=True)
+    mode = "writable" if writable else "read-only"
+    process = subprocess.Popen([sys.executable, "-c", SERVE, database, mode], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         url = process.stdout.readline().strip()

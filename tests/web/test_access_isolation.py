@@ -55,7 +55,9 @@ PAGES = {
         "compare_markdown", "commit_page", "calibration", "calibration.json", "incident",
         "incident.json", "ledger", "ledger.json",
     },
-    Need.TRIAGE: {"incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge"},
+    Need.TRIAGE: {
+        "incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge", "incident.undo",
+    },
 }  # fmt: skip
 """The same for pages, by endpoint."""
 

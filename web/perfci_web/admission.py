@@ -25,14 +25,9 @@ from perfci_web.login.proxy import TrustedProxies
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.urls import Links
 
-NEEDS: Mapping[str, Need] = MappingProxyType(
-    {
-        "login.end": Need.PUBLIC,
-        **dict.fromkeys(
-            ("incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge"), Need.TRIAGE
-        ),
-    }
-)
+TRIAGE = ("incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge", "incident.undo")
+
+NEEDS: Mapping[str, Need] = MappingProxyType({"login.end": Need.PUBLIC, **dict.fromkeys(TRIAGE, Need.TRIAGE)})
 """What the pages that change something need, by endpoint; to look at a page of a project is READ."""
 
 OPEN = frozenset({"/healthz", "/readyz", "/metrics"})

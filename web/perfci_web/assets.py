@@ -25,7 +25,7 @@ TYPES = {
     ".svg": "image/svg+xml; charset=utf-8",
 }
 
-OURS = ("style.css", "chart.js", "theme.js", "icon.svg")
+OURS = ("style.css", "chart.js", "theme.js", "triage.js", "icon.svg")
 
 _packing = threading.Lock()
 

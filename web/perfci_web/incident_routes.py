@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from perfci.service.regrouping import merge, split
 from perfci.service.showing import listing, listing_fields, whole, whole_fields
 from perfci.service.states import By
 from perfci.service.triage import Bulk, Stale, change, change_many, incident_of
+from perfci.service.undoing import undo
 from perfci.store import Store, incidents, projects
 from perfci.store.members import namesakes, series_ids_of
 from perfci.store.projects import Project
@@ -29,6 +31,7 @@ from perfci_web.admission import caller
 from perfci_web.missing import Missing, Offer
 from perfci_web.pages import incidents as pages
 from perfci_web.pages import triage
+from perfci_web.pages.incidents import Entry
 from perfci_web.request_ids import request_id
 from perfci_web.urls import Links
 
@@ -55,6 +58,7 @@ def install(
     page(f"{ONE}/merge", "incident.merge", merge_others, "POST")
     page(f"{ONE}/split", "incident.split", split_off, "POST")
     page(f"{ONE}/nudge", "incident.nudge", nudge_edge, "POST")
+    page(f"{ONE}/undo", "incident.undo", undo_last, "POST")
 
 
 class Desk:
@@ -83,17 +87,36 @@ class Desk:
         return situation(tx, known.slug, standards.policy, standards.history)
 
 
-def incidents_page(desk: Desk, project: str, told: str = "", status: int = 200) -> str | tuple[str, int]:
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a form was not taken, and what was typed and ticked in it: nobody loses that."""
+
+    told: str
+    typed: Mapping[str, str] = field(default_factory=dict)
+    ticked: frozenset[int] = frozenset()
+
+
+NOTHING = Refused("")
+
+
+def incidents_page(desk: Desk, project: str, refused: Refused = NOTHING) -> str | tuple[str, int]:
     with desk.store.read() as tx:
         known = desk.project(tx, project)
         page = _list(desk, tx, known)
+        changed = _changed_one(tx, known)
         shown = {change.series for section in page.sections for one in section.entries for change in one.members}
         links = _links(project, namesakes(tx, project, shown))
         figures = health(tx, known, desk.clock())
     text = render_template(
-        "incidents.html", page=page, health=figures, links=links, may_change=_may_change(known), told=told
+        "incidents.html",
+        page=page,
+        health=figures,
+        links=links,
+        may_change=_may_change(known),
+        changed=changed,
+        refused=refused,
     )
-    return (text, status) if status != 200 else text
+    return (text, 409) if refused.told else text
 
 
 def incidents_json(desk: Desk, project: str) -> Response:
@@ -107,7 +130,7 @@ def incidents_json(desk: Desk, project: str) -> Response:
     return jsonify(fields)
 
 
-def incident_page(desk: Desk, project: str, number: int, told: str = "", status: int = 200) -> str | tuple[str, int]:
+def incident_page(desk: Desk, project: str, number: int, refused: Refused = NOTHING) -> str | tuple[str, int]:
     with desk.store.read() as tx:
         known = desk.project(tx, project)
         _there(tx, known, number)
@@ -122,9 +145,10 @@ def incident_page(desk: Desk, project: str, number: int, told: str = "", status:
         is_data=triage.is_data(page),
         links=links,
         may_change=_may_change(known),
-        told=told,
+        refused=refused,
+        typed=refused.typed or {"state": request.args.get("state", "")},
     )
-    return (text, status) if status != 200 else text
+    return (text, 409) if refused.told else text
 
 
 def incident_json(desk: Desk, project: str, number: int) -> Response:
@@ -181,6 +205,11 @@ def nudge_edge(desk: Desk, project: str, number: int) -> Any:
     return _changed(desk, project, number, job)
 
 
+def undo_last(desk: Desk, project: str, number: int) -> Any:
+    form, by = request.form.to_dict(), desk.by()
+    return _changed(desk, project, number, lambda tx, known: undo(tx, known, number, _revision(form), by))
+
+
 def change_chosen(desk: Desk, project: str) -> Any:
     """The same change to all that were ticked; what somebody else changed meanwhile is named."""
     form, by = request.form.to_dict(), desk.by()
@@ -190,9 +219,10 @@ def change_chosen(desk: Desk, project: str) -> Any:
         wanted = triage.change_of(form)
         found: Bulk = desk.write(lambda tx: change_many(tx, desk.project(tx, project), revisions, wanted, by))
     except PerfciError as error:
-        return incidents_page(desk, project, str(error), 409)
+        return incidents_page(desk, project, Refused(str(error), triage.typed_of(form), frozenset(revisions)))
     if found.stale or found.refused or not found.changed:
-        return incidents_page(desk, project, _of_bulk(found), 409)
+        left = frozenset(revisions) - frozenset(found.changed)
+        return incidents_page(desk, project, Refused(_of_bulk(found), triage.typed_of(form), left))
     return redirect(_links(project).incidents(), 303)
 
 
@@ -205,12 +235,25 @@ def _of_bulk(found: Bulk) -> str:
 
 
 def _changed(desk: Desk, project: str, number: int, job: Callable[[Session, Project], object]) -> Any:
-    """Back to the page of the incident, with a sentence where it could not be done."""
+    """Back to where the form was; where it could not be done, to the incident with a sentence and what was typed."""
+    typed = triage.typed_of(request.form)
     try:
         desk.write(lambda tx: job(tx, desk.project(tx, project)))
-    except (Stale, PerfciError) as error:
-        return incident_page(desk, project, number, str(error), 409)
-    return redirect(_links(project).incident(number), 303)
+    except PerfciError as error:
+        kept = f" {KEPT}" if isinstance(error, Stale) and typed else ""
+        return incident_page(desk, project, number, Refused(f"{error}{kept}", typed))
+    links, on_list = _links(project), request.form.get("next") == "list"
+    return redirect(links.incidents(changed=number) if on_list else links.incident(number), 303)
+
+
+KEPT = "What you typed is kept below: save it again if it still holds."
+
+
+def _changed_one(tx: Session, known: Project) -> tuple[Entry, str] | None:
+    """The incident that was just changed from the list, and what of it could be taken back."""
+    number = request.args.get("changed", 0, type=int)
+    record = incidents.numbered(tx, known.id, number) if 0 < number < 2**31 else None
+    return (Entry(record), triage.undo_of(record, incidents.events(tx, record.id))) if record else None
 
 
 def _list(desk: Desk, tx: Session, known: Project) -> pages.IncidentsPage:

@@ -36,8 +36,8 @@ class Links:
     def overview(self) -> str:
         return f"{self.project}/"
 
-    def incidents(self, twin: str = "") -> str:
-        return f"{self.project}/incidents{_suffix(twin)}"
+    def incidents(self, twin: str = "", **knobs: object) -> str:
+        return f"{self.project}/incidents{_suffix(twin)}{_query(knobs)}"
 
     def incident(self, number: int, twin: str = "") -> str:
         return f"{self.project}/incidents/{number}{_suffix(twin)}"

@@ -15,8 +15,9 @@ from perfci.report import happenings, notices
 from perfci.report import incidents as words
 from perfci.service.showing import Whole
 from perfci.service.states import ALLOWED, Change
+from perfci.service.undoing import undoable
 from perfci.store.deliveries import Delivery
-from perfci.store.incident_records import DATA, Event, Member
+from perfci.store.incident_records import DATA, Event, IncidentRecord, Member
 from perfci.verdicts.moves import cost_of
 from perfci_web.pages.incidents import Entry
 
@@ -56,6 +57,8 @@ class IncidentPage:
     deliveries: Sequence[Delivery]
     states: tuple[tuple[str, str], ...]
     """What it may become: the state's word and how people say it."""
+    undo: str
+    """The change of state that could be taken back, ``new → invalid``; empty where there is none."""
 
     @property
     def series(self) -> list[Series]:
@@ -74,11 +77,27 @@ def incident_page(project: str, found: Whole, identities: Mapping[int, str]) -> 
         history=tuple(map(_line, reversed(found.events))),
         deliveries=found.deliveries,
         states=tuple((state.value, notices.STATES[state]) for state in after),
+        undo=undo_of(record, found.events),
     )
 
 
+def undo_of(record: IncidentRecord, history: Sequence[Event]) -> str:
+    last = undoable(record, history)
+    return happenings.told("state", last.before, last.after, "") if last else ""
+
+
+def typed_of(form: Mapping[str, str]) -> dict[str, str]:
+    """What a person typed or chose, as against what the form came with: it says that under ``was.`` and the name."""
+    named = ("state", "duplicate_of", *TEXTS, *DAYS)
+    return {name: form[name] for name in named if name in form and form[name] != form.get(f"was.{name}", "")}
+
+
 def change_of(form: Mapping[str, str]) -> Change:
-    """What a form asks; an empty field of one that was filled empties it, a day ends at its midnight in UTC."""
+    """What a form asks; an empty field of one that was filled empties it, a day ends at its midnight in UTC.
+
+    A field that says what it was and is still that asks nothing.
+    """
+    form = {name: value for name, value in form.items() if value != form.get(f"was.{name}")}
     given: dict[str, Any] = {name: form[name].strip().replace("\r\n", "\n") for name in TEXTS if name in form}
     given |= {name: _end_of(form[name]) for name in DAYS if form.get(name)}
     given |= {"due_at": None} if form.get("due_at") == "" else {}

@@ -1,0 +1,164 @@
+"""Triage in a real browser: by keyboard alone, taken back, and by two people at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from browsing import a_server
+from looks import a_move, look, told
+from playwright.sync_api import Browser, Page, expect
+from web_builders import a_store
+
+pytestmark = pytest.mark.browser
+
+LIST = "/acme:model/incidents"
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A writable server of a project with three open incidents, of which the list shows the newest number first."""
+    store = a_store(tmp_path)
+    found = [told(f"n{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in (12, 20, 30)]
+    look(store, datetime.now(UTC) - timedelta(days=1), *found[::-1])
+    store.close()
+    with a_server(store.url, writable=True) as url:
+        yield url.rstrip("/")
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    page = browser.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{address}{LIST}")
+    yield page
+    page.context.close()
+    assert complaints == []
+
+
+def press(page: Page, keys: str) -> None:
+    for key in keys.split():
+        page.keyboard.press(key)
+
+
+def test_j_and_k_move_and_enter_opens(page: Page) -> None:
+    press(page, "j j k")
+    expect(page.locator("a.title").first).to_be_focused()
+
+    press(page, "j Enter")
+
+    expect(page.locator(".kicker")).to_contain_text("Incidents / #2")
+
+
+def test_a_key_changes_the_state_and_another_takes_it_back(page: Page) -> None:
+    press(page, "j j i")
+    expect(page.locator("#undo")).to_contain_text("#2 is invalid now.")
+    expect(page.locator("h1")).to_have_text("2 open incidents, 1 settled or noted.")
+    expect(page.locator("a.title").nth(1)).to_be_focused()
+
+    press(page, "u")
+
+    expect(page.locator("#undo")).to_contain_text("#2 is new now.")
+    expect(page.locator("h1")).to_have_text("3 open incidents.")
+
+
+def test_what_needs_a_reason_asks_for_it(page: Page) -> None:
+    press(page, "j a")
+
+    expect(page.get_by_label("State")).to_have_value("accepted")
+    press(page, "Escape")
+    page.get_by_label("Reason").fill("bf16 needs it")
+    page.get_by_label("Accepted until").fill("2099-12-01")
+    page.get_by_role("button", name="Save").click()
+
+    expect(page.locator(".log li").first).to_contain_text("Accepted until 1 Dec 2099")
+    expect(page.locator("#undo")).to_contain_text("Last change of state: new → accepted")
+
+
+def test_x_chooses_for_the_form_above(page: Page) -> None:
+    press(page, "j x j x")
+
+    page.get_by_role("button", name="Apply").click()
+
+    expect(page.locator(".chip", has_text="investigating")).to_have_count(2)
+
+
+def test_a_question_mark_shows_the_keys_and_one_may_turn_them_off(page: Page) -> None:
+    press(page, "?")
+    expect(page.get_by_role("dialog", name="Keys")).to_contain_text("snooze: asks until when")
+
+    page.get_by_label("Single keys do nothing in this browser").check()
+    press(page, "Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    press(page, "j")
+
+    expect(page.locator("a.title").first).not_to_be_focused()
+
+
+def test_keys_typed_into_a_field_are_text(page: Page) -> None:
+    page.get_by_label("Reason").fill("")
+    page.get_by_label("Reason").press_sequentially("jkxi?")
+
+    expect(page.get_by_label("Reason")).to_have_value("jkxi?")
+    expect(page.locator("h1")).to_have_text("3 open incidents.")
+
+
+def test_of_two_people_the_second_is_told_and_loses_nothing_typed(browser: Browser, page: Page, address: str) -> None:
+    second = browser.new_page()
+    for one in (page, second):
+        one.goto(f"{address}{LIST}/1")
+    page.get_by_label("Assignee").fill("Ada")
+    page.get_by_label("State").select_option("investigating")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("section .facts")).to_contain_text("Ada")
+
+    second.get_by_label("State").select_option("invalid")
+    second.get_by_label("Note").fill("the machine was hot\nthat night")
+    second.get_by_role("button", name="Save").click()
+
+    expect(second.get_by_role("alert")).to_have_text(
+        "Incident 1 was changed meanwhile and is investigating now (revision 2): look at it again. "
+        "What you typed is kept below: save it again if it still holds."
+    )
+    expect(second.get_by_label("Note")).to_have_value("the machine was hot\nthat night")
+    expect(second.get_by_label("State")).to_have_value("invalid")
+    expect(second.get_by_label("Assignee")).to_have_value("Ada")
+    second.get_by_role("button", name="Save").click()
+    expect(second.locator("section .facts")).to_contain_text("Ada")
+    expect(second.locator(".counts")).to_contain_text("invalid")
+    second.context.close()
+
+
+def test_an_undo_that_comes_too_late_changes_nothing(browser: Browser, page: Page, address: str) -> None:
+    press(page, "j i")
+    expect(page.locator("#undo")).to_contain_text("is invalid now.")
+    number = page.locator("#undo a").inner_text().lstrip("#")
+    second = browser.new_page()
+    second.goto(f"{address}{LIST}/{number}")
+    second.get_by_label("Assignee").fill("Bob")
+    second.get_by_role("button", name="Save").click()
+    expect(second.locator("section .facts")).to_contain_text("Bob")
+
+    press(page, "u")
+
+    expect(page.get_by_role("alert")).to_have_text(
+        f"Incident {number} was changed meanwhile and is invalid now (revision 3): look at it again."
+    )
+    second.context.close()
+
+
+def test_without_javascript_the_forms_do_the_same(browser: Browser, address: str) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(f"{address}{LIST}/1")
+    page.get_by_label("State").select_option("invalid")
+    page.get_by_role("button", name="Save").click()
+
+    page.get_by_role("button", name="Undo").click()
+
+    expect(page.locator(".log li").first).to_contain_text("Taken back invalid → new")
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+    expect(page.get_by_role("button", name="Keyboard: ?")).to_have_count(0)
+    page.context.close()
