@@ -109,7 +109,7 @@ class Tools:
 
     def compare(self, base: str, head: str, project: str = "") -> dict[str, Any]:
         """Tell what changed between two commits that were compared, by the verdict of every series, worst first."""
-        return _plain(self._client.comparison(project or self._project, base, head))
+        return _plain(self._client.comparison(project or self._project, base, head, limit=MOST))
 
     def verdict(self, number: int, project: str = "") -> dict[str, Any]:
         """Show one verdict by its id, with every process and sample it rests on."""

@@ -28,7 +28,14 @@ from perfci.net.shapes.series import (
     SeriesPoints,
     SeriesShape,
 )
-from perfci.net.shapes.verdicts import ComparisonShape, VerdictPage, VerdictShape, WholeVerdict
+from perfci.net.shapes.verdicts import (
+    ComparisonPage,
+    LevelPage,
+    LevelShape,
+    VerdictPage,
+    VerdictShape,
+    WholeVerdict,
+)
 from perfci.net.slugs import segment
 
 T = TypeVar("T", bound=BaseModel)
@@ -63,6 +70,9 @@ class Client:
     def server(self) -> str:
         return str(self._door.base_url).rstrip("/")
 
+    def close(self) -> None:
+        self._door.close()
+
     def upload(self, packed: bytes, key: str) -> Receipt:
         """Send a gzip run document; the same one twice is one run."""
         about = {"Content-Type": "application/json", "Content-Encoding": "gzip", "Idempotency-Key": key}
@@ -70,9 +80,6 @@ class Client:
 
     def projects(self) -> list[ProjectShape]:
         return list(self._all(ProjectPage, "/projects"))
-    def close(self) -> None:
-        self._door.close()
-
 
     def project(self, project: str) -> ProjectShape:
         return self._asked(ProjectShape, "GET", _of(project))
@@ -106,9 +113,17 @@ class Client:
     def environments(self, project: str) -> Iterator[EnvironmentShape]:
         return self._all(EnvironmentPage, f"{_of(project)}/environments")
 
-    def comparison(self, project: str, base: str, head: str) -> ComparisonShape:
-        path = f"{_of(project)}/comparisons/{segment(base)}...{segment(head)}"
-        return self._asked(ComparisonShape, "GET", path)
+    def comparison(self, project: str, base: str, head: str, **narrowed: Any) -> ComparisonPage:
+        """How many verdicts of each kind stand between two commits, with the first of them, worst first."""
+        return self._asked(ComparisonPage, "GET", _between(project, base, head), params=_given(narrowed))
+
+    def compared(self, project: str, base: str, head: str, **narrowed: Any) -> Iterator[VerdictShape]:
+        """All verdicts between two commits, worst first."""
+        return self._all(ComparisonPage, _between(project, base, head), **narrowed)
+
+    def levels(self, project: str, base: str, head: str, **narrowed: Any) -> Iterator[LevelShape]:
+        """What every series came to at two commits, compared or not."""
+        return self._all(LevelPage, f"{_between(project, base, head)}/levels", **narrowed)
 
     def verdicts(self, project: str, **narrowed: Any) -> Iterator[VerdictShape]:
         return self._all(VerdictPage, f"{_of(project)}/verdicts", **narrowed)
@@ -143,6 +158,17 @@ class Client:
     def revoke_token(self, project: str, uid: str) -> None:
         self._answer("DELETE", f"{_of(project)}/tokens/{uid}")
 
+    def repository(self, project: str) -> RepositoryShape:
+        """The repository whose jobs may upload; ``Refused`` with 404 where there is none."""
+        return self._asked(RepositoryShape, "GET", f"{_of(project)}/repository")
+
+    def bind_repository(self, project: str, wanted: NewRepository) -> RepositoryShape:
+        asked = wanted.model_dump(mode="json", exclude_none=True)
+        return self._asked(RepositoryShape, "PUT", f"{_of(project)}/repository", json=asked)
+
+    def unbind_repository(self, project: str) -> None:
+        self._answer("DELETE", f"{_of(project)}/repository")
+
     def quarantined(self, project: str) -> Iterator[QuarantinedShape]:
         return self._all(QuarantinedPage, f"{_of(project)}/quarantine/results")
 
@@ -157,17 +183,6 @@ class Client:
     def set_expectation(self, project: str, said: NewExpectation) -> tuple[ExpectationShape, ...]:
         asked = said.model_dump(mode="json", exclude_unset=True)
         return self._asked(ExpectationPage, "PUT", f"{_of(project)}/expectations", json=asked).items
-
-    def repository(self, project: str) -> RepositoryShape:
-        """The repository whose jobs may upload; ``Refused`` with 404 where there is none."""
-        return self._asked(RepositoryShape, "GET", f"{_of(project)}/repository")
-
-    def bind_repository(self, project: str, wanted: NewRepository) -> RepositoryShape:
-        asked = wanted.model_dump(mode="json", exclude_none=True)
-        return self._asked(RepositoryShape, "PUT", f"{_of(project)}/repository", json=asked)
-
-    def unbind_repository(self, project: str) -> None:
-        self._answer("DELETE", f"{_of(project)}/repository")
 
     def export(self, project: str, ending: str) -> Iterator[bytes]:
         """A whole project as a file, piece by piece; ``ending`` is csv, json, pytorch.json or asv.tar."""
@@ -211,6 +226,10 @@ class Client:
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
         return Unreachable(f"{self.server} does not answer: {str(error) or type(error).__name__}.")
+
+
+def _between(project: str, base: str, head: str) -> str:
+    return f"{_of(project)}/comparisons/{segment(base)}...{segment(head)}"
 
 
 def _of(project: str) -> str:

@@ -31,23 +31,27 @@ LEVEL = sa.func.coalesce(RESULTS.c.level, RESULTS.c.value)
 class LevelPair(NamedTuple):
     """What one series came to at two commits; nothing where it was not measured, or to no avail."""
 
+    series_id: int
     identity: str
     base: float | None
     head: float | None
 
 
-def levels_between(tx: Session, project_id: int, base: str, head: str) -> list[LevelPair]:
-    """Every series that has a level at one of two commits, with both, in the order they were first seen."""
-    before, after = (_levels_at(tx, project_id, sha) for sha in (base, head))
-    identity_of = {series_id: identity for found in (before, after) for series_id, identity in found}
-    levels = [{series_id: median(several) for (series_id, _), several in found.items()} for found in (before, after)]
+def levels_between(tx: Session, project_id: int, base: str, head: str, *, after: int = 0) -> list[LevelPair]:
+    """Every series that has a level at one of two commits, with both, in the order they were first seen.
+
+    ``after`` leaves out the series up to this one.
+    """
+    sides = [_levels_at(tx, project_id, sha, after) for sha in (base, head)]
+    identity_of = {series_id: identity for found in sides for series_id, identity in found}
+    levels = [{series_id: median(several) for (series_id, _), several in found.items()} for found in sides]
     return [
-        LevelPair(identity, levels[0].get(series_id), levels[1].get(series_id))
+        LevelPair(series_id, identity, levels[0].get(series_id), levels[1].get(series_id))
         for series_id, identity in sorted(identity_of.items())
     ]
 
 
-def _levels_at(tx: Session, project_id: int, sha: str) -> dict[tuple[int, str], list[float]]:
+def _levels_at(tx: Session, project_id: int, sha: str, after: int) -> dict[tuple[int, str], list[float]]:
     """The levels of one commit's history, several where it was measured several times."""
     query = (
         sa.select(RESULTS.c.series_id, SERIES.c.identity, LEVEL)
@@ -56,7 +60,7 @@ def _levels_at(tx: Session, project_id: int, sha: str) -> dict[tuple[int, str], 
         .join(COMMITS, RUNS.c.commit_id == COMMITS.c.id)
         .join(SESSIONS, RUNS.c.session_id == SESSIONS.c.id)
         .where(COMMITS.c.project_id == project_id, COMMITS.c.sha == sha, COMMITS.c.dirty.is_(False))
-        .where(SESSIONS.c.kind.in_(HISTORY_KINDS), LEVEL.is_not(None))
+        .where(SESSIONS.c.kind.in_(HISTORY_KINDS), LEVEL.is_not(None), RESULTS.c.series_id > after)
     )
     found: dict[tuple[int, str], list[float]] = {}
     for series_id, identity, level in tx.connection().execute(query):

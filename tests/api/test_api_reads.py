@@ -10,8 +10,9 @@ from api_client import NOW, Api
 from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
 
 from perfci.formats import run_document
+from perfci.model import VerdictKind
 from perfci.net.slugs import segment
-from perfci.store import Store
+from perfci.store import Store, levels
 from perfci.store.values import series_identity
 from perfci.store.writes import add_verdicts, replace_change_points
 
@@ -118,7 +119,43 @@ def test_tells_a_verdict_with_the_samples_it_rests_on(filled: Api) -> None:
 def test_compares_two_commits_by_what_was_decided(filled: Api) -> None:
     told = of(filled, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
 
-    assert (told["counts"], told["verdicts"][0]["ratio"]) == ({"regression": 1}, 1.2)
+    assert (told["counts"], told["items"][0]["ratio"]) == ({"regression": 1}, 1.2)
+
+
+def test_lists_a_comparison_worst_first_page_after_page(filled: Api, store: Store) -> None:
+    kinds = ("unchanged", "improvement", "regression", "unchanged", "failed")
+    with store.begin() as tx:
+        verdicts = [
+            a_verdict(a_series(f"b{n}"), VerdictKind(kind), base=a_sha(1), head=a_sha(5))
+            for n, kind in enumerate(kinds)
+        ]
+        add_verdicts(tx, PROJECT, "s4", verdicts, NOW)
+
+    pages = [of(filled, path := f"/comparisons/{a_sha(1)}...{a_sha(5)}?limit=2")]
+    while following := pages[-1].get("next"):
+        pages.append(of(filled, f"{path}&cursor={following}"))
+
+    shown = [[(one["verdict"], one["series"]["benchmark"]) for one in page["items"]] for page in pages]
+    assert shown == [
+        [("regression", "b2"), ("failed", "b4")],
+        [("improvement", "b1"), ("unchanged", "b0")],
+        [("unchanged", "b3")],
+    ]
+    assert {str(page["counts"]) for page in pages} == {
+        "{'regression': 1, 'failed': 1, 'improvement': 1, 'unchanged': 2}"
+    }
+
+
+def test_tells_the_levels_of_two_commits_page_after_page(filled: Api, store: Store) -> None:
+    filled.upload(a_run(a_result(a_series("other"), a_process(7.0)), commit=a_commit(4), session="more"))
+    with store.begin() as tx:
+        levels.set_levels(tx, dict.fromkeys(range(1, 7), 2.5))
+
+    first = of(filled, path := f"/comparisons/{a_sha(3)}...{a_sha(4)}/levels?limit=1")
+    second = of(filled, f"{path}&cursor={first['next']}")
+
+    assert first["items"] == [{"series": SERIES, "base": 2.5, "head": 2.5}]
+    assert second == {"items": [{"series": series_identity(PROJECT, a_series("other")), "head": 2.5}]}
 
 
 def test_answers_304_until_something_changes(filled: Api) -> None:

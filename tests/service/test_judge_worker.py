@@ -80,7 +80,7 @@ def test_finds_the_commit_and_opens_an_incident(group: Group, store: Store) -> N
 
     assert (done, [one.commit for one in changes(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
-        assert [pair[1:] for pair in levels_between(tx, project(tx, SLUG).id, a_sha(8), a_sha(9))] == [(1.0, 1.2)]
+        assert [pair[2:] for pair in levels_between(tx, project(tx, SLUG).id, a_sha(8), a_sha(9))] == [(1.0, 1.2)]
         assert [one.commit for one in incidents.of_project(tx, project(tx, SLUG).id)] == [a_sha(9)]
         assert outbox.take(tx, ["judge", "judge_pr"], 10, LATER) == []
 

@@ -37,7 +37,7 @@ def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
         assert project is not None
         found = levels_between(tx, project.id, a_sha(0), a_sha(1))
 
-    levels = {identity: (base, head) for identity, base, head in found}
+    levels = {identity: (base, head) for _, identity, base, head in found}
     assert levels == {
         series_identity(PROJECT, STEP): (3.0, 6.0),
         series_identity(PROJECT, GONE): (9.0, None),

@@ -30,7 +30,7 @@ OPERATIONS = {
         "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
         "list_expectations",
         "list_runs", "get_run", "list_series", "get_series", "get_points", "list_commits", "get_commit",
-        "list_machines", "list_environments", "list_verdicts", "get_verdict", "get_comparison",
+        "list_machines", "list_environments", "list_verdicts", "get_verdict", "get_comparison", "list_levels",
     },
     Need.WRITE_RESULTS: {"upload_run"},
     Need.TRIAGE: {

@@ -52,10 +52,14 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_dated)]
 """When something is or was, as a query or a body says it."""
 
 
+Cursor = Annotated[str, Field(pattern=r"^[0-9]{1,18}$")]
+"""Where a list goes on: what the answer before gave as ``next``."""
+
+
 class Paged(Asked):
     """Which page of a list: ``cursor`` is what the answer before gave as ``next``."""
 
-    cursor: Annotated[str, Field(pattern=r"^[0-9]{1,18}$")] | None = None
+    cursor: Cursor | None = None
     limit: Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE)] = PAGE
 
 

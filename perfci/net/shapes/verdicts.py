@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from perfci.net.shapes import Key, Page, Paged, Shape
+from pydantic import Field
+
+from perfci.net.shapes import Asked, Cursor, Key, Page, Paged, Shape
 from perfci.net.shapes.series import SeriesShape, ShaPart
+
+MOST_LEVELS = 10_000
 
 KindWord = Literal["regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"]
 StageWord = Literal["screening", "conviction"]
@@ -77,14 +81,26 @@ class LevelShape(Shape):
     head: float | None = None
 
 
-class ComparisonShape(Shape):
+class ComparisonPage(Page):
     """What stands between two commits: one current verdict for each series that was compared, worst first.
 
-    ``levels`` are those of all series in the history of either, compared or not: to be looked at, not to be judged by.
+    ``counts`` are of all of them, by verdict, whatever page this is.
     """
 
     base: str
     head: str
-    counts: dict[str, int]
-    verdicts: tuple[VerdictShape, ...]
-    levels: tuple[LevelShape, ...] = ()
+    counts: dict[KindWord, int]
+    items: tuple[VerdictShape, ...]
+
+
+class LevelFilter(Asked):
+    """As a page of other lists; a level is small, so more of them come at once."""
+
+    cursor: Cursor | None = None
+    limit: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = MOST_LEVELS
+
+
+class LevelPage(Page):
+    """Of all series in the history of two commits, compared or not: to be looked at, not to be judged by."""
+
+    items: tuple[LevelShape, ...]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need
 from perfci.model import Commit
+from perfci.net.shapes import Paged
 from perfci.net.shapes import verdicts as shapes
 from perfci.report.fields import verdict_fields
 from perfci.store import pages, reads
+from perfci.store.comparisons import Between, standing, standing_counts
 from perfci.store.levels import levels_between
 from perfci.store.pages import SeriesLine, VerdictFilter
 from perfci.store.records import MeasuredProcess, VerdictRecord
@@ -22,8 +22,6 @@ from perfci_web.api.ops_series import page_of, series_of, series_shape
 from perfci_web.api.problems import Declined
 
 P = "/projects/<project:project>"
-
-WORST_FIRST = ("regression", "failed", "missing", "inconclusive", "not_comparable", "improvement", "unchanged")
 
 
 def list_verdicts(call: Call) -> Reply:
@@ -55,20 +53,26 @@ def get_verdict(call: Call) -> Reply:
 
 def get_comparison(call: Call) -> Reply:
     """The verdicts that stand between two commits; nothing is computed for whoever asks."""
+    asked: Paged = call.query
     with call.store.read() as tx:
         base, head = (_commit(tx, call, call.path[side]) for side in ("base", "head"))
-        records = reads.verdict_records(tx, call.the_project.slug, base=base.sha, head=head.sha)
-        levels = levels_between(tx, call.the_project.id, base.sha, head.sha)
-    found = sorted(records, key=lambda one: (WORST_FIRST.index(one.verdict.kind.value), one.id))
-    return Reply(
-        shapes.ComparisonShape(
-            base=base.sha,
-            head=head.sha,
-            counts=dict(Counter(one.verdict.kind.value for one in found)),
-            verdicts=tuple(verdict_shape(call, one) for one in found),
-            levels=tuple(shapes.LevelShape(series=one.identity, base=one.base, head=one.head) for one in levels),
-        )
-    )
+        between = Between(call.the_project.id, base.sha, head.sha)
+        counts = standing_counts(tx, between)
+        found = standing(tx, between, after=cursors.read(asked.cursor), limit=asked.limit + 1)
+    items, following = cursors.page(found, asked.limit, lambda one: one.place)
+    told = tuple(verdict_shape(call, one.record) for one in items)
+    return Reply(shapes.ComparisonPage(base=base.sha, head=head.sha, counts=counts, items=told, next=following))
+
+
+def list_levels(call: Call) -> Reply:
+    """What every series came to at two commits, without a sample being read."""
+    asked: shapes.LevelFilter = call.query
+    with call.store.read() as tx:
+        base, head = (_commit(tx, call, call.path[side]) for side in ("base", "head"))
+        found = levels_between(tx, call.the_project.id, base.sha, head.sha, after=cursors.read(asked.cursor))
+    items, following = cursors.page(found, asked.limit, lambda one: one.series_id)
+    told = tuple(shapes.LevelShape(series=one.identity, base=one.base, head=one.head) for one in items)
+    return Reply(shapes.LevelPage(items=told, next=following))
 
 
 def verdict_shape(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
@@ -105,6 +109,12 @@ OPERATIONS = (
     ),
     Operation(
         "get_comparison", "GET", f"{P}/comparisons/<name:base>...<name:head>", Need.READ, get_comparison,
-        "What stands between two commits, worst first", answers={200: shapes.ComparisonShape}, etag=True,
+        "What stands between two commits, worst first, with counts of all", query=Paged,
+        answers={200: shapes.ComparisonPage}, etag=True,
+    ),
+    Operation(
+        "list_levels", "GET", f"{P}/comparisons/<name:base>...<name:head>/levels", Need.READ, list_levels,
+        "What every series came to at two commits, compared or not", query=shapes.LevelFilter,
+        answers={200: shapes.LevelPage}, etag=True,
     ),
 )  # fmt: skip
