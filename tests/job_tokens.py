@@ -52,7 +52,7 @@ def a_job(at: datetime = NOW, **changes: Any) -> dict[str, Any]:
         "sub": "repo:acme/model:ref:refs/heads/main",
         "jti": f"job-{second}",
         "iat": second - 5,
-        "nbf": second - 305,
+        "nbf": second - 605,
         "exp": second + 295,
         "repository": "acme/model",
         "repository_id": str(REPOSITORY_ID),

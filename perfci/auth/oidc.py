@@ -129,7 +129,7 @@ def _require_time(claims: Mapping[str, Any], now_s: float) -> None:
         raise refused(Reason.EXPIRED)
     if now_s < max(issued, begins) - LEEWAY_S:
         raise refused(Reason.EARLY)
-    if ends - min(issued, begins) > LONGEST_LIFE_S:
+    if ends - issued > LONGEST_LIFE_S:
         raise refused(Reason.LIFETIME)
 
 

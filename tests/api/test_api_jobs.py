@@ -155,10 +155,15 @@ def test_tells_the_reason_in_the_audit_log_once_a_day(jobs: Jobs) -> None:
     assert jobs.audit("acme/none") == [(job, "job.refuse.unbound", "acme/none")]
 
 
-def test_keeps_no_line_of_what_nobody_signed(jobs: Jobs) -> None:
+def test_logs_what_nobody_signed_and_keeps_no_line_of_it(jobs: Jobs, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="perfci.jobs")
+
     answer = jobs.client.post("/api/v1/oidc/token", json={"project": PROJECT, "token": "a.b.c"})
 
     assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+    assert [record.getMessage() for record in caplog.records if record.name == "perfci.jobs"] == [
+        "a job's token is refused: shape"
+    ]
     assert [action for _, action, _ in jobs.audit()] == ["repository.bind"]
 
 

@@ -132,7 +132,7 @@ CLAIMS: dict[str, tuple[dict[str, Any], Reason, str]] = {
     "expired": ({"iat": SECOND - 330, "exp": SECOND - 30}, Reason.EXPIRED, NOT_NOW),
     "not yet valid": ({"nbf": SECOND + 31}, Reason.EARLY, NOT_NOW),
     "not yet issued": ({"iat": SECOND + 31}, Reason.EARLY, NOT_NOW),
-    "valid for too long": ({"exp": SECOND + 1201 - 305}, Reason.LIFETIME, NOT_NOW),
+    "valid for too long": ({"iat": SECOND - 5, "exp": SECOND - 5 + 1201}, Reason.LIFETIME, NOT_NOW),
     "valid for ever": ({"exp": 10**400}, Reason.LIFETIME, NOT_NOW),
     "exp missing": ({"exp": None}, Reason.CLAIMS, LACKING),
     "iat missing": ({"iat": None}, Reason.CLAIMS, LACKING),
