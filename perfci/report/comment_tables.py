@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from perfci.model import Verdict, VerdictKind
@@ -27,12 +28,12 @@ def worse(findings: Findings) -> list[Block]:
     """A table for each kind of metric, and below it, folded, what found no place in one."""
     columns = rows.moves(hardware=_hardware_differs(findings))
     bad, seen = _bad(findings), shown(findings)
+    totals = Counter(section_of(one.series, findings.policy) for one in bad)
     blocks = []
     for name in SECTIONS:
         mine = [one for one in seen if section_of(one.series, findings.policy) == name]
-        total = sum(section_of(one.series, findings.policy) == name for one in bad)
         if mine:
-            blocks.append(Block(f"**{name}**: {total:,} worse"))
+            blocks.append(Block(f"**{name}**: {totals[name]:,} worse"))
             blocks.append(Block(columns.heading, [columns.row(one) for one in mine]))
     places = {id(one) for one in seen}
     rest = [one for one in bad if id(one) not in places]

@@ -34,6 +34,8 @@ which is counted exactly, would stand above any slowdown."""
 OUR_UNITS = frozenset({"seconds", "bytes", "count"})
 """Written in words of ours; a unit a suite made up is a foreign word like any other."""
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
 Cell = Callable[[Verdict], str]
 
 
@@ -96,13 +98,12 @@ def changed(verdict: Verdict) -> str:
     if verdict.kind is VerdictKind.FAILED:
         return f"✕ **failed**{_reason(verdict)}"
     if verdict.kind not in MOVES:
-        estimate = "" if verdict.ratio is None else f" {signed_percent(verdict.ratio - 1)}{_interval(verdict.interval)}"
-        return f"{verdict_glyph(verdict)}{estimate}"
+        return f"{verdict_glyph(verdict)} {_change(verdict)}{_interval(verdict.interval)}".rstrip()
     suspected = "suspected " if is_suspicion(verdict) else ""
     told = f"{suspected}{'worse' if verdict.kind is VerdictKind.REGRESSION else 'better'}"
     if verdict.ratio is None:
         return f"{verdict_glyph(verdict)} **{told}**{_reason(verdict)}"
-    return f"{verdict_glyph(verdict)} **{told} {signed_percent(verdict.ratio - 1)}**{_interval(verdict.interval)}"
+    return f"{verdict_glyph(verdict)} **{told} {_change(verdict)}**{_interval(verdict.interval)}"
 
 
 def hardware_name(series: Series) -> str:
@@ -113,13 +114,24 @@ def hardware_name(series: Series) -> str:
 def _levels(verdict: Verdict) -> list[str]:
     metric = verdict.series.metric
     texts = level_texts((verdict.base_level, verdict.head_level), metric)
-    return texts if metric.unit in OUR_UNITS else [code_span(text, in_table=True) if text else "" for text in texts]
+    if metric.unit in OUR_UNITS:
+        return [_together(text) for text in texts]
+    return [code_span(text, in_table=True) if text else "" for text in texts]
+
+
+def _change(verdict: Verdict) -> str:
+    return "" if verdict.ratio is None else _together(signed_percent(verdict.ratio - 1))
+
+
+def _together(text: str) -> str:
+    """A number is not parted from its unit where a column is narrow."""
+    return text.replace(" ", NO_BREAK)
 
 
 def _interval(interval: Interval | None) -> str:
     if interval is None:
         return ""
-    return ", exact" if interval.lo == interval.hi else f" {interval_text(interval)}"
+    return ", exact" if interval.lo == interval.hi else f" {_together(interval_text(interval))}"
 
 
 def _reason(verdict: Verdict) -> str:
@@ -146,6 +158,6 @@ NAMED: tuple[tuple[str, str, Cell], ...] = (
     ("Head", "--:", lambda one: _levels(one)[1]),
 )
 CHANGE = ("Change [95 % CI]", "---", changed)
-NOISE = ("Noise floor", "--:", lambda one: "" if one.noise_floor is None else percent(one.noise_floor))
-VISIBLE = ("Would have shown", "--:", lambda one: "" if one.mde is None else percent(one.mde))
+NOISE = ("Noise floor", "--:", lambda one: "" if one.noise_floor is None else _together(percent(one.noise_floor)))
+VISIBLE = ("Would have shown", "--:", lambda one: "" if one.mde is None else _together(percent(one.mde)))
 HARDWARE = ("Hardware", "---", lambda one: code_span(hardware_name(one.series), in_table=True))

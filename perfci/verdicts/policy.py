@@ -16,6 +16,10 @@ SEGMENT = 2 * 2**20
 """It takes memory from the device in segments of 2 MiB or more (``kSmallBuffer`` there)."""
 
 
+ANY = re.IGNORECASE | re.DOTALL
+"""A name may hold anything, a line break too."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClassRule:
     """How one kind of metric is known, by expressions that fit name and unit in whole, and how it is judged.
@@ -35,8 +39,7 @@ class ClassRule:
 
     def fits(self, series: Series) -> bool:
         metric = series.metric
-        flags = re.IGNORECASE | re.DOTALL  # a name may hold anything, a line break too
-        return bool(re.fullmatch(self.metric, metric.name, flags) and re.fullmatch(self.unit, metric.unit, flags))
+        return bool(re.fullmatch(self.metric, metric.name, ANY) and re.fullmatch(self.unit, metric.unit, ANY))
 
     def rule(self, default: Rule) -> Rule:
         bar = min(max(default.bar, self.at_least), self.at_most)
