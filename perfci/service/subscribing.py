@@ -74,6 +74,11 @@ def try_destination(project: str, wanted: Destination, means: Means, now: dateti
     return ""
 
 
+def note_trial(tx: Transaction, project: Project, name: str, by: By) -> None:
+    """Write down that somebody tries a destination: what he sends leaves this server in its name."""
+    audit.record(tx, by.actor, "destination.test", name, at=by.now, project_id=project.id, request_id=by.request_id)
+
+
 def _record(tx: Transaction, project: Project, action: str, name: str, by: By, detail: dict[str, object]) -> None:
     audit.record(tx, by.actor, action, name, at=by.now, project_id=project.id, detail=detail, request_id=by.request_id)
     touch(tx, [project.id])

@@ -18,7 +18,7 @@ from perfci.auth.tokens import ANYWHERE, make_token
 from perfci.config import Settings
 from perfci.service import accounts
 from perfci.service.accounts import Act
-from perfci.store import Store, audit, open_store, tokens
+from perfci.store import Store, open_store, tokens
 from perfci_web import create_app
 from perfci_web.api.table import ALL
 from perfci_web.starting import for_callers_of
@@ -188,46 +188,6 @@ def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -
 
 def stage_token(stage: Stage) -> str:
     return stage.cast["admin token"].headers["Authorization"].removeprefix("Bearer ")
-
-
-VALID: dict[str, tuple[str, Any]] = {
-    "create_project": ("/projects", {"project": "acme/new"}),
-    "change_project": ("/projects/acme:secret", {"visibility": "public"}),
-    "create_token": ("/projects/acme:secret/tokens", {"name": "ci", "scopes": ["admin"]}),
-    "revoke_token": ("/projects/acme:secret/tokens/UID", None),
-    "set_member": ("/projects/acme:secret/members/proxy:ada", {"role": "reader"}),
-    "remove_member": ("/projects/acme:secret/members/proxy:reader", None),
-    "set_quarantined_benchmark": (
-        "/projects/acme:secret/quarantine/benchmarks",
-        {"benchmark": "suite.a", "days": 1, "reason": "it wanders"},
-    ),
-    "set_destination": (
-        "/projects/acme:secret/destinations/team",
-        {"kind": "webhook", "address": "https://example.com/hook"},
-    ),
-}
-"""Changes that operations make, so that their lines in the audit log can be looked for."""
-
-
-@pytest.mark.parametrize("name", VALID)
-def test_a_change_is_written_down(store: Store, name: str) -> None:
-    stage = Stage(store, admins=["proxy/admin"])
-    method = next(one.method for one in ALL if one.name == name)
-    path, body = VALID[name]
-    made = stage.ask("admin", "POST", TOKENS, json={"name": "ci", "scopes": ["results:read"]}).json
-    before = lines(store)
-
-    answer = stage.ask("admin", method, "/api/v1" + path.replace("UID", made["token"]["uid"]), json=body)
-
-    stage.close()
-    new = [one for one in lines(store) if one not in before]
-    assert answer.status_code in (200, 201, 204), answer.text
-    assert [(one.actor, one.request_id) for one in new] == [("user:proxy/admin", answer.headers["X-Request-Id"])]
-
-
-def lines(store: Store) -> list[audit.AuditLine]:
-    with store.read() as tx:
-        return [line for place in (-1, 1, 2, 3, 4) for line in audit.lines(tx, place)]
 
 
 def test_expressions_for_the_judge_of_all_are_for_admins_of_all(store: Store) -> None:

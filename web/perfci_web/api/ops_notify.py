@@ -23,7 +23,7 @@ from perfci.net.shapes.notify import (
 from perfci.service.courier import means_of
 from perfci.service.showing import delivery_fields
 from perfci.service.states import By
-from perfci.service.subscribing import drop_destination, keep_destination, try_destination
+from perfci.service.subscribing import drop_destination, keep_destination, note_trial, try_destination
 from perfci.store import deliveries
 from perfci.store.deliveries import Destination
 from perfci_web.api.calls import Call, Reply
@@ -67,6 +67,7 @@ def test_destination(call: Call) -> Reply:
     wanted = _named(call)
     if wanted.kind == "email" and call.settings.notify.smtp_user:
         raise Declined("conflict", "Only the process that sends knows the password of the mail server.")
+    call.group.submit(lambda tx: note_trial(tx, call.the_project, wanted.name, _by(call)))
     problem = try_destination(call.the_project.slug, wanted, means_of(call.settings, Secrets()), call.now)
     return Reply(TestAnswer(sent=not problem, problem=problem))
 

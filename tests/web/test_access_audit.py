@@ -1,0 +1,141 @@
+"""Every operation that writes leaves a line in the audit log, with the caller and the id of his request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from access_cast import Stage
+from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha
+from looks import a_move, a_situation, measured_project, told
+
+from perfci.formats import Given, run_document
+from perfci.service.ingest import ingest_path
+from perfci.service.silence import Watch
+from perfci.service.syncing import sync
+from perfci.store import Store, audit, open_store
+from perfci.store.deliveries import Destination, keep_destination
+from perfci.store.projects import projects
+from perfci.store.values import series_identity
+from perfci.store.writes import ingest_run, upsert_commits
+from perfci_web.api.operations import PREFIX
+from perfci_web.api.table import ALL
+
+P = "/projects/acme:model"
+RUN = a_run(a_result(), session="uploaded")
+SEEN = {"If-Match": '"1"'}
+
+VALID: dict[str, tuple[str, Any]] = {
+    "create_project": ("/projects", {"project": "acme/new"}),
+    "upload_run": ("/runs", json.loads(run_document.write(RUN))),
+    "change_project": (P, {"visibility": "public"}),
+    "create_token": (f"{P}/tokens", {"name": "ci", "scopes": ["admin"]}),
+    "revoke_token": (f"{P}/tokens/UID", None),
+    "set_member": (f"{P}/members/proxy:ada", {"role": "reader"}),
+    "remove_member": (f"{P}/members/proxy:ada", None),
+    "bind_repository": (f"{P}/repository", {"repository": "acme/model", "repository_id": 7, "owner_id": 5}),
+    "unbind_repository": (f"{P}/repository", None),
+    "set_quarantined_benchmark": (
+        f"{P}/quarantine/benchmarks", {"benchmark": "suite.a", "days": 1, "reason": "it wanders"},
+    ),
+    "change_incident": (f"{P}/incidents/1", {"assignee": "ada"}),
+    "change_incidents": (
+        f"{P}/incidents/bulk", {"incidents": [{"number": 1, "revision": 1}], "change": {"assignee": "ada"}},
+    ),
+    "note_incident": (f"{P}/incidents/1/notes", {"text": "seen"}),
+    "undo_incident": (f"{P}/incidents/3/undo", None),
+    "merge_incident": (f"{P}/incidents/1/merge", {"others": [{"number": 2, "revision": 1}]}),
+    "split_incident": (f"{P}/incidents/1/split", {"series": [series_identity(PROJECT, a_series("x"))]}),
+    "nudge_incident": (f"{P}/incidents/1/nudge", {"last_good": a_sha(1), "commit": a_sha(2)}),
+    "set_destination": (f"{P}/destinations/new", {"kind": "webhook", "address": "https://example.com/hook"}),
+    "remove_destination": (f"{P}/destinations/team", None),
+    "test_destination": (f"{P}/destinations/team/test", None),
+    "resolve_quarantined": (f"{P}/quarantine/results/1/resolve", {"unit": "points", "direction": "higher"}),
+    "set_expectation": (f"{P}/expectations", {"id": 1, "every_s": 3600}),
+}  # fmt: skip
+"""A change that each operation makes of what is stored below."""
+
+ELSEWHERE = {"exchange_token": "tests/api/test_api_jobs.py"}
+"""What needs more than a caller with a token or a login: it is held to its line there."""
+
+BEFORE = {
+    "remove_member": "set_member", "revoke_token": "create_token", "unbind_repository": "bind_repository",
+    "undo_incident": "change_third",
+}  # fmt: skip
+"""What has to be done before there is something to change."""
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A database of everything that can be changed."""
+    path = tmp_path_factory.mktemp("audit") / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        found = [
+            told(f"i{at}", a_move("x" if at == 6 else f"b{at}", at), a_move(f"c{at}", at), good=at - 1, bad=at)
+            for at in (6, 12, 18)
+        ]
+        project = measured_project(store, *found)
+        with store.begin() as tx:
+            upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 30)])
+            for number in (1, 2, 3):
+                began = NOON + timedelta(hours=number)
+                run = a_run(a_result(), commit=a_commit(number), session=f"s{number}", started_at=began)
+                ingest_run(tx, run, f"key {number}", "body", kind="history", received_at=began)
+            keep_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
+            Watch()(tx, project, NOON + timedelta(hours=4))
+        sync(store, project, a_situation(*found[::-1]), NOON)
+        (path.parent / "custom.json").write_text(json.dumps([{"name": "encode", "unit": "points", "value": 12.5}]))
+        ingest_path(store, path.parent / "custom.json", "auto", Given(PROJECT, a_commit(), machine="box"))
+    return path.read_bytes()
+
+
+@pytest.fixture
+def stage(stored: bytes, tmp_path: Path) -> Iterator[Stage]:
+    (tmp_path / "perfci.db").write_bytes(stored)
+    with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=False)) as store:
+        stage = Stage(store, admins=["proxy/admin"])
+        yield stage
+        stage.close()
+
+
+def test_knows_every_operation_that_writes() -> None:
+    assert {one.name for one in ALL if one.method != "GET"} == VALID.keys() | ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_a_change_is_written_down(stage: Stage, name: str) -> None:
+    uid = ""
+    if earlier := BEFORE.get(name):
+        uid = made(stage, earlier).get("token", {}).get("uid", "")
+    before = lines(stage.store)
+
+    answer = ask(stage, name, uid)
+
+    new = [one for one in lines(stage.store) if one not in before]
+    assert answer.status_code in (200, 201, 204), answer.text
+    assert [(one.actor, one.request_id) for one in new] == [("user:proxy/admin", answer.headers["X-Request-Id"])]
+
+
+def made(stage: Stage, name: str) -> Any:
+    if name == "change_third":
+        body = {"state": "investigating"}
+        return stage.ask("admin", "PATCH", f"{PREFIX}{P}/incidents/3", json=body, headers=SEEN).json
+    return ask(stage, name).json
+
+
+def ask(stage: Stage, name: str, uid: str = "") -> Any:
+    operation = next(one for one in ALL if one.name == name)
+    path, body = VALID[name]
+    headers = {"If-Match": '"2"'} if name == "undo_incident" else SEEN if operation.revision else {}
+    headers |= {"Idempotency-Key": run_document.idempotency_key(RUN)} if name == "upload_run" else {}
+    return stage.ask("admin", operation.method, f"{PREFIX}{path.replace('UID', uid)}", json=body, headers=headers)
+
+
+def lines(store: Store) -> list[audit.AuditLine]:
+    with store.read() as tx:
+        return [line for place in (-1, *(one.id for one in projects(tx))) for line in audit.lines(tx, place)]
