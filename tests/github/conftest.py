@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from descriptions import HOSTS, Description, described
-from fake_github import FakeGitHub, pull
-from npm_files import NotAtHand
+from npm_files import asked_of_npm
+from stateful_github import FakeGitHub, pull
 
 from perfci.github.calls import Patience
 from perfci.github.client import Client, connect
-
-T = TypeVar("T")
-
-
-def asked_of_npm(read: Callable[[], T]) -> T:
-    """A machine without npm skips, and says so; where ``PERFCI_TEST_NPM=required`` is set, that is a failure."""
-    try:
-        return read()
-    except NotAtHand as error:
-        if os.environ.get("PERFCI_TEST_NPM") == "required":
-            pytest.fail(f"{error}; PERFCI_TEST_NPM=required asks for it")
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=list(HOSTS))
@@ -49,3 +37,14 @@ def patience(hub: FakeGitHub) -> Patience:
 @pytest.fixture
 def client(hub: FakeGitHub, patience: Patience) -> Client:
     return connect("t0ken", hub.description.base_url, patience=patience, transport=hub)
+
+
+@pytest.fixture(scope="session")
+def app_keys() -> tuple[str, str]:
+    """A private key as GitHub gives it out, and the public one."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return private.decode(), public.decode()

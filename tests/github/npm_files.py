@@ -10,9 +10,14 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+T = TypeVar("T")
 
 
 class NotAtHand(Exception):
@@ -42,6 +47,16 @@ EXAMPLES = Package(
     "0.3 MB",
     ("api.github.com/index.json",),
 )
+
+
+def asked_of_npm(read: Callable[[], T]) -> T:
+    """A machine without npm skips, and says so; where ``PERFCI_TEST_NPM=required`` is set, that is a failure."""
+    try:
+        return read()
+    except NotAtHand as error:
+        if os.environ.get("PERFCI_TEST_NPM") == "required":
+            pytest.fail(f"{error}; PERFCI_TEST_NPM=required asks for it")
+        pytest.skip(str(error))
 
 
 def cache() -> Path:

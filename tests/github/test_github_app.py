@@ -6,10 +6,8 @@ import logging
 import traceback
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from fake_github import FakeGitHub
 from httpx import Response
+from stateful_github import FakeGitHub
 
 from perfci.github.app import PERMISSIONS, App, Key
 from perfci.github.calls import Patience
@@ -17,20 +15,9 @@ from perfci.github.wanted import Author
 from perfci.model import PerfciError
 
 
-@pytest.fixture(scope="module")
-def pair() -> tuple[str, str]:
-    """A private key as GitHub gives it out, and the public one."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    )
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return private.decode(), public.decode()
-
-
 @pytest.fixture
-def app(hub: FakeGitHub, patience: Patience, pair: tuple[str, str]) -> App:
-    pem, hub.public_key = pair
+def app(hub: FakeGitHub, patience: Patience, app_keys: tuple[str, str]) -> App:
+    pem, hub.public_key = app_keys
     return App(Key("Iv1.7", pem), hub.description.base_url, patience=patience, transport=hub)
 
 
@@ -107,14 +94,14 @@ def test_a_key_that_is_none_is_refused_without_showing_it(hub: FakeGitHub) -> No
 
 
 def test_neither_key_nor_token_shows(
-    app: App, hub: FakeGitHub, pair: tuple[str, str], caplog: pytest.LogCaptureFixture
+    app: App, hub: FakeGitHub, app_keys: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     client = app.client(44, [1])
 
     client.pull("acme/model", 7)
-    told = caplog.text + repr(vars(app)) + repr(vars(client)) + repr(app._tokens) + repr(Key("Iv1.7", pair[0]))
+    told = caplog.text + repr(vars(app)) + repr(vars(client)) + repr(app._tokens) + repr(Key("Iv1.7", app_keys[0]))
 
     assert "ghs_1" in hub.tokens
     assert "ghs_1" not in told
-    assert pair[0].splitlines()[1] not in told
+    assert app_keys[0].splitlines()[1] not in told

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fake_github import BASE, BOT, HEAD, STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 from httpx import Response
+from stateful_github import BASE, BOT, HEAD, STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 from perfci.github.calls import Patience
 from perfci.github.client import Client, connect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from fake_github import BOT, HEAD, NEWER, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
+from stateful_github import BOT, HEAD, NEWER, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 from perfci.github.client import Client
 from perfci.github.delivery import deliver

@@ -11,7 +11,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import npm_files
 import pytest
-from conftest import asked_of_npm
 from descriptions import PREFIXES, Description
 
 from perfci.github import operations as ask
@@ -171,7 +170,7 @@ def test_without_npm_these_tests_are_skipped_and_ci_asks_for_them(
 
     monkeypatch.delenv("PERFCI_TEST_NPM", raising=False)
     with pytest.raises(pytest.skip.Exception, match="npm was not found"):
-        asked_of_npm(read)
+        npm_files.asked_of_npm(read)
     monkeypatch.setenv("PERFCI_TEST_NPM", "required")
     with pytest.raises(pytest.fail.Exception, match=r"npm was not found.*PERFCI_TEST_NPM=required asks for it"):
-        asked_of_npm(read)
+        npm_files.asked_of_npm(read)

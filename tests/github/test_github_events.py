@@ -9,9 +9,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from conftest import asked_of_npm
-from fake_github import HEAD, FakeGitHub, pull
-from npm_files import EXAMPLES, content
+from npm_files import EXAMPLES, asked_of_npm, content
+from stateful_github import HEAD, FakeGitHub, pull
 
 from perfci.github.client import Client
 from perfci.github.events import (

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_github import Grant, FakeGitHub, pull
 from git_project import GitProject
+from stateful_github import FakeGitHub, Grant, pull
 
 from perfci.cli import run
 from perfci.formats import run_document
