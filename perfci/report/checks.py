@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from perfci.model import Machine, Verdict
+from perfci.model import Verdict
 from perfci.report.comment_forms import TITLES, NotMeasured
 from perfci.report.findings import Findings, headline, is_open, is_worse, told_as
 from perfci.report.names import printable
@@ -21,8 +21,6 @@ StatusState = Literal["success", "failure", "error"]
 
 LONGEST_STATUS = 140
 """GitHub refuses a longer description of a commit status."""
-
-LONGEST_NAME = 100
 
 
 class State(StrEnum):
@@ -100,11 +98,6 @@ def status_text(found: Findings | NotMeasured, gate: Gate = "advisory") -> str:
     """The description of a commit status: the severest first, whole words up to 140 characters."""
     advisory = " (advisory)" if gate == "advisory" and state_of(found) is State.WORSE else ""
     return printable(check_title(found), LONGEST_STATUS - len(advisory)) + advisory
-
-
-def check_name(machine: Machine) -> str:
-    """``perfci/1x NVIDIA H200``: results of another kind of machine are another check."""
-    return printable(f"perfci/{machine.label}", LONGEST_NAME)
 
 
 def _judged(verdicts: Sequence[Verdict]) -> bool:

@@ -20,8 +20,8 @@ from comments import (
 )
 from report_builders import a_series, a_verdict
 
-from perfci.model import Machine, Stage, VerdictKind
-from perfci.report.checks import CONCLUSIONS, Gate, State, check_name, check_title, conclusion, state_of, status_text
+from perfci.model import Stage, VerdictKind
+from perfci.report.checks import CONCLUSIONS, Gate, State, check_title, conclusion, state_of, status_text
 from perfci.report.comment_forms import NotMeasured
 from perfci.report.findings import Findings
 from perfci.verdicts.reached import Outcome
@@ -123,8 +123,3 @@ def test_no_name_of_a_user_is_in_a_title_or_a_status() -> None:
 
     assert check_title(hostile) == "1 regression"
     assert status_text(hostile) == "1 regression (advisory)"
-
-
-def test_a_check_is_named_after_the_hardware() -> None:
-    assert check_name(Machine(accelerator="NVIDIA H200", accelerators=2)) == "perfci/2x NVIDIA H200"
-    assert check_name(Machine(name="a\nb" * 100)) == "perfci/" + ("a\N{REPLACEMENT CHARACTER}b" * 100)[:92] + "…"
