@@ -88,7 +88,7 @@ def _stated(client: Client, repository: str, sha: str, check: Check) -> tuple[st
 
 def _status(check: Check) -> dict[str, str]:
     title = check.title if len(check.title) <= MOST_DESCRIPTION else check.title[: MOST_DESCRIPTION - 1] + "…"
-    state = "pending" if check.conclusion is None else STATES.get(check.conclusion, "error")
+    state = "pending" if check.conclusion is None else check.status or STATES.get(check.conclusion, "error")
     asked = {"state": state, "context": check.name, "description": title}
     return asked | ({"target_url": check.details_url} if check.details_url else {})
 

@@ -16,6 +16,7 @@ MOST_DESCRIPTION = 140
 
 State = Literal["queued", "in_progress", "completed"]
 Conclusion = Literal["success", "neutral", "failure", "timed_out", "cancelled", "skipped"]
+StatusState = Literal["success", "failure", "error"]
 
 
 class HeadMoved(PerfciError):
@@ -36,7 +37,11 @@ ACTIONS = Author("github-actions[bot]")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``external_id`` stays the same for one project and machine class, so that a check is found again by it."""
+    """``external_id`` stays the same for one project and machine class, so that a check is found again by it.
+
+    ``status`` is what a commit status in its place says, where that is more than the conclusion tells: a measurement
+    that broke is neutral as a check and an error as a status.
+    """
 
     machine_class: str
     external_id: str
@@ -45,6 +50,7 @@ class Check:
     summary: str
     conclusion: Conclusion | None = None
     details_url: str = ""
+    status: StatusState | None = None
 
     def __post_init__(self) -> None:
         if (self.state == "completed") != (self.conclusion is not None):

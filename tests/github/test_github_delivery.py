@@ -227,6 +227,14 @@ def test_a_status_has_a_word_for_every_check(
     assert [(one["state"], one["description"]) for one in hub.statuses] == [(said, "t" * 139 + "…")]
 
 
+def test_a_check_that_broke_is_neutral_and_its_status_an_error(client: Client, hub: FakeGitHub) -> None:
+    hub.tokens["t0ken"] = Grant("ada", {"statuses": "write", "pull_requests": "write"})
+
+    deliver(client, Author("ada"), report("x", dataclasses.replace(check("Not run"), status="error")))
+
+    assert [one["state"] for one in hub.statuses] == ["error"]
+
+
 def test_without_any_permission_it_names_both(client: Client, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"pull_requests": "write"})
 
