@@ -28,6 +28,7 @@ KEYS_ELSEWHERE = frozenset({"jku", "jwk", "x5u", "x5c", "crit"})
 
 FOR_THIS = {"kty": "RSA", "use": "sig", "alg": ALGORITHM}
 """What a key that signs such tokens says of itself."""
+PUBLIC_HALF = ("kty", "n", "e")
 
 Keys = Callable[[str], Mapping[str, Any] | None]
 """The issuer's public key of an id, as a JWK."""
@@ -102,7 +103,7 @@ def _key(header: Mapping[str, Any], key_of: Keys, expected: Expected) -> jwt.PyJ
     if found is None or any(found.get(name, told) != told for name, told in FOR_THIS.items()):
         raise refused(Reason.KEY, expected.issuer)
     try:
-        key = jwt.PyJWK(dict(found), ALGORITHM)
+        key = jwt.PyJWK({name: found[name] for name in PUBLIC_HALF if name in found}, ALGORITHM)
     except jwt.PyJWTError:
         raise refused(Reason.KEY, expected.issuer) from None
     if key.key.key_size < FEWEST_BITS:

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -33,9 +34,20 @@ from perfci.auth.grants import Grant
 from perfci.auth.jobs import admitted
 from perfci.auth.oidc import Expected, verified
 from perfci.auth.refusals import LACKING, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, Reason
-from perfci.store.repositories import Repository
 
-MODEL = Repository(REPOSITORY_ID, OWNER_ID, "acme/model", WORKFLOW, "", ("refs/heads/main",))
+
+@dataclass(frozen=True)
+class Repository:
+    """What a project is bound to."""
+
+    repository_id: int = REPOSITORY_ID
+    owner_id: int = OWNER_ID
+    workflow: str = WORKFLOW
+    environment: str = ""
+    refs: tuple[str, ...] = ("refs/heads/main",)
+
+
+MODEL = Repository()
 SECOND = int(NOW.timestamp())
 NOT_SIGNED = f"This token was not signed by {ISSUER}, whose jobs this server knows."
 OTHER_SERVER = f"This token was made for another server: ask GitHub for one with the audience {AUDIENCE}."
@@ -49,6 +61,7 @@ KEYS = {
     "sealing": published("sealing", use="enc"),
     "other use": published("other use", alg="PS256"),
     "broken": published("broken", n="!"),
+    "half": published("half", e=None),
 }
 
 
@@ -104,6 +117,7 @@ TOKENS: dict[str, tuple[Callable[[], str], Reason, str]] = {
     "kid of another algorithm": (lambda: signed(a_job(), a_key("other use"), kid="other use"), Reason.KEY, NOT_SIGNED),
     "kid of a weak key": (lambda: signed(a_job(), kid="weak"), Reason.KEY, NOT_SIGNED),
     "kid of a broken key": (lambda: signed(a_job(), kid="broken"), Reason.KEY, NOT_SIGNED),
+    "kid of half a key": (lambda: signed(a_job(), kid="half"), Reason.KEY, NOT_SIGNED),
     "jku": (lambda: signed(a_job(), a_key("evil"), jku=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
     "x5u": (lambda: signed(a_job(), a_key("evil"), x5u=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
     "x5c": (lambda: signed(a_job(), a_key("evil"), x5c=["AA=="]), Reason.HEADER, NOT_SIGNED),
@@ -213,7 +227,7 @@ def test_says_the_same_of_a_project_that_is_bound_to_another_job_as_of_none() ->
 
 @pytest.mark.parametrize(("environment", "is_let_in"), [("perf", True), ("Perf", False), (None, False)])
 def test_asks_for_the_environment_that_was_bound(environment: str | None, is_let_in: bool) -> None:
-    bound = Repository(REPOSITORY_ID, OWNER_ID, "acme/model", WORKFLOW, "perf", ())
+    bound = Repository(environment="perf")
     token = signed(a_job(environment=environment))
 
     if is_let_in:
@@ -237,7 +251,9 @@ def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
 
 
 def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:
-    assert judged(signed(of_pull_request(12))) == Grant("4711", 1, SHA, 12, baseline=False)
+    bound = Repository(refs=("refs/heads/main", "refs/pull/12/merge"))
+
+    assert judged(signed(of_pull_request(12)), bound) == Grant("4711", 1, SHA, 12, baseline=False)
 
 
 def test_knows_a_repository_by_its_numbers_after_it_was_renamed() -> None:
@@ -248,7 +264,7 @@ def test_knows_a_repository_by_its_numbers_after_it_was_renamed() -> None:
 
 def test_takes_a_workflow_that_another_repository_holds_if_that_was_bound() -> None:
     shared = "acme/workflows/.github/workflows/perf.yml"
-    bound = Repository(REPOSITORY_ID, OWNER_ID, "acme/model", shared, "", ("refs/heads/main",))
+    bound = Repository(workflow=shared)
 
     assert judged(signed(a_job(job_workflow_ref=f"{shared}@{'0' * 40}")), bound).baseline
 
