@@ -3,18 +3,19 @@
     python tests/disturb_server.py
 
 A full disk (a small file system of its own, which takes root), another writer that holds the database, bodies that
-break off, sockets that close half or not at all, a clock that was set back, a spool that waited for days.
+break off, sockets that close half or not at all, a clock that was set back, a spool that waited for days. All but the
+disk are done on SQLite and on PostgreSQL: a server whose own disk is full stops as a whole, which is its own affair.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import random
 import socket
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
+import sqlalchemy as sa
 from bench_store import a_run
+from databases import KINDS, fresh_database
 from kill_server import Server
 
 from perfci.formats import run_document
@@ -65,8 +68,8 @@ def upload(address: str, number: int, *, timeout: float = 60.0) -> httpx.Respons
 
 
 def stored(url: str) -> int:
-    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-        return int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
+    with closing(open_store(url, create=False)) as store, store.read() as tx:
+        return int(tx.execute(sa.text("SELECT count(*) FROM runs")).scalar_one())
 
 
 @contextlib.contextmanager
@@ -108,13 +111,13 @@ def full_disk(folder: Path) -> Told:
     return told
 
 
-def held_database(folder: Path, seconds: float = 10.0) -> Told:
+def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
     """Hold the write lock while four uploads arrive; reading goes on, and all four are stored afterwards."""
-    told, url = Told(f"database locked {seconds:g} s"), f"sqlite:///{folder}/held.db"
-    with a_server(folder, url) as server, closing(sqlite3.connect(folder / "held.db", isolation_level=None)) as other:
+    told = Told(f"database locked {seconds:g} s")
+    with a_server(folder, url) as server, held(url) as other:
         upload(server.address, 1)
         answers: list[int] = []
-        other.execute("BEGIN IMMEDIATE")
+        other.exec_driver_sql(HOLD[other.dialect.name])
         senders = [
             threading.Thread(target=lambda number=number: answers.append(upload(server.address, number).status_code))
             for number in range(2, 6)
@@ -127,11 +130,12 @@ def held_database(folder: Path, seconds: float = 10.0) -> Told:
         told.figures["read meanwhile"] = f"{(time.monotonic() - began) * 1000:.0f} ms"
         time.sleep(seconds)
         early = len(answers)
-        other.execute("COMMIT")
+        other.exec_driver_sql("COMMIT")
         for one in senders:
             one.join()
+        told.figures["/readyz meanwhile"] = ready
         told.expect(early == 0, "an upload was answered although nobody could write")
-        told.expect(ready == 503, f"/readyz says {ready} while nobody can write")
+        told.expect(ready == READY_WHILE_HELD[other.dialect.name], f"/readyz says {ready} while nobody can write")
         told.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
         told.expect(answers == [201] * 4, f"the uploads were answered {answers}")
         told.expect(stored(url) == 5, "not every upload is stored once")
@@ -139,9 +143,24 @@ def held_database(folder: Path, seconds: float = 10.0) -> Told:
     return told
 
 
-def broken_bodies(folder: Path) -> Told:
+HOLD = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN; LOCK TABLE runs, results, processes IN EXCLUSIVE MODE"}
+"""What lets others read and nobody write."""
+
+READY_WHILE_HELD = {"sqlite": 503, "postgresql": 200}
+"""SQLite has one lock, for which /readyz asks; a table of PostgreSQL that somebody holds is no server that is down."""
+
+
+@contextlib.contextmanager
+def held(url: str) -> Iterator[sa.Connection]:
+    """A connection of somebody else, who says when a transaction of his begins and ends."""
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        yield connection
+
+
+def broken_bodies(folder: Path, url: str) -> Told:
     """Bodies that break off at every tenth of their length, sockets that close half, and some that say nothing."""
-    told, url = Told("truncated bodies, half-closed sockets"), f"sqlite:///{folder}/broken.db"
+    told = Told("truncated bodies, half-closed sockets")
     with a_server(folder, url) as server:
         request = _request(server.address)
         kept = [_cut(server.address, request, share / 10, half=False) for share in range(1, 10)]
@@ -185,9 +204,9 @@ def _cut(address: str, request: bytes, share: float, *, half: bool) -> bytes:
     return b""
 
 
-def clock_set_back(folder: Path) -> Told:
+def clock_set_back(folder: Path, url: str) -> Told:
     """Upload, set the clock back by a year, upload and judge: nothing waits for the old time to come again."""
-    told, url = Told("clock set back a year"), f"sqlite:///{folder}/clock.db"
+    told = Told("clock set back a year")
     now = [datetime.now(UTC)]
     with closing(open_store(url, create=True)) as store:
         app = create_app(store, read_only=False, clock=lambda: now[0])
@@ -210,9 +229,9 @@ def _upload_by(client: Client, number: int) -> bool:
     return client.upload(body, run_document.idempotency_key(run)).stored
 
 
-def late_spool(folder: Path) -> Told:
+def late_spool(folder: Path, url: str) -> Told:
     """Send what waited for three days, some of it stored already, twice."""
-    told, url = Told("spool replayed after three days"), f"sqlite:///{folder}/late.db"
+    told = Told("spool replayed after three days")
     spool = Spool(folder / "spool")
     with a_server(folder, url) as server, open_client(server.address) as door:
         client = Client(door)
@@ -234,18 +253,26 @@ def late_spool(folder: Path) -> Told:
     return told
 
 
-def disturbances() -> tuple[Callable[[Path], Told], ...]:
-    """All that this user may do: a file system of one's own takes root."""
-    always = (held_database, broken_bodies, clock_set_back, late_spool)
-    return (full_disk, *always) if os.geteuid() == 0 else always
+DISTURBANCES: tuple[Callable[[Path, str], Told], ...] = (held_database, broken_bodies, clock_set_back, late_spool)
+
+MAY_FILL_A_DISK = os.geteuid() == 0
+"""A file system of one's own takes root."""
+
+
+def all_told() -> Iterator[tuple[str, Told]]:
+    """Every disturbance on every database, each on a fresh one."""
+    if MAY_FILL_A_DISK:
+        with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder:
+            yield "sqlite", full_disk(Path(folder))
+    for kind, disturb in itertools.product(KINDS, DISTURBANCES):
+        with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder, fresh_database(kind, Path(folder)) as url:
+            yield kind, disturb(Path(folder), url)
 
 
 def main() -> int:
     broken = 0
-    for disturb in disturbances():
-        with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder:
-            told = disturb(Path(folder))
-        print(f"{told.name:<40} {json.dumps(told.figures)} {'; '.join(told.broken) or 'held'}", flush=True)
+    for kind, told in all_told():
+        print(f"{kind:<10}  {told.name:<38} {json.dumps(told.figures)} {'; '.join(told.broken) or 'held'}", flush=True)
         broken += len(told.broken)
     return 1 if broken else 0
 
