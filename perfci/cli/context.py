@@ -46,6 +46,11 @@ def config_file_given() -> Path | None:
     return click.get_current_context().find_root().ensure_object(Globals).config
 
 
+def store_here_is_named() -> bool:
+    """Whether --db was given."""
+    return bool(click.get_current_context().find_root().ensure_object(Globals).db)
+
+
 def store_to_write(config: Config, *, durable: bool = False) -> Store:
     if f"{config.root}/.perfci/" in config.database_url:
         private_folder(config.root)

@@ -11,10 +11,10 @@ import click
 from perfci.auth.access import LOCAL
 from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
-from perfci.cli.token import the_project
 from perfci.model import PerfciError
 from perfci.service import bindings
 from perfci.service.accounts import Act
+from perfci.service.desks import the_project
 from perfci.store import repositories
 
 WORKFLOW = ".github/workflows/perf.yml"

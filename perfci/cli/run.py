@@ -19,7 +19,7 @@ from perfci.runner.lock import machine_lock
 from perfci.service.looking_here import look_again
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.ranging import RangeResult, run_range
-from perfci.service.uploading import runs_of_session, upload
+from perfci.service.uploading import runs_of_session, server_of, upload
 
 
 @click.command("run")
@@ -30,12 +30,13 @@ from perfci.service.uploading import runs_of_session, upload
 @click.option("--rounds", type=click.IntRange(1, 1000), help="how often every commit is visited  [default: 5]")
 @click.option("--confirm/--no-confirm", default=True, help="measure fresh pairs for every suspected change")
 @wait_option
+@click.option("--send", is_flag=True, help="send the runs to [client] server as well")
 @click.option("--server", metavar="URL", default="", help="send the runs there as well")
 @json_option
 @global_options
 def command(
     revision: str, suite: Path | None, bench: str, smoke: bool, rounds: int | None, confirm: bool, no_wait: bool,
-    server: str, json_file: str | None,
+    send: bool, server: str, json_file: str | None,
 ) -> int:  # fmt: skip
     """Measure commits in rounds: every round visits each commit once in random order.
 
@@ -44,6 +45,7 @@ def command(
     """
     repository = repository_here()
     config = config_for(repository)
+    address = server_of(config, server) if send or server else ""
     commits = repository.commits(revision)
     progress = Progress()
     with open_workbench(repository, config, suite, smoke=smoke) as workbench:
@@ -57,10 +59,10 @@ def command(
         ):
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
             look_again(store, config)
-            runs = runs_of_session(store, result.session) if server else []
+            runs = runs_of_session(store, result.session) if address else []
     report(result, commits, json_file)
-    if server:
-        tell(upload(config, server, runs), server, err=True)
+    if address:
+        tell(upload(config, address, runs), address, err=True)
     return exit_code(result)
 
 

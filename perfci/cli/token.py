@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from datetime import UTC, datetime
 
 import click
-from sqlalchemy.orm import Session
 
-from perfci.auth.access import EVERYWHERE, LOCAL, Scope
-from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
+from perfci.auth.access import Scope
+from perfci.cli.context import config_here, write_json
+from perfci.cli.desk import said, server_option, the_desk
 from perfci.cli.options import global_options, json_option
 from perfci.model import PerfciError
-from perfci.service import accounts
-from perfci.service.accounts import DAYS, Act
-from perfci.store.projects import Project, project
-from perfci.store.tokens import Token, tokens_of
+from perfci.net.shapes.access import NewToken, ScopeWord, TokenShape
+from perfci.service.accounts import DAYS, MOST_DAYS
 
 anywhere_option = click.option("--all-projects", is_flag=True, help="for every project of this store, not only one")
 
@@ -37,18 +34,18 @@ def command() -> None:
     help="may be repeated",
 )
 @click.option("--name", default="", help="what it is for, such as 'nightly'")
-@click.option("--expires", default=f"{DAYS}d", show_default=True, metavar="DAYSd", help="at most 365d")
+@click.option("--expires", default=f"{DAYS}d", show_default=True, metavar="DAYSd", help=f"at most {MOST_DAYS}d")
 @anywhere_option
+@server_option
 @global_options
-def create_command(scopes: tuple[str, ...], name: str, expires: str, all_projects: bool) -> None:
+def create_command(scopes: tuple[ScopeWord, ...], name: str, expires: str, all_projects: bool, server: str) -> None:
     """Make a token and print it; nobody can see it again."""
-    days, config = _days(expires), config_here()
-    with closing(store_to_write(config)) as store, store.begin() as tx:
-        place = None if all_projects else the_project(tx, config.project)
-        wanted = {Scope(one) for one in scopes}
-        made = accounts.create_token(tx, _act(), place, name or ", ".join(sorted(wanted)), wanted, days)
+    asked = tuple(sorted(set(scopes)))
+    wanted = said(NewToken, name=name or ", ".join(asked), scopes=asked, days=_days(expires))
+    with the_desk(server, writes=True) as desk:
+        made = desk.create_token(_place(all_projects), wanted)
     click.echo(
-        f"token {made.token.uid} of {place.slug if place else 'all projects'}, until {made.token.expires_at:%Y-%m-%d}; "
+        f"token {made.token.uid} of {_place(all_projects) or 'all projects'}, until {made.token.expires_at:%Y-%m-%d}; "
         "keep it now, it is not shown again:",
         err=True,
     )
@@ -57,16 +54,15 @@ def create_command(scopes: tuple[str, ...], name: str, expires: str, all_project
 
 @command.command("list")
 @anywhere_option
+@server_option
 @json_option
 @global_options
-def list_command(all_projects: bool, json_file: str | None) -> None:
+def list_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """Show the tokens of a project: never the tokens themselves."""
-    config = config_here()
-    with closing(store_to_read(config)) as store, store.read() as tx:
-        place = EVERYWHERE if all_projects else the_project(tx, config.project).id
-        found = tokens_of(tx, place)
+    with the_desk(server) as desk:
+        found = desk.tokens(_place(all_projects))
     if json_file:
-        write_json(json_file, [_fields(one) for one in found])
+        write_json(json_file, [one.model_dump(mode="json") for one in found])
     if json_file == "-":
         return
     for one in found:
@@ -79,43 +75,31 @@ def list_command(all_projects: bool, json_file: str | None) -> None:
 @command.command("revoke")
 @click.argument("uid")
 @anywhere_option
+@server_option
 @global_options
-def revoke_command(uid: str, all_projects: bool) -> None:
+def revoke_command(uid: str, all_projects: bool, server: str) -> None:
     """Make a token, and all that was made with it, stop working."""
-    config = config_here()
-    with closing(store_to_write(config)) as store, store.begin() as tx:
-        place = EVERYWHERE if all_projects else the_project(tx, config.project).id
-        if not accounts.revoke_token(tx, _act(), place, uid):
+    with the_desk(server, writes=True) as desk:
+        if not desk.revoke_token(_place(all_projects), uid):
             raise PerfciError(f"There is no token {uid} here: see `perfci token list`.")
     click.echo(f"token {uid} is revoked")
 
 
-def the_project(tx: Session, name: str) -> Project:
-    found = project(tx, name)
-    if found is None:
-        raise PerfciError(f"There is no project {name} in this store: make it with `perfci project create {name}`.")
-    return found
-
-
-def _act() -> Act:
-    return Act(LOCAL, datetime.now(UTC))
+def _place(all_projects: bool) -> str | None:
+    return None if all_projects else config_here().project
 
 
 def _days(text: str) -> int:
     found = re.fullmatch(r"([0-9]{1,4})d", text)
     if not found:
         raise PerfciError(f"A number of days was expected, such as 90d, not {text!r}.")
-    return int(found[1])
+    if not 1 <= (days := int(found[1])) <= MOST_DAYS:
+        raise PerfciError(f"A token lives for 1 to {MOST_DAYS} days, not {days}.")
+    return days
 
 
-def _state(token: Token) -> str:
+def _state(token: TokenShape) -> str:
     if token.revoked_at:
         return f"revoked {token.revoked_at:%Y-%m-%d}"
-    word = "until" if token.is_valid(datetime.now(UTC)) else "expired"
+    word = "until" if token.expires_at > datetime.now(UTC) else "expired"
     return f"{word} {token.expires_at:%Y-%m-%d}"
-
-
-def _fields(token: Token) -> dict[str, object]:
-    shown = ("uid", "name", "last4", "scopes", "created_by", "created_at", "expires_at", "revoked_at", "last_used_at")
-    moments = {name: getattr(token, name) for name in shown}
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in moments.items()}

@@ -10,7 +10,16 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
 from perfci.net.shapes import Page
-from perfci.net.shapes.access import NewToken, TokenMade, TokenPage, TokenShape
+from perfci.net.shapes.access import (
+    MemberPage,
+    MemberShape,
+    NewRole,
+    NewToken,
+    ProjectChange,
+    TokenMade,
+    TokenPage,
+    TokenShape,
+)
 from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
 from perfci.net.shapes.incidents import IncidentChange, IncidentPage, IncidentShape, WholeIncident
 from perfci.net.shapes.jobs import NewRepository, RepositoryShape
@@ -87,6 +96,10 @@ class Client:
     def create_project(self, project: str, visibility: Visibility = "private") -> ProjectShape:
         asked = NewProject(project=project, visibility=visibility)
         return self._asked(ProjectShape, "POST", "/projects", json=asked.model_dump())
+
+    def change_project(self, project: str, change: ProjectChange) -> ProjectShape:
+        asked = change.model_dump(mode="json", exclude_none=True)
+        return self._asked(ProjectShape, "PATCH", _of(project), json=asked)
 
     def runs(self, project: str, **narrowed: Any) -> Iterator[RunShape]:
         return self._all(RunPage, f"{_of(project)}/runs", **narrowed)
@@ -168,6 +181,16 @@ class Client:
 
     def unbind_repository(self, project: str) -> None:
         self._answer("DELETE", f"{_of(project)}/repository")
+
+    def members(self, project: str) -> Iterator[MemberShape]:
+        return self._all(MemberPage, f"{_of(project)}/members")
+
+    def set_member(self, project: str, member: str, wanted: NewRole) -> MemberShape:
+        path = f"{_of(project)}/members/{segment(member)}"
+        return self._asked(MemberShape, "PUT", path, json=wanted.model_dump(mode="json", exclude_none=True))
+
+    def remove_member(self, project: str, member: str) -> None:
+        self._answer("DELETE", f"{_of(project)}/members/{segment(member)}")
 
     def quarantined(self, project: str) -> Iterator[QuarantinedShape]:
         return self._all(QuarantinedPage, f"{_of(project)}/quarantine/results")

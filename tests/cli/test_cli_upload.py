@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -70,6 +71,46 @@ def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.
         f"0 runs sent to {SERVER}, 1 known there",
     ]
     assert stored(there) == 1
+
+
+def test_tokens_and_projects_of_a_server_are_kept_there(
+    here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
+    monkeypatch.setenv("PERFCI_PROJECT", "acme/new")
+
+    def told(*arguments: str) -> str:
+        capsys.readouterr()
+        assert run(list(arguments)) == 0, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    assert told("project", "create", "acme/new") == "acme/new is there, and private\n"
+    assert told("project", "set", "acme/new", "--visibility", "public") == "acme/new is public\n"
+    assert told("project", "grant", "proxy/ada", "sheriff") == "proxy/ada is sheriff of acme/new\n"
+    assert told("project", "members") == "sheriff  proxy/ada  ada\n"
+    assert told("project", "withdraw", "proxy/ada") == "proxy/ada is no member any more\n"
+    told("token", "create", "--scope", "results:write")
+    [token] = json.loads(told("token", "list", "--json"))
+    assert told("token", "revoke", token["uid"]) == f"token {token['uid']} is revoked\n"
+    assert told("project", "list") == "public   acme/new\n"
+    assert not (here / ".perfci" / "perfci.db").exists()
+    assert run(["token", "list", "--all-projects"]) == 2
+    assert capsys.readouterr().err == (
+        "perfci: What is for all projects is kept where the server's store is: do it there, with --db.\n"
+    )
+
+
+def test_a_named_store_goes_before_a_configured_server(
+    here: Path, line: Line, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
+    run(["--db", "mine.db", "project", "create", "acme/mine"])
+    capsys.readouterr()
+
+    assert run(["--db", "mine.db", "project", "list"]) == 0
+    assert capsys.readouterr().out == "private  acme/mine\n"
+    assert run(["project", "list", "--db", "mine.db", "--server", SERVER]) == 2
+    assert capsys.readouterr().err == ("perfci: Say --server or --db: these verbs work on the one or on the other.\n")
 
 
 def test_keeps_what_it_cannot_send_for_the_next_flush(

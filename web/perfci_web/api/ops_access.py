@@ -14,17 +14,16 @@ from perfci.net.shapes.access import (
     ProjectChange,
     TokenMade,
     TokenPage,
-    TokenShape,
 )
 from perfci.net.shapes.runs import ProjectShape
 from perfci.service import accounts
 from perfci.service.accounts import Act
+from perfci.service.desks import member_shape, project_shape, token_shape
 from perfci.store import access, audit, tokens
 from perfci.store.projects import project
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
-from perfci_web.api.ops_runs import project_shape
 from perfci_web.api.problems import Declined
 
 NO_TOKEN = "There is no token of this uid here."
@@ -37,7 +36,7 @@ def list_tokens(call: Call) -> Reply:
             tx, call.the_project.id, after=cursors.read(call.query.cursor), limit=call.query.limit + 1
         )
     items, following = cursors.page(found, call.query.limit, lambda one: one.id)
-    return Reply(TokenPage(items=tuple(_token(one) for one in items), next=following))
+    return Reply(TokenPage(items=tuple(token_shape(one) for one in items), next=following))
 
 
 def create_token(call: Call) -> Reply:
@@ -46,7 +45,7 @@ def create_token(call: Call) -> Reply:
     made = call.group.submit(
         lambda tx: accounts.create_token(tx, _act(call), call.the_project, asked.name, scopes, asked.days)
     )
-    return Reply(TokenMade(token=_token(made.token), text=made.text), 201)
+    return Reply(TokenMade(token=token_shape(made.token), text=made.text), 201)
 
 
 def revoke_token(call: Call) -> Reply:
@@ -59,7 +58,7 @@ def revoke_token(call: Call) -> Reply:
 def list_members(call: Call) -> Reply:
     with call.store.read() as tx:
         found = access.members(tx, call.the_project.id)
-    return Reply(MemberPage(items=tuple(_member(one) for one in found)))
+    return Reply(MemberPage(items=tuple(member_shape(one) for one in found)))
 
 
 def set_member(call: Call) -> Reply:
@@ -68,7 +67,7 @@ def set_member(call: Call) -> Reply:
     member = call.group.submit(
         lambda tx: accounts.set_member(tx, _act(call), call.the_project.id, address, role, asked.name or "")
     )
-    return Reply(_member(member))
+    return Reply(member_shape(member))
 
 
 def remove_member(call: Call) -> Reply:
@@ -101,14 +100,6 @@ def list_audit(call: Call) -> Reply:
 
 def _act(call: Call) -> Act:
     return Act(call.actor, call.now, call.request_id)
-
-
-def _token(found: tokens.Token) -> TokenShape:
-    return TokenShape.model_validate({name: getattr(found, name) for name in TokenShape.model_fields})
-
-
-def _member(found: access.Member) -> MemberShape:
-    return MemberShape.model_validate({"member": found.user.address, "name": found.user.name, "role": found.role})
 
 
 def _line(found: audit.AuditLine) -> AuditShape:

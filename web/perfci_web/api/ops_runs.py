@@ -9,9 +9,10 @@ from perfci.config import project_name
 from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
 from perfci.service.accounts import Act
+from perfci.service.desks import project_shape
 from perfci.service.receiving import new_project, receive
 from perfci.store import pages, reads
-from perfci.store.projects import Project, projects
+from perfci.store.projects import projects
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
@@ -81,16 +82,6 @@ def _run_shape(line: pages.RunLine) -> RunShape:
         machine=line.machine.label, suite=line.suite, harness=line.harness,
         started_at=line.started_at, finished_at=line.finished_at,
     )  # fmt: skip
-
-
-def project_shape(found: Project) -> ProjectShape:
-    fields = {
-        "visibility": found.visibility,
-        "version": found.version,
-        "archived": found.archived,
-        "settings": found.settings,
-    }
-    return ProjectShape.model_validate({"project": found.slug} | fields)
 
 
 OPERATIONS = (
