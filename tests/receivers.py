@@ -66,17 +66,21 @@ def a_github() -> Iterator[GitHub]:
 
     class Handler(Quiet):
         def do_GET(self) -> None:
+            if not self.path.startswith("/repos/acme/model/"):
+                return self.answer(404, {"message": "Not Found"})
             found = re.fullmatch(r"/repos/acme/model/issues/(\d+)/comments\?.*", self.path)
-            self.answer(200, hub.comments.get(int(found[1]), []) if found else hub.issues[::-1])
+            return self.answer(200, hub.comments.get(int(found[1]), []) if found else hub.issues[::-1])
 
         def do_POST(self) -> None:
             sent = json.loads(self.body())
             found = re.fullmatch(r"/repos/acme/model/issues/(\d+)/comments", self.path)
             if found:
-                hub.comments.setdefault(int(found[1]), []).append(sent)
-                return self.answer(201, sent)
+                url = f"https://github.com/acme/model/issues/{found[1]}#issuecomment-1"
+                hub.comments.setdefault(int(found[1]), []).append(sent | {"id": 1, "html_url": url})
+                return self.answer(201, hub.comments[int(found[1])][-1])
             number = len(hub.issues) + 1
-            hub.issues.append(sent | {"html_url": f"https://github.com/acme/model/issues/{number}"})
+            url = f"https://github.com/acme/model/issues/{number}"
+            hub.issues.append(sent | {"number": number, "html_url": url})
             return self.answer(201, hub.issues[-1])
 
     with serving(Handler) as hub.port:

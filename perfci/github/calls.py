@@ -101,7 +101,7 @@ class Caller:
         headers = {
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": API_VERSION,
-            "Authorization": f"Bearer {self._token()}",
+            "Authorization": f"Bearer {_usable(self._token())}",
         }
         return self._door.build_request(operation.method, url, params=query or None, json=body, headers=headers)
 
@@ -152,6 +152,14 @@ class Caller:
             raise PerfciError(f"{base.host} links its next page at {target.host}, where the token must not go. "
                               "Give the address that it calls its own.")  # fmt: skip
         return url
+
+
+def _usable(token: str) -> str:
+    """A header that cannot be sent would be shown by whoever refuses to send it."""
+    if not token.isascii() or not token.isprintable() or " " in token or not token:
+        raise PerfciError("The token for GitHub is empty or holds a character that no token has: a blank, a line's end "
+                          "or a letter with an accent. Give it as GitHub showed it.")  # fmt: skip
+    return token
 
 
 def _why(error: Exception) -> str:

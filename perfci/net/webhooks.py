@@ -84,6 +84,28 @@ def request(
         raise Unreachable(f"{target.host} did not answer: {type(error).__name__} {error}".strip()) from error
 
 
+class CheckedTransport(httpx.BaseTransport):
+    """The same care under an httpx client: whatever is asked through it reaches checked addresses only."""
+
+    def __init__(self, allowed: Sequence[Network], most_bytes: int) -> None:
+        self._allowed, self._most_bytes = allowed, most_bytes
+
+    def handle_request(self, asked: httpx.Request) -> httpx.Response:
+        told = {name: value for name, value in asked.headers.items() if name not in ABOUT_THE_CONNECTION}
+        try:
+            found = request(
+                asked.method, str(asked.url), body=asked.read(), headers=told, allowed=self._allowed,
+                most_bytes=self._most_bytes,
+            )  # fmt: skip
+        except Unreachable as error:
+            raise httpx.ReadError(str(error)) from error
+        return httpx.Response(found.status, headers=dict(found.headers), content=found.body)
+
+
+ABOUT_THE_CONNECTION = frozenset({"host", "content-length", "connection", "user-agent", "accept-encoding"})
+"""What a client says of its own connection, where this one is made otherwise; nothing comes compressed."""
+
+
 def destination(url: str) -> httpx.URL:
     """An address to send to, or a sentence why it is none; whether it may be reached is asked when it is."""
     try:

@@ -9,12 +9,12 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.github.operations import place
 from perfci.model import PerfciError
 from perfci.net.mail import recipient
 from perfci.net.webhooks import destination as web_address
 from perfci.service.delivering import SENDERS
 from perfci.service.hours import send_at
-from perfci.service.issues import repository
 from perfci.service.senders import Means
 from perfci.service.states import By
 from perfci.store import audit, deliveries
@@ -25,7 +25,7 @@ CHECKS: Mapping[str, Callable[[str], object]] = {
     "slack": web_address,
     "webhook": web_address,
     "email": recipient,
-    "github_issue": repository,
+    "github_issue": place,
 }
 """What an address has to be, for each kind."""
 

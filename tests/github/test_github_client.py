@@ -333,3 +333,14 @@ def test_lists_open_pull_requests_of_a_branch(client: Client, hub: FakeGitHub) -
     hub.pulls = [pull(7), pull(8, branch="other"), pull(9) | {"state": "closed"}, pull(10, repository=2)]
 
     assert [one.number for one in client.open_pulls("acme/model", "acme", "faster")] == [7]
+
+
+@pytest.mark.parametrize("token", ["", "ghp_s3cret\n", "ghp_s3cret x", "ghp_s3crét", "ghp_s3cret\x00"])
+def test_sends_no_token_that_is_none_and_does_not_show_it(hub: FakeGitHub, token: str) -> None:
+    client = connect(token, hub.description.base_url, transport=hub)
+
+    with pytest.raises(PerfciError, match="is empty or holds a character that no token has") as caught:
+        client.repository("acme/model")
+
+    assert "s3cr" not in str(caught.value)
+    assert hub.asked == []

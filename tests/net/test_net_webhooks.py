@@ -11,7 +11,8 @@ import pytest
 
 from perfci.model import PerfciError
 from perfci.net.addresses import Forbidden
-from perfci.net.webhooks import MOST_BYTES, Unreachable, request
+from perfci.net.door import open_client
+from perfci.net.webhooks import MOST_BYTES, CheckedTransport, Unreachable, request
 
 HERE = [ipaddress.ip_network("127.0.0.0/8")]
 
@@ -105,3 +106,16 @@ def test_outside_only_https_on_its_own_port_is_used(url: str) -> None:
 def test_what_is_no_web_address_is_told(url: str) -> None:
     with pytest.raises(PerfciError, match="address"):
         request("POST", url)
+
+
+def test_a_client_asks_through_it_with_the_same_care(receiver: ThreadingHTTPServer) -> None:
+    url = f"http://127.0.0.1:{receiver.server_port}"
+    with open_client(url, transport=CheckedTransport(HERE, 100)) as client:
+        answer = client.post("/endless", json={"x": 1}, headers={"X-Perfci": "yes"})
+    with open_client(url, transport=CheckedTransport((), 100)) as stranger, pytest.raises(Forbidden):
+        stranger.post("/hook")
+
+    ((path, headers, body),) = receiver.seen  # type: ignore[attr-defined]
+    assert (path, headers["x-perfci"], body) == ("/endless", "yes", b'{"x":1}')
+    assert (answer.status_code, len(answer.content)) == (200, 100)
+    assert "accept-encoding" not in headers

@@ -149,6 +149,33 @@ def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(stor
     assert states(store) == [("sent", 0, "")]
 
 
+def test_an_issue_goes_to_no_machine_inside_the_network_unless_allowed(store: Store, hub: GitHub) -> None:
+    subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
+    look(store, NOW, told("a1", a_move("x")))
+
+    deliver(store, Means((), MailServer(""), hub.api), NOW)
+
+    assert hub.issues == []
+    ((state, _, problem),) = states(store)
+    assert (state, "127.0.0.1" in problem) == ("failed", True)
+
+
+def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(store: Store, hub: GitHub) -> None:
+    subscribe(store, Destination("issues", "github_issue", "acme/other", secret="ghs_x"))
+    look(store, NOW, told("a1", a_move("x")))
+
+    deliver(store, means(hub=hub), NOW)
+
+    assert states(store) == [
+        (
+            "failed",
+            1,
+            "GitHub has nothing there to list the issues of acme/other (404 Not Found): it does not exist, or the "
+            "token may not see it. The token needs the permission issues: read.",
+        )
+    ]
+
+
 def test_what_is_broken_there_is_tried_again_and_refused_is_not(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     look(store, NOW, told("a1", a_move("x")))
