@@ -74,12 +74,11 @@ def kind_of(run: Run) -> str:
 
     The server decides; what a document says of itself is only what is measured in it.
     """
-    pairs = [_pairs(result) for result in run.results]
-    if any(base & head for base, head in pairs):
+    history = Role.HISTORY
+    compared = [result for result in run.results if any(one.role is not history for one in result.processes)]
+    if any(base & head for base, head in map(_pairs, compared)):
         return EQUALS
-    if any(base or head for base, head in pairs) or run.commit.dirty or _of_pull_request(run):
-        return COMPARE
-    return HISTORY
+    return COMPARE if compared or run.commit.dirty or _of_pull_request(run) else HISTORY
 
 
 def _pairs(result: Result) -> tuple[set[int | None], set[int | None]]:

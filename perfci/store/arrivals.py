@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Pairs
 from perfci.store import values
 from perfci.store.coordinates import CHUNK
+from perfci.store.dialects import ask
 from perfci.store.tables import ResultRow, RunRow, SessionRow
 
 
@@ -20,7 +21,8 @@ def stored_run(tx: Session, key: str) -> int | None:
 
 def session_kind(tx: Session, uid: str) -> str | None:
     """What a session is for; nothing where it is not known yet."""
-    return tx.scalar(sa.select(SessionRow.kind).where(SessionRow.uid == uid))
+    found = ask(tx, "SELECT kind FROM sessions WHERE uid = ?", [uid]).fetchone()
+    return found and str(found[0])
 
 
 def runs_of_session(tx: Session, uid: str) -> list[int]:
@@ -29,13 +31,13 @@ def runs_of_session(tx: Session, uid: str) -> list[int]:
     return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
 
 
-def series_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
 def origins_of_session(tx: Session, uid: str) -> list[Pairs]:
     """Where the runs of a session come from, each origin once."""
     query = sa.select(RunRow.origin).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
     return [values.pairs(one) for one in tx.scalars(query.distinct())]
 
 
+def series_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
     """The series that some runs measured, by the keys the runs arrived under."""
     found: set[int] = set()
     query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)

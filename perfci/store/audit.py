@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.coordinates import table
-from perfci.store.tables import ABSENT
+from perfci.store.dialects import ask
+from perfci.store.tables import ABSENT, as_ms
 from perfci.store.tables_access import AuditRow
 
 
@@ -66,6 +67,6 @@ def lines(tx: Session, project_id: int, *, before: int | None = None, limit: int
 
 def was_done(tx: Session, project_id: int, actor: str, action: str, since: datetime) -> bool:
     """Whether a line of this kind was written since a moment: what happens often is told once a day."""
-    columns = table(AuditRow).c
-    same = (columns.project_id == project_id, columns.actor == actor, columns.action == action, columns.at >= since)
-    return tx.scalar(sa.select(columns.id).where(*same).order_by(columns.id.desc()).limit(1)) is not None
+    same = "project_id = ? AND actor = ? AND action = ? AND at >= ?"
+    query = f"SELECT id FROM audit WHERE {same} ORDER BY id DESC LIMIT 1"
+    return ask(tx, query, (project_id, actor, action, as_ms(since))).fetchone() is not None

@@ -233,10 +233,10 @@ def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[t
 
 
 def _stored_commits(tx: Session, project: int, shas: Sequence[str]) -> dict[tuple[str, bool], Any]:
-    query = sa.select(COMMITS).where(COMMITS.c.project_id == project)
     found = {}
     for start in range(0, len(shas), CHUNK):
-        for row in tx.execute(query.where(COMMITS.c.sha.in_(shas[start : start + CHUNK]))):
+        some = sa.select(COMMITS).where(COMMITS.c.project_id == project, COMMITS.c.sha.in_(shas[start : start + CHUNK]))
+        for row in tx.execute(some):
             found[row.sha, row.dirty] = row
     return found
 

@@ -43,30 +43,36 @@ def _insert_or_ignore(dialect: str, table: sa.Table, answer: tuple[str, ...]) ->
     return statement.returning(*(table.c[name] for name in answer)) if answer else statement
 
 
-def places(tx: Session, count: int) -> str:
-    """Where values go in a statement that is written out for the driver."""
-    return ", ".join(("?" if on_sqlite(tx) else "%s",) * count)
+def places(count: int) -> str:
+    """Where values go in a statement for ``ask``."""
+    return ", ".join("?" * count)
+
+
+def ask(tx: Session, statement: str, told: Sequence[Any] = ()) -> Any:
+    """The driver's own answer to a statement with ? where values go: SQLAlchemy takes longer than the database.
+
+    It is for what is asked with every upload.
+    """
+    with _as_sqlalchemy_says(tx):
+        return _driver(tx).execute(statement if on_sqlite(tx) else statement.replace("?", "%s"), told)
 
 
 def insert_row(tx: Session, table: sa.Table, row: Mapping[str, Any], *, ignore: bool = False) -> int | None:
-    """Add one row past SQLAlchemy, which would take longer than the database, and answer its id.
-
-    ``ignore`` leaves alone what is there already under the same key, and then answers nothing.
-    """
+    """Add one row and answer its id; ``ignore`` leaves alone what is there under the same key and answers nothing."""
     names = ", ".join(f'"{name}"' for name in row)
     known = " ON CONFLICT DO NOTHING" if ignore else ""
-    insert = f"INSERT INTO {table.name} ({names}) VALUES ({places(tx, len(row))}){known} RETURNING id"
-    row_id: int | None = tx.connection().exec_driver_sql(insert, tuple(map(as_plain, row.values()))).scalar()
-    return row_id
+    insert = f"INSERT INTO {table.name} ({names}) VALUES ({places(len(row))}){known} RETURNING id"
+    added = ask(tx, insert, tuple(map(as_plain, row.values()))).fetchone()
+    return added and int(added[0])
 
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
     """Ids that no row of a table has or will be given: on SQLite the lock of this writer sees to that."""
     if on_sqlite(tx):
-        first = tx.connection().exec_driver_sql(f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").scalar_one()
+        [first] = ask(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
         return list(range(first, first + count))
     drawn = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, {count:d})"
-    return list(tx.connection().exec_driver_sql(drawn).scalars())
+    return [row_id for (row_id,) in ask(tx, drawn).fetchall()]
 
 
 def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -74,27 +80,31 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
     if not rows:
         return
     names = ", ".join(f'"{name}"' for name in columns)
-    driver: Any = tx.connection().connection.driver_connection
     with _as_sqlalchemy_says(tx):
         if on_sqlite(tx):
-            driver.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places(tx, len(columns))})", rows)
+            _driver(tx).executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places(len(columns))})", rows)
             return
-        with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
+        with _driver(tx).cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
+
+
+def _driver(tx: Session) -> Any:
+    return tx.connection().connection.driver_connection
 
 
 @contextlib.contextmanager
 def _as_sqlalchemy_says(tx: Session) -> Iterator[None]:
     """Errors of the driver that was used past SQLAlchemy, as if it had not been."""
-    dialect: Any = tx.get_bind().dialect
     try:
         yield
-    except dialect.dbapi.Error as error:
+    except Exception as error:
+        dialect: Any = tx.get_bind().dialect
+        base = dialect.dbapi.Error
+        if not isinstance(error, base):
+            raise
         lost = dialect.is_disconnect(error, tx.connection().connection, None)
-        raise DBAPIError.instance(
-            "(many rows)", None, error, dialect.dbapi.Error, connection_invalidated=lost
-        ) from error
+        raise DBAPIError.instance("(by the driver)", None, error, base, connection_invalidated=lost) from error
 
 
 def lock_for_migration(connection: sa.Connection) -> None:

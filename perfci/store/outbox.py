@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.coordinates import CHUNK, table
+from perfci.store.dialects import insert_row
 from perfci.store.tables import ProjectRow
 from perfci.store.tables_work import OutboxRow
 
@@ -36,7 +37,7 @@ class Work:
 
 def add(tx: Session, project_id: int, kind: Kind, subject: str, at: datetime) -> None:
     row = {"project_id": project_id, "kind": kind, "subject": subject, "created_at": at, "problem": ""}
-    tx.execute(sa.insert(table(OutboxRow)), row)
+    insert_row(tx, table(OutboxRow), row)
 
 
 def take(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[Work]:

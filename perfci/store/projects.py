@@ -12,11 +12,15 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.store.coordinates import table
-from perfci.store.dialects import insert_or_ignore
+from perfci.store.dialects import ask, insert_or_ignore
 from perfci.store.tables import ProjectRow
 
 PUBLIC = "public"
 PRIVATE = "private"
+
+PROJECTS = table(ProjectRow)
+OF_SLUG = sa.select(PROJECTS).where(PROJECTS.c.slug == sa.bindparam("slug"))
+"""Asked with every request, so it is put together once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,12 @@ class Project:
 
 def project(tx: Session, slug: str) -> Project | None:
     """The project of this name, if there is one."""
-    return next(_chosen(tx, ProjectRow.slug == slug), None)
+    return next(_projects(tx.connection().execute(OF_SLUG, {"slug": slug})), None)
 
 
 def projects(tx: Session) -> list[Project]:
     """All projects by name."""
-    return sorted(_chosen(tx, sa.true()), key=lambda one: one.slug)
+    return sorted(_projects(tx.connection().execute(sa.select(PROJECTS))), key=lambda one: one.slug)
 
 
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
@@ -73,8 +77,7 @@ def touch(tx: Session, project_ids: Iterable[int]) -> None:
 def count_changes(tx: Session) -> None:
     """Let the versions grow of what was touched; the store calls this before it commits."""
     for project_id in sorted(tx.info.pop(TOUCHED, ())):
-        changed = sa.update(table(ProjectRow)).where(ProjectRow.id == project_id)
-        tx.execute(changed.values(version=ProjectRow.version + 1))
+        ask(tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id])
 
 
 TOUCHED = "touched projects"
@@ -86,6 +89,6 @@ def _known(visibility: str) -> str:
     return visibility
 
 
-def _chosen(tx: Session, condition: sa.ColumnElement[bool]) -> Iterator[Project]:
-    for row in tx.execute(sa.select(table(ProjectRow)).where(condition)):
+def _projects(rows: Iterable[Any]) -> Iterator[Project]:
+    for row in rows:
         yield Project(row.id, row.slug, row.visibility, row.version, row.settings, row.archived_at is not None)

@@ -31,7 +31,8 @@ MILLISECOND = timedelta(milliseconds=1)
 
 def as_ms(moment: datetime) -> int:
     """A moment as every database keeps it: whole milliseconds."""
-    return (moment - EPOCH) // MILLISECOND
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
 
 
 class UtcMs(TypeDecorator[datetime]):

@@ -27,7 +27,7 @@ from perfci.model import (
 from perfci.store import coordinates, reads, values
 from perfci.store.bulk import Document, insert_results, insert_runs
 from perfci.store.coordinates import ids, table
-from perfci.store.dialects import places
+from perfci.store.dialects import ask, places
 from perfci.store.records import SessionRecord
 from perfci.store.tables import (
     BenchmarkRow,
@@ -312,9 +312,7 @@ def _unknown(tx: Session, batch: Sequence[Document], changed: str) -> Iterator[D
 
 
 def _stored_bodies(tx: Session, keys: Sequence[str]) -> dict[str, str]:
-    """Asked for every run that arrives, so past SQLAlchemy, which would take longer than the database."""
-    query = f"SELECT key, body_hash FROM runs WHERE key IN ({places(tx, len(keys))})"
-    return dict(tx.connection().exec_driver_sql(query, tuple(keys)).all())
+    return dict(ask(tx, f"SELECT key, body_hash FROM runs WHERE key IN ({places(len(keys))})", keys).fetchall())
 
 
 def _only_new(tx: Session, run: Run) -> Run:
