@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -67,7 +67,10 @@ def series_records(tx: Session, project: str, series: Mapping[int, Series]) -> l
     return sorted(records, key=lambda record: (record.series.label, record.id))
 
 
-def in_chunks(ids: Collection[int]) -> Iterator[Sequence[int]]:
+Id = TypeVar("Id", int, str)
+
+
+def in_chunks(ids: Collection[Id]) -> Iterator[Sequence[Id]]:
     """As many ids at a time as a query may name."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), CHUNK):

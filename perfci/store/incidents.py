@@ -108,6 +108,16 @@ def in_section(tx: Session, project_id: int, section: str, *, limit: int | None 
     return _records(tx, _of(project_id), SECTIONS[section], limit=limit)
 
 
+def open_now(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[IncidentRecord]]:
+    """How many incidents are open, and the newest of them, in one question."""
+    chosen = (_of(project_id), SECTIONS["open"])
+    counted = sa.select(sa.func.count()).select_from(INCIDENTS).where(*chosen).scalar_subquery()
+    query = sa.select(counted, *FIELDS).where(*chosen).order_by(INCIDENTS.c.number.desc()).limit(limit)
+    rows = tx.execute(query).all()
+    names = [column.name for column in FIELDS]
+    return (rows[0][0] if rows else 0), [_record(dict(zip(names, row[1:], strict=True))) for row in rows]
+
+
 def section_counts(tx: Session, project_id: int) -> dict[str, int]:
     """How many incidents each heading has."""
     counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
@@ -181,6 +191,10 @@ def keep_look(tx: Session, project_id: int, look: Look) -> None:
     columns = asdict(look)
     if not rows_changed(tx, sa.update(LOOKS).where(LOOKS.c.project_id == project_id).values(**columns)):
         tx.execute(insert_or_ignore(tx, LookRow), {"project_id": project_id, **columns})
+
+
+def was_looked_at(tx: Session, project_id: int) -> bool:
+    return tx.scalar(sa.select(LOOKS.c.id).where(LOOKS.c.project_id == project_id)) is not None
 
 
 def last_look(tx: Session, project_id: int) -> Look | None:

@@ -136,10 +136,27 @@ def series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     for start in range(0, len(missing), CHUNK):
         read |= load_series(tx, SeriesRow.id.in_(missing[start : start + CHUNK]))
     found = {row_id: known.get(row_id) or read[row_id] for row_id in ordered}
+    _share(known, read)
+    return found
+
+
+def series_by_project(tx: Session, project: str) -> dict[int, Series]:
+    """All series of a project: shared like those, and read in one question where any is new."""
+    known: dict[int, Series] = tx.info.get(SERIES_READ, {})
+    query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+    ids = list(tx.scalars(query.where(of_project(project))))
+    shared = {row_id: known[row_id] for row_id in ids if row_id in known}
+    if len(shared) == len(ids):
+        return shared
+    read = load_series(tx, of_project(project))
+    _share(known, read)
+    return read
+
+
+def _share(known: dict[int, Series], read: dict[int, Series]) -> None:
     if len(known) + len(read) > MOST_SERIES:
         known.clear()
     known |= read
-    return found
 
 
 SERIES_READ = "series read"

@@ -38,6 +38,7 @@ from perfci.store.loading import (
     of_project,
     project_of,
     series_by_ids,
+    series_by_project,
 )
 from perfci.store.order import along_the_line
 from perfci.store.records import (
@@ -100,9 +101,8 @@ def has_project(tx: Session, project: str) -> bool:
 
 def series_of_project(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
     """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
-    found = {
-        row_id: series for row_id, series in load_series(tx, of_project(project)).items() if answers(series, search)
-    }
+    known = series_by_project(tx, project)
+    found = {row_id: one for row_id, one in known.items() if answers(one, search)} if search else known
     return series_records(tx, project, found)
 
 

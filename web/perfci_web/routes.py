@@ -29,6 +29,7 @@ from perfci.report.trend import Trend, of_witness, thinned, trend_of
 from perfci.service.calibrating import calibrated
 from perfci.service.judging import Standards
 from perfci.store import Store, reads
+from perfci.store.members import namesakes
 from perfci.store.projects import Project
 from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
 from perfci.verdicts.calibration import Calibration
@@ -113,9 +114,11 @@ def overview_page(store: Store, standards_of: StandardsOf, project: str) -> str:
         drawn = set(overview.series_to_draw(records, verdicts, changes))
         decided = _Decided([record.verdict for record in verdicts], changes)
         trends = _trends(tx, project, [one for one in records if one.id in drawn], decided=decided)
-        page = overview.overview(record, records, verdicts, changes, reads.commits(tx, project), list(trends.values()))
         found = incidents.open_on_overview(tx, known, standards_of(known), records)
-    return render_template("overview.html", page=page, incidents=found, links=_links(project, records))
+        commits, drawn_trends = reads.commits(tx, project), list(trends.values())
+        page = overview.overview(record, records, verdicts, changes, commits, drawn_trends, found.count)
+        links = Links(project, namesakes(tx, project, page.linked), root=request.script_root)
+    return render_template("overview.html", page=page, incidents=found.entries, links=links)
 
 
 def benchmarks_page(store: Store, project: str) -> str:
@@ -238,8 +241,8 @@ def commit_page(store: Store, project: str, sha: str) -> str:
                 *reads.verdict_records(tx, project, base=found.sha),
             ],
         )
-        everything = reads.series_of_project(tx, project)
-    return render_template("commit.html", page=page, links=_links(project, everything))
+        links = Links(project, namesakes(tx, project, page.linked), root=request.script_root)
+    return render_template("commit.html", page=page, links=links)
 
 
 def calibration_page(store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str) -> str:

@@ -50,6 +50,12 @@ class CommitPage:
     runs: tuple[RunRecord, ...]
     environment: tuple[tuple[str, str], ...]
 
+    @property
+    def linked(self) -> list[Series]:
+        """The series that the page names."""
+        measured = [reading.series for reading in self.readings]
+        return measured + [verdict.series for verdict in (*self.verdicts, *self.later)]
+
 
 def commit_page(
     project: str,

@@ -112,14 +112,22 @@ def incidents_page(tx: Session, project: str, project_id: int, look: Look) -> In
     return IncidentsPage(project, sentence, look.pages_per_week, tuple(sections), look)
 
 
-def open_on_overview(tx: Session, known: Project, standards: Standards, records: Sequence[SeriesRecord]) -> list[Entry]:
-    """What the overview shows of it, by evidence."""
-    if stored.last_look(tx, known.id) is not None:
-        found = stored.in_section(tx, known.id, "open", limit=MOST_IN_SECTION)
-    else:
+@dataclass(frozen=True, slots=True)
+class OpenNow:
+    """What the overview shows of it: how many are open, and those with most evidence."""
+
+    count: int
+    entries: tuple[Entry, ...]
+
+
+def open_on_overview(tx: Session, known: Project, standards: Standards, records: Sequence[SeriesRecord]) -> OpenNow:
+    """One question to the store, where incidents are open; they are derived where no look was ever kept."""
+    count, found = stored.open_now(tx, known.id, limit=MOST_IN_SECTION)
+    if not found and not stored.was_looked_at(tx, known.id):
         derived = open_incidents(tx, known.slug, standards.policy, standards.history, records)
         found = [one for told in derived.told if (one := as_record(told, derived, EPOCH)).open]
-    return [Entry(one) for one in by_evidence(found)[:MOST_ON_OVERVIEW]]
+        count = len(found)
+    return OpenNow(count, tuple(Entry(one) for one in by_evidence(found)[:MOST_ON_OVERVIEW]))
 
 
 def preview(found: Situation, now: datetime) -> IncidentsPage:

@@ -83,6 +83,13 @@ class Overview:
     processes: int
     last_measured_at: datetime | None
 
+    @property
+    def linked(self) -> list[Series]:
+        """The series that the page names."""
+        shown = [one.trend.series for one in (*self.open, *self.movers)]
+        failed = [series for reason in self.coverage.failed for series in reason.series]
+        return [*shown, *failed, *self.coverage.not_run]
+
 
 def series_to_draw(
     records: Sequence[SeriesRecord], verdicts: Iterable[VerdictRecord], changes: Iterable[ChangePoint]
@@ -102,8 +109,12 @@ def overview(
     changes: Sequence[ChangePoint],
     commits: Sequence[Commit],
     trends: Sequence[Trend],
+    incidents: int = 0,
 ) -> Overview:
-    """Join what is known of a project; ``commits`` come newest first, ``trends`` as ``series_to_draw`` asked."""
+    """Join what is known of a project; ``commits`` come newest first, ``trends`` as ``series_to_draw`` asked.
+
+    ``incidents`` tells how many are open.
+    """
     by_sha = {commit.sha: commit for commit in commits}
     found = [Finding(trend, mark, by_sha.get(mark.commit)) for trend in trends for mark in open_regressions(trend)]
     worst_first = sorted(found, key=lambda finding: -abs(finding.mark.ratio - 1))
@@ -113,7 +124,11 @@ def overview(
     return Overview(
         project=project.slug,
         sentence=overview_sentence(
-            told, series=project.series - project.never_measured, commits=project.commits, compared=bool(verdicts)
+            told,
+            series=project.series - project.never_measured,
+            commits=project.commits,
+            compared=bool(verdicts),
+            incidents=incidents,
         ),
         open=tuple(worst_first[:MOST_FINDINGS]),
         open_count=len(worst_first),

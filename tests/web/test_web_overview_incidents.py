@@ -1,0 +1,42 @@
+"""What the overview says of incidents that people work on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from flask.testing import FlaskClient
+from looks import a_move, a_project, look, told
+from web_builders import NOW
+
+from perfci.model import IncidentState
+from perfci.service.states import By, Change
+from perfci.service.triage import change
+from perfci.store import Store
+from perfci_web import create_app
+
+
+@pytest.fixture
+def client(empty_store: Store) -> FlaskClient:
+    """Seven incidents, of which one is settled."""
+    found = [told(f"n{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in range(20, 27)]
+    look(empty_store, NOW - timedelta(days=1), *found)
+    project = a_project(empty_store)
+    with empty_store.begin() as tx:
+        change(tx, project, 3, 1, Change(IncidentState.INVALID), By("ada", NOW))
+    return create_app(empty_store, clock=lambda: NOW).test_client()
+
+
+def test_the_headline_counts_all_that_are_open_and_the_block_shows_five(client: FlaskClient) -> None:
+    page = client.get("/acme:model/").get_data(as_text=True)
+
+    assert "<h1>6 open incidents.</h1>" in page
+    assert "No regression is confirmed by fresh pairs, in 7 series over 0 commits." in page.replace("<wbr>", "")
+    assert page.count("alert 1 of at most 5 in week 2026-W09") == 5
+
+
+def test_a_settled_one_is_not_among_them(client: FlaskClient) -> None:
+    page = client.get("/acme:model/").get_data(as_text=True)
+
+    assert 'href="/acme:model/incidents/2"' in page
+    assert 'href="/acme:model/incidents/3"' not in page
