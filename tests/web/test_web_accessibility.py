@@ -1,0 +1,76 @@
+"""Every page passes axe-core, in light and in dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import a_server
+from looks import a_move, look, told
+from playwright.sync_api import Browser, Page
+from test_web_browser import CHARTLESS, EVERY_PAGE
+from web_builders import a_store
+
+pytestmark = pytest.mark.browser
+
+SCHEMES = ("light", "dark")
+MORE_PAGES = ["/acme:tiny-lm/ledger", "/acme:tiny-lm/benchmarks?q=nothing", "/nothing/here", "/login"]
+LIST = "/acme:model/incidents"
+TRIAGE = [LIST, f"{LIST}/1", f"{LIST}?changed=1", "/acme:model/ledger"]
+
+
+@pytest.fixture(scope="module", params=SCHEMES)
+def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    context = browser.new_context(color_scheme=request.param)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with forms, of a project with incidents."""
+    store = a_store(tmp_path_factory.mktemp("triage"))
+    look(store, datetime.now(UTC) - timedelta(days=1), told("b1", a_move("w", at=20), good=19, bad=20), told("a1"))
+    store.close()
+    with a_server(store.url, writable=True) as url:
+        yield url.rstrip("/")
+
+
+def faults(page: Page) -> list[tuple[str, str]]:
+    """What axe finds: the rule, and the first element that breaks it."""
+    found: list[dict[str, Any]] = Axe().run(page).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"]) for one in found]
+
+
+@pytest.mark.parametrize("path", [*EVERY_PAGE, *MORE_PAGES])
+def test_a_page_has_no_fault_that_axe_knows(page: Page, url: str, path: str) -> None:
+    page.goto(f"{url}{path}")
+    if "/s/" in path and path not in CHARTLESS:
+        page.wait_for_selector("figure.interactive")
+
+    assert faults(page) == []
+
+
+@pytest.mark.parametrize("path", TRIAGE)
+def test_a_page_with_forms_has_none_either(page: Page, writable: str, path: str) -> None:
+    page.goto(f"{writable}{path}")
+
+    assert faults(page) == []
+
+
+def test_the_keys_have_none_while_they_are_shown(page: Page, writable: str) -> None:
+    page.goto(f"{writable}{LIST}")
+    page.keyboard.press("?")
+
+    assert faults(page) == []
+
+
+def test_a_refused_form_has_none(page: Page, writable: str) -> None:
+    page.goto(f"{writable}{LIST}/1")
+    page.get_by_label("State").select_option("accepted")
+    page.get_by_role("button", name="Save").click()
+
+    assert faults(page) == []
