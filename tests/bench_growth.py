@@ -21,7 +21,7 @@ from databases import fresh_database
 from load_store import PER_COMMIT, SERIES, commit_sha, decide, load
 from sqlalchemy.orm import Session
 
-from perfci.store import Store, levels, open_store, pages, reads, writes
+from perfci.store import Store, comparisons, levels, open_store, pages, reads, writes
 from perfci.store.dialects import on_sqlite, size_of
 from perfci.store.projects import project
 
@@ -31,10 +31,12 @@ REPEATS = 30
 
 def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session], object]]:
     base, head = commit_sha(commits - 2), commit_sha(commits - 1)
+    between = comparisons.Between(1, base, head)
     return {
         "points of a series": lambda tx: reads.history(tx, dice.randrange(1, SERIES)),
         "levels of two commits": lambda tx: levels.levels_between(tx, 1, base, head),
-        "verdicts between them": lambda tx: reads.verdict_records(tx, PROJECT, base=base, head=head),
+        "verdicts between them, counted": lambda tx: comparisons.standing_counts(tx, between),
+        "page of 100 of these": lambda tx: comparisons.standing(tx, between, limit=101),
         "page of 100 series": lambda tx: pages.series_page(tx, 1, after=dice.randrange(SERIES - 100), limit=100),
         "page of 100 runs": lambda tx: pages.runs_page(tx, 1, pages.RunFilter(), before=0, limit=100),
         "page of 100 commits": lambda tx: pages.commits_page(tx, 1, before=0, limit=100),

@@ -54,9 +54,10 @@ def command(
     suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool, markdown: Path | None,
     json_file: str | None,
 ) -> int:  # fmt: skip
-    """Measure BASE and HEAD (the working tree when absent) in interleaved pairs.
+    """Compare two commits, variants of one commit or two recorded runs: a verdict for every benchmark.
 
-    Without BASE: variants of one commit (--vary, --ladder), or two recorded runs (--files).
+    BASE and HEAD (the working tree when absent) are measured in interleaved pairs, and so are variants of one commit
+    (--vary) or the steps of a ladder (--ladder). Recorded runs (--files) are judged as they are.
 
     Exit code 0 no regression, 1 regression (also: the base works and the head fails, a variant is rejected, a goal is
     broken), 2 usage, 3 inconclusive, undecided or not comparable under --strict, 4 nothing measured.

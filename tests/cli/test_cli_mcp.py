@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,9 +13,13 @@ from typing import Any
 import anyio
 import pytest
 from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
+from looks import a_move, look, told
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from perfci.cli import run
+from perfci.cli.mcp import Tools, client_of
+from perfci.config import load_config
 from perfci.net.slugs import segment
 from perfci.store import open_store
 from perfci.store.values import series_identity
@@ -32,11 +37,11 @@ def database(here: Path) -> str:
     with closing(open_store(url, create=True)) as store, store.begin() as tx:
         for number in range(1, 6):
             processes = [a_process(1.0 if number < 4 else 1.2, index=index) for index in range(2)]
-            run = a_run(
+            one = a_run(
                 a_result(None, *processes), commit=a_commit(number), session=f"s{number}",
                 started_at=NOON + timedelta(hours=number),
             )  # fmt: skip
-            ingest_run(tx, run, f"key {number}", "body")
+            ingest_run(tx, one, f"key {number}", "body")
         replace_change_points(tx, PROJECT, a_series(), [a_change_point(commit=a_sha(4), last_good=a_sha(3))])
         add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOON)
     return url
@@ -86,3 +91,30 @@ def test_answers_as_the_api_does(database: str) -> None:
     assert answers["open_incidents"] == {"items": [], "more": False}
     assert "no incident" in answers["incident"].lower()
     assert answers["tools"] == ["projects", "open_incidents", "incident", "compare", "verdict", "series", "points"]
+
+
+def test_answers_as_the_verbs_with_json_do(database: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(open_store(database, create=False)) as store:
+        look(store, NOON + timedelta(days=2), told("a1", a_move("x"), a_move("y")), told("b1", a_move("z")))
+
+    def verb(*arguments: str) -> Any:
+        capsys.readouterr()
+        assert run(["--db", database, "--project", PROJECT, *arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    with client_of(load_config(here, db=database, project=PROJECT), "") as client:
+        tools = Tools(client, PROJECT)
+        listed, one, known = tools.open_incidents()["items"], tools.incident(1), tools.projects()["items"]
+
+    assert listed == told_by(verb("alerts", "list")["incidents"], listed)
+    assert one == told_by(verb("alerts", "show", "1"), one)
+    assert known == verb("project", "list")
+
+
+def told_by(verb: Any, tool: Any) -> Any:
+    """What a verb says of what a tool says: the same, but that a tool leaves out what is not."""
+    if isinstance(verb, dict) and isinstance(tool, dict):
+        return {name: told_by(verb.get(name), value) for name, value in tool.items()}
+    if isinstance(verb, list) and isinstance(tool, list) and len(verb) == len(tool):
+        return [told_by(*pair) for pair in zip(verb, tool, strict=True)]
+    return verb.replace("+00:00", "Z") if isinstance(verb, str) else verb
