@@ -1,12 +1,21 @@
 """Levels of samples."""
 
 import numpy as np
+import pytest
 
 from perfci.stats.location import lower_quartile, mad_sigma, median, warmup_length
 
 
 def test_the_median_ignores_a_wild_sample() -> None:
     assert median([1.0, 1.1, 0.9, 1.0, 50.0]) == 1.0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 49, 50, 51, 200])
+def test_few_samples_have_the_levels_that_numpy_gives_many(count: int) -> None:
+    samples = np.random.default_rng(count).lognormal(0, 3, count).tolist()
+
+    assert median(samples) == np.median(samples)
+    assert lower_quartile(samples) == np.quantile(samples, 0.25)
 
 
 def test_the_lower_quartile_of_one_sample_is_that_sample() -> None:
