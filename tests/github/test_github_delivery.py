@@ -84,9 +84,10 @@ def test_machine_classes_and_projects_have_a_check_each(client: Client, hub: Fak
     other = dataclasses.replace(check(), machine_class="A100", external_id="acme/model A100")
     deliver(client, US, report("two machines", check(), other))
 
-    deliver(client, US, dataclasses.replace(report("of another project"), key="acme/kernels", checks=()))
+    kernels = dataclasses.replace(check(), external_id="acme/kernels H100")
+    deliver(client, US, dataclasses.replace(report("of another project", kernels), key="acme/kernels"))
 
-    assert [one["name"] for one in hub.checks] == ["perfci/H100", "perfci/A100"]
+    assert [one["name"] for one in hub.checks] == ["perfci/H100", "perfci/A100", "perfci/H100"]
     assert len(hub.comments) == 2
 
 
