@@ -109,7 +109,7 @@ def built(box: Box) -> Box:
     box.copy_sources()
     path = f"{box.folder}/bin:/usr/bin:/bin"
     env = {"PATH": path, "HOME": str(box.folder / "tmp"), "TMPDIR": str(box.folder / "tmp"), **installer()}
-    env["PIP_NO_COMPILE"] = "1"  # one server reads a part of it once
+    env["PIP_NO_COMPILE"] = "0"  # zero turns compiling off: the option stores a false
     for line in of("RUN"):
         process = box.start(["sh", "-c", box.inside(line)], env, "src")
         out, _ = process.communicate(timeout=1200)
