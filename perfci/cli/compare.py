@@ -25,7 +25,7 @@ from perfci.runner.lock import machine_lock
 from perfci.service.comparing import Comparison, run_comparison
 from perfci.service.goals import goals_of, goals_of_commits, require_known
 from perfci.service.judging import policy_of
-from perfci.service.looking_here import look_again
+from perfci.service.local_incidents import look_again
 from perfci.service.opening import open_subject, open_workbench
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict

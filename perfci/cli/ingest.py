@@ -14,7 +14,7 @@ from perfci.model import Direction
 from perfci.report.units import counting
 from perfci.service.ingest import commit_named, ingest_path, line_here
 from perfci.service.judging import policy_of
-from perfci.service.looking_here import look_again
+from perfci.service.local_incidents import look_again
 from perfci.service.recording import record_imported_changes
 from perfci.service.resolving import meaning
 from perfci.store.reads import newest_result
