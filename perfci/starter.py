@@ -1,4 +1,4 @@
-"""What `perfci init` writes: a configuration, a suite for the repository's own model, a workflow."""
+"""What `perfci init` writes: a configuration, a suite for the repository's own model, two workflows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from perfci.workflows import MEASURE, REPORT
 
 SKIPPED_FOLDERS = {"tests", "test", "benchmarks", "docs", "examples", "build", "dist", "site-packages"}
 
@@ -26,7 +28,8 @@ def starter_files(root: Path, project: str) -> dict[str, str]:
         "perfci.toml": CONFIGURATION.format(project=project),
         "benchmarks/__init__.py": "",
         "benchmarks/starter.py": suite,
-        ".github/workflows/perf.yml": WORKFLOW,
+        ".github/workflows/perf.yml": MEASURE,
+        ".github/workflows/perf-report.yml": REPORT,
     }
 
 
@@ -182,70 +185,3 @@ class Example(ModelBench):
     def loss(self, model, batch):
         return model(batch).square().mean()
 '''
-
-WORKFLOW = """\
-# Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine, and
-# every night a commit with itself: what equals show is the noise floor, and an alarm about them a false one.
-name: perf
-on:
-  pull_request:
-  schedule:
-    - cron: "23 3 * * *"
-permissions:
-  contents: read
-jobs:
-  compare:
-    if: github.event_name == 'pull_request'
-    runs-on: ubuntu-latest # a runner of your own with a GPU measures real sizes: then drop --smoke
-    timeout-minutes: 60
-    steps:
-      - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2
-        with:
-          fetch-depth: 0
-          persist-credentials: false
-      - uses: actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065 # v5.6.0
-        with:
-          python-version: "3.11"
-      - run: pip install 'perfci[torch]'
-      - name: Fetch what equals have shown
-        uses: actions/cache/restore@5a3ec84eff668545956fd18022155c47e93e2684 # v4.2.3
-        with:
-          path: .perfci/perfci.db
-          key: perfci-equals-${{ github.run_id }}
-          restore-keys: perfci-equals-
-      - name: Compare with the merge base
-        env:
-          BASE: ${{ github.event.pull_request.base.sha }}
-          HEAD: ${{ github.event.pull_request.head.sha }}
-        run: |
-          test ! -e .perfci/perfci.db || perfci db upgrade
-          git fetch --quiet origin "$HEAD"
-          base=$(git merge-base "$BASE" "$HEAD")
-          perfci compare "$base" "$HEAD" --smoke --budget 30m --markdown perf.md || code=$?
-          cat perf.md >> "$GITHUB_STEP_SUMMARY"
-          exit "${code:-0}"
-  equals:
-    if: github.event_name == 'schedule'
-    runs-on: ubuntu-latest # the same kind of machine as above: another one has noise floors of its own
-    timeout-minutes: 60
-    steps:
-      - uses: actions/checkout@11bd71901bbe5b1630ceea73d27597364c9af683 # v4.2.2
-        with:
-          fetch-depth: 0
-          persist-credentials: false
-      - uses: actions/setup-python@a26af69be951a213d495a4c3e4e4022e16d87065 # v5.6.0
-        with:
-          python-version: "3.11"
-      - run: pip install 'perfci[torch]'
-      - name: Keep the results from night to night # not needed where [store] url names a server
-        uses: actions/cache@5a3ec84eff668545956fd18022155c47e93e2684 # v4.2.3
-        with:
-          path: .perfci/perfci.db
-          key: perfci-equals-${{ github.run_id }}
-          restore-keys: perfci-equals-
-      - name: Compare a commit with itself
-        run: |
-          test ! -e .perfci/perfci.db || perfci db upgrade
-          perfci compare HEAD HEAD --smoke --budget 30m || test $? -eq 1 # a false alarm is counted, not failed for
-          perfci calibration | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
-"""

@@ -27,6 +27,7 @@ VERBS = {
     "flush": "send what waits on disk",
     "judge-worker": "judge what was uploaded",
     "serve": "show the dashboard",
+    "github": "compare a pull request in a job of GitHub Actions, and tell it what came of that",
     "alerts": "list incidents: what moved, who is suspected, what to measure again",
     "check": "show what the policy of perfci.toml would have said of everything that is stored",
     "calibration": "show how often verdicts on equal commits were wrong, and what equals wander by themselves",

@@ -15,12 +15,14 @@ from perfci.cli.ladders import climb
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
 from perfci.cli.progress import Progress
 from perfci.cli.variants import Asked, vary, with_goals
-from perfci.model import PerfciError, Status, VerdictKind
+from perfci.config import Config
+from perfci.model import Commit, PerfciError, Status, VerdictKind
 from perfci.report.comment import comment
 from perfci.report.findings import Findings
 from perfci.report.goals import goals_text
 from perfci.report.pooled import pooled_text
 from perfci.report.text import comparison_text
+from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.service.comparing import Comparison, run_comparison
 from perfci.service.goals import goals_of, goals_of_commits, require_known
@@ -86,9 +88,18 @@ def commits(base: str, head: str, asked: Asked) -> int:
     """Compare two commits."""
     repository = repository_here()
     config = config_for(repository)
-    goals, policy = goals_of(config), policy_of(config, strict=asked.strict)
     before = repository.commit(repository.resolve(base))
     after = repository.commit(repository.resolve(head)) if head else repository.working_tree()
+    found, statuses = measured(repository, config, before, after, asked)
+    report(found, asked)
+    return exit_code(found, statuses, strict=asked.strict)
+
+
+def measured(
+    repository: Repository, config: Config, before: Commit, after: Commit, asked: Asked
+) -> tuple[Findings, Sequence[Status]]:
+    """All that a comparison of two commits came to, and how its processes ended."""
+    goals, policy = goals_of(config), policy_of(config, strict=asked.strict)
     progress = Progress()
     with open_workbench(repository, config, asked.suite, smoke=asked.smoke) as workbench:
         subject = open_subject(workbench, list({c.sha: c for c in (before, after)}.values()), asked.bench, progress.say)
@@ -104,26 +115,19 @@ def commits(base: str, head: str, asked: Asked) -> int:
             )  # fmt: skip
             look_again(store, config)
             judged = goals_of_commits(goals, found, store, policy) if goals else []
-    report(found, judged, policy, asked)
-    return with_goals(exit_code(found, strict=asked.strict), judged, strict=asked.strict)
+    return findings(found, judged, policy, asked), found.statuses
 
 
-def report(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, asked: Asked) -> None:
+def report(found: Findings, asked: Asked) -> None:
     if asked.json_file:
-        told = {
-            "base": found.base,
-            "head": found.head,
-            "verdicts": found.verdicts,
-            "pooled": found.pooled,
-            "goals": goals,
-        }
+        told = {name: getattr(found, name) for name in ("base", "head", "verdicts", "pooled", "goals")}
         write_json(asked.json_file, told)
     if asked.markdown:
-        asked.markdown.write_text(comment(findings(found, goals, policy, asked)), encoding="utf-8")
+        asked.markdown.write_text(comment(found), encoding="utf-8")
     if asked.json_file != "-":
         click.echo(f"base {found.base.short} {found.base.subject}\nhead {found.head.short} {found.head.subject}\n")
         together = pooled_text(found.pooled) if found.pooled else ""
-        parts = (comparison_text(found.verdicts), together, goals_text(goals))
+        parts = (comparison_text(found.verdicts), together, goals_text(found.goals))
         click.echo("\n".join(part for part in parts if part))
 
 
@@ -141,9 +145,13 @@ def findings(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, as
     )
 
 
-def exit_code(found: Comparison, *, strict: bool) -> int:
+def exit_code(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+    return with_goals(_of_verdicts(found, statuses, strict=strict), found.goals, strict=strict)
+
+
+def _of_verdicts(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
     kinds = {verdict.kind for verdict in found.verdicts}
-    if not any(status is Status.OK for status in found.statuses):
+    if not any(status is Status.OK for status in statuses):
         return 4
     if kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
         return 1

@@ -21,6 +21,7 @@ class SuiteTable(Table):
     path: str = "benchmarks"
     source: Literal["worktree", "commit"] = "worktree"  # whose suite measures a commit
     timeout_s: float = Field(default=60.0, gt=0)
+    unseen: tuple[str, ...] = ("*.md", "docs/*", ".github/*")  # files that no benchmark reads
 
 
 class EnvironmentTable(Table):

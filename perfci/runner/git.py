@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from git import Git, GitCommandError, GitCommandNotFound
@@ -101,6 +103,12 @@ class Repository:
             return self._git("merge-base", _full(one), _full(other))
         except PerfciError:
             return None
+
+    def content(self, sha: str, unseen: Sequence[str] = ()) -> str:
+        """A digest of a commit's files without those that fit a pattern; ``*`` reaches into folders as well."""
+        files = self._git("ls-tree", "-r", "-z", "--full-tree", _full(sha)).split("\0")
+        kept = (one for one in files if not any(fnmatchcase(one.partition("\t")[2], pattern) for pattern in unseen))
+        return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
     def working_tree(self) -> Commit:
         """HEAD, or, where files differ from it, a commit of them made in perfci's own clone and marked dirty."""

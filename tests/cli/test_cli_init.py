@@ -63,6 +63,7 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
         "wrote   benchmarks/__init__.py",
         "wrote   benchmarks/starter.py",
         "wrote   .github/workflows/perf.yml",
+        "wrote   .github/workflows/perf-report.yml",
         "",
         "next:",
         "  perfci run --smoke",

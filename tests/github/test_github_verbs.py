@@ -1,4 +1,4 @@
-"""``perfci github compare`` and ``report``: what a pull request's jobs do, with real commits and a GitHub that remembers."""
+"""``perfci github``: what a pull request's jobs do, with real commits and a GitHub that remembers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUITE = """
         return thing.BYTES
     track_bytes.unit, track_bytes.metric, track_bytes.clock = "bytes", "peak", "exact"
 """
-WORKFLOW = Grant("github-actions[bot]", {"pull_requests": "write", "checks": "write", "contents": "read"})
+WORKFLOW = Grant("github-actions[bot]", {"pull_requests": "write", "checks": "write", "contents": "read"}, app=15368)
 
 
 @dataclass
@@ -92,7 +92,8 @@ def test_a_pull_request_is_compared_with_where_it_left_main(job: Job) -> None:
 
     handed = json.loads(Path("perfci-results/findings.json").read_text())
     assert code == 0
-    assert handed["base"]["subject"] == "Begin" and handed["head"]["sha"] == job.head
+    assert handed["base"]["subject"] == "Begin"
+    assert handed["head"]["sha"] == job.head
     assert job.outputs == "verdict=worse\nregressions=1\n"
     assert job.summary.startswith("### perfci: 1 regression")
 
@@ -127,7 +128,8 @@ def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGit
 
     assert codes == [0, 0]
     (comment,), (check,) = github.comments, github.checks
-    assert "1 regression" in comment["body"] and check["conclusion"] == "neutral"
+    assert "1 regression" in comment["body"]
+    assert check["conclusion"] == "neutral"
     assert len(github.writes) == 2  # the second time everything stood there
 
 
@@ -150,7 +152,8 @@ def test_results_about_another_commit_are_refused(
 
     code = run(["github", "report"])
 
-    assert code == 2 and github.writes == []
+    assert code == 2
+    assert github.writes == []
     assert "what was measured is about" in capsys.readouterr().err
 
 
@@ -190,7 +193,8 @@ def test_hostile_results_are_refused_in_a_sentence(
 
     code = run(["github", "report"])
 
-    assert code == 2 and github.writes == []
+    assert code == 2
+    assert github.writes == []
     assert "is not what `perfci github compare` writes" in capsys.readouterr().err
 
 
@@ -205,7 +209,8 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     run(["github", "report"])
 
     (comment,) = github.comments
-    assert "evil" not in comment["body"] and "maintainers" not in comment["body"]
+    assert "evil" not in comment["body"]
+    assert "maintainers" not in comment["body"]
 
 
 def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,150 @@
+"""``perfci github``: what a pull request's job measures, and what the pull request is told of it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from perfci.cli.compare import exit_code, measured, seconds
+from perfci.cli.compare import report as print_report
+from perfci.cli.context import config_for, config_here, repository_here, store_to_read
+from perfci.cli.options import bench_option, global_options, smoke_option, suite_option
+from perfci.cli.variants import Asked
+from perfci.config import Config
+from perfci.config.github import GitHubJob
+from perfci.formats import run_document
+from perfci.github.client import connect
+from perfci.github.wanted import Author
+from perfci.model import PerfciError
+from perfci.report.checks import Gate, state_of
+from perfci.report.comment_forms import NotMeasured
+from perfci.report.findings import is_worse
+from perfci.service.handing_over import HandedOver, hand_over, take_over
+from perfci.service.pull_requests import nothing_of, outcome_of, page_of, pull_of, pulls_of, sides, tell, told
+from perfci.service.uploading import runs_of_session
+from perfci.store.reads import sessions
+
+RESULTS = Path("perfci-results")
+ACTIONS = "github-actions[bot]"
+
+results_option = click.option(
+    "--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, metavar="DIR",
+    help="the folder that one job hands to the other",
+)  # fmt: skip
+
+
+@click.group("github")
+@global_options
+def command() -> None:
+    """Compare a pull request in a job of GitHub Actions, and tell it what came of that.
+
+    Two verbs, for two jobs: the one that measures runs foreign code and needs no credential, the one that reports
+    holds the token and runs nothing of the pull request.
+    """
+
+
+@command.command("compare")
+@suite_option
+@bench_option
+@smoke_option
+@click.option("--budget", default="", metavar="TIME", help="stop buying pairs after this long, e.g. 20m")
+@results_option
+@global_options
+def compare(suite: Path | None, bench: str, smoke: bool, budget: str, results: Path) -> int:
+    """Measure the job's pull request against its merge base, and leave what came of it in a folder.
+
+    A pull request that changes no file the benchmarks can see ([suite] unseen) is not measured. The job's summary and
+    outputs tell the verdict; a regression does not fail this job, the check that `perfci github report` sets may.
+
+    Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
+    """
+    asked = Asked(suite, bench, smoke, seconds(budget) if budget else None, False, False, None, None)
+    repository = repository_here()
+    config = config_for(repository)
+    job = the_job(config)
+    base, head = sides(repository, pull_of(job))
+    unseen = config.settings.suite.unseen
+    if repository.content(base.sha, unseen) == repository.content(head.sha, unseen):
+        click.echo("no file that the benchmarks can see differs: nothing to measure")
+        _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.IDENTICAL))
+        return 0
+    known = _sessions(config)
+    found, statuses = measured(repository, config, base, head, asked)
+    print_report(found, asked)
+    _keep_runs(results, config, known)
+    _finish(results, job, HandedOver(config.project, base, head, replace(found, merge_base=True)))
+    return 4 if exit_code(found, statuses, strict=False) == 4 else 0
+
+
+@command.command("report")
+@click.argument("results", type=click.Path(path_type=Path), default=RESULTS)
+@click.option("--gate", type=click.Choice(["advisory", "block"]), default="advisory", show_default=True,
+              help="whether a regression turns the check red")  # fmt: skip
+@click.option("--outcome", default="", metavar="WORD",
+              help="how the measuring job ended, where it left no results: ${{ needs.bench.result }}")  # fmt: skip
+@click.option("--author", default=ACTIONS, show_default=True, help="under whose name the token comments")
+@global_options
+def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
+    """Tell the pull request what RESULTS hold: one comment, edited in place, and a check.
+
+    The token is GITHUB_TOKEN, with the permissions pull-requests: write and checks: write. Which pull request it is,
+    GitHub says; what is about another commit than its newest is refused. Where there are no results, it says so.
+    """
+    config = config_here()
+    job = the_job(config)
+    token = job.token.get_secret_value()
+    if not token:
+        raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
+    handed = take_over(results)
+    page = page_of(config.settings.client.server, handed) if handed else ""
+    client = connect(token, job.api_url)
+    for pull in pulls_of(job, client):
+        shown = handed or nothing_of(pull, config.project, outcome or outcome_of(job))
+        one = tell(client, Author(author), pull, shown, gate=gate, page=page, log=job.url)
+        click.echo(f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}")
+
+
+def the_job(config: Config) -> GitHubJob:
+    if config.github is None:
+        raise PerfciError(
+            "this is no job of GitHub Actions: GITHUB_ACTIONS is not set; `perfci compare BASE HEAD` works anywhere"
+        )
+    return config.github
+
+
+def _sessions(config: Config) -> set[str]:
+    """The sessions that are stored already: a store may have been brought along."""
+    try:
+        with closing(store_to_read(config)) as store, store.read() as tx:
+            return {one.uid for one in sessions(tx, config.project)}
+    except PerfciError:
+        return set()
+
+
+def _keep_runs(results: Path, config: Config, known: set[str]) -> None:
+    """Write what was measured as run documents, for `perfci upload`."""
+    folder = results / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    with closing(store_to_read(config)) as store:
+        with store.read() as tx:
+            fresh = [one.uid for one in sessions(tx, config.project) if one.uid not in known]
+        for uid in fresh:
+            for number, run in enumerate(runs_of_session(store, uid)):
+                (folder / f"{uid}-{number}.json").write_text(run_document.write(run), encoding="utf-8")
+
+
+def _finish(results: Path, job: GitHubJob, handed: HandedOver) -> None:
+    """Leave everything where the next job, the reader of this one and its other steps look for it."""
+    hand_over(results, handed)
+    if job.summary:
+        with job.summary.open("a", encoding="utf-8") as file:
+            file.write(told(handed, log=job.url))
+    if job.outputs:
+        found = handed.findings or handed.ending
+        assert found is not None
+        worse = sum(map(is_worse, handed.findings.verdicts)) if handed.findings else 0
+        with job.outputs.open("a", encoding="utf-8") as file:
+            file.write(f"verdict={state_of(found)}\nregressions={worse}\n")

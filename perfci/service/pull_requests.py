@@ -1,0 +1,137 @@
+"""A pull request in a job of GitHub Actions: which commits it compares, and what it is to show of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from perfci.config.github import GitHubJob
+from perfci.github import events
+from perfci.github.client import Client
+from perfci.github.delivery import Delivered, deliver
+from perfci.github.events import PullRequestEvent, WorkflowRunEvent
+from perfci.github.resolving import pulls_of_run
+from perfci.github.wanted import Author, Check, HeadMoved, PullReport
+from perfci.model import Commit, Machine, PerfciError
+from perfci.net.slugs import segment
+from perfci.report.checks import Gate, check_title, conclusion
+from perfci.report.comment import comment, worth_a_comment
+from perfci.report.comment_forms import NotMeasured, not_measured
+from perfci.runner.git import Repository
+from perfci.service.handing_over import HandedOver
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A pull request as GitHub itself names it: never taken from what a job made."""
+
+    repository: str
+    number: int
+    base: str
+    head: str
+
+
+def pull_of(job: GitHubJob) -> Pull:
+    """The pull request that a job was started for."""
+    event = _event(job)
+    if not isinstance(event, PullRequestEvent):
+        raise PerfciError(
+            f"this job was started by {job.event_name or 'nothing'}, a pull request was expected: "
+            "let the workflow run `on: pull_request`, or name two commits to `perfci compare`"
+        )
+    proposed = event.pull_request
+    return Pull(event.repository.full_name, event.number, proposed.base.sha, proposed.head.sha)
+
+
+def pulls_of(job: GitHubJob, client: Client) -> list[Pull]:
+    """The pull requests a job reports to: that of its event, or those of the workflow run that it follows."""
+    event = _event(job)
+    if not isinstance(event, WorkflowRunEvent):
+        return [pull_of(job)]
+    found = pulls_of_run(client, event.workflow_run)
+    return [Pull(event.repository.full_name, one.number, one.base.sha, one.head.sha) for one in found]
+
+
+def sides(repository: Repository, pull: Pull) -> tuple[Commit, Commit]:
+    """The commit where the pull request left its target, and its newest one."""
+    head, target = repository.resolve(pull.head), repository.resolve(pull.base)
+    base = repository.merge_base(target, head)
+    if base is None:
+        raise PerfciError(
+            f"#{pull.number} and the branch it goes to have no commit in common in this clone: "
+            "give actions/checkout `fetch-depth: 0`"
+        )
+    return repository.commit(base), repository.commit(head)
+
+
+def outcome_of(job: GitHubJob) -> str:
+    """How the workflow run ended that this job follows, in GitHub's word; nothing where it follows none."""
+    event = _event(job)
+    return (event.workflow_run.conclusion or "") if isinstance(event, WorkflowRunEvent) else ""
+
+
+def nothing_of(pull: Pull, project: str, outcome: str) -> HandedOver:
+    """What stands for results that never came: silence and calm must not look alike."""
+    ending = NotMeasured.CANCELLED if outcome == "cancelled" else NotMeasured.BROKEN
+    return HandedOver(project, Commit(pull.base), Commit(pull.head), ending=ending)
+
+
+def tell(
+    client: Client, author: Author, pull: Pull, handed: HandedOver, *, gate: Gate, page: str, log: str
+) -> Delivered:
+    """Bring comment and check of a pull request to what was measured; what is about another commit is refused."""
+    if handed.head.sha != pull.head:
+        raise HeadMoved(
+            f"what was measured is about {handed.head.sha[:12]} and {pull.repository}#{pull.number} is at "
+            f"{pull.head[:12]}: nothing was written"
+        )
+    return deliver(client, author, report_of(pull, handed, gate, page, log))
+
+
+def report_of(pull: Pull, handed: HandedOver, gate: Gate, page: str, log: str) -> PullReport:
+    """What a pull request is to show."""
+    text, machine = told(handed, page, log), machine_of(handed)
+    found = handed.findings or handed.ending
+    assert found is not None
+    ended = conclusion(found, gate)
+    check = Check(
+        machine_class=machine or "results",
+        external_id=f"{handed.project}:{machine}",
+        state="completed",
+        title=check_title(found),
+        summary=text,
+        conclusion=ended.check,
+        status=ended.status,
+        details_url=page or log,
+    )
+    opens = handed.findings is None or worth_a_comment(handed.findings)
+    return PullReport(pull.repository, pull.number, pull.head, handed.project, text, (check,), opens_comment=opens)
+
+
+def told(handed: HandedOver, page: str = "", log: str = "") -> str:
+    """Comment, summary of the check and summary of the job: the same text."""
+    if handed.findings is not None:
+        return comment(replace(handed.findings, page=page))
+    assert handed.ending is not None
+    return not_measured(handed.ending, handed.base, handed.head, detail=handed.detail, page=log)
+
+
+def machine_of(handed: HandedOver) -> str:
+    """The kind of machine the verdicts are from; nothing where none was reached."""
+    machines: list[Machine] = [one.series.machine for one in handed.findings.verdicts] if handed.findings else []
+    return machines[0].label if machines else ""
+
+
+def page_of(server: str, handed: HandedOver) -> str:
+    """Where the dashboard shows this comparison; nothing without a server."""
+    if not server:
+        return ""
+    return f"{server.rstrip('/')}/{segment(handed.project)}/compare/{handed.base.sha}...{handed.head.sha}"
+
+
+def _event(job: GitHubJob) -> events.Event | None:
+    if job.event is None:
+        raise PerfciError("GITHUB_EVENT_PATH is not set: a job of GitHub Actions tells there why it was started")
+    try:
+        return events.event(job.event_name, job.event.read_bytes())
+    except OSError as error:
+        raise PerfciError(f"the event {job.event} cannot be read: {error.strerror}") from None
