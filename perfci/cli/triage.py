@@ -264,18 +264,23 @@ def stored_incident(name: str) -> tuple[Project, Whole] | None:
 def _change(asked: dict[str, Any]) -> Change:
     state = IncidentState(asked["state"]) if asked["state"] else None
     until = asked["until"]
-    given: dict[str, Any] = {"issue_url": asked["issue"], "culprit_sha": asked["culprit"], "fix_sha": asked["fix"]}
     return Change(
         state=state,
-        assignee=KEEP if asked["assignee"] is None else asked["assignee"],
+        assignee=_or_keep(asked["assignee"]),
         due_at=asked["due"] or KEEP,
         snoozed_until=until if state is IncidentState.SNOOZED else None,
         accepted_until=until if state is IncidentState.ACCEPTED else None,
         reason=asked["reason"],
         duplicate_of=asked["duplicate_of"],
         note=asked["note"],
-        **{name: KEEP if value is None else value for name, value in given.items()},
+        issue_url=_or_keep(asked["issue"]),
+        culprit_sha=_or_keep(asked["culprit"]),
+        fix_sha=_or_keep(asked["fix"]),
     )
+
+
+def _or_keep(given: str | None) -> str:
+    return KEEP if given is None else given
 
 
 def _by() -> By:

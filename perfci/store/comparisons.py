@@ -50,8 +50,8 @@ class Standing(NamedTuple):
 
 def standing_counts(tx: Session, between: Between) -> dict[str, int]:
     """How many of each kind stand, worst first."""
-    query = sa.select(VERDICTS.c.kind, sa.func.count()).where(*_of(between)).group_by(VERDICTS.c.kind)
-    counted = dict(tx.execute(query).all())
+    query = sa.select(VERDICTS.c.kind, sa.func.count().label("verdicts")).where(*_of(between)).group_by(VERDICTS.c.kind)
+    counted = {row.kind: row.verdicts for row in tx.execute(query)}
     return {kind.value: counted[kind.value] for kind in WORST_FIRST if kind.value in counted}
 
 

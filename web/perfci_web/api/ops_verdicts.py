@@ -61,7 +61,8 @@ def get_comparison(call: Call) -> Reply:
         found = standing(tx, between, after=cursors.read(asked.cursor), limit=asked.limit + 1)
     items, following = cursors.page(found, asked.limit, lambda one: one.place)
     told = tuple(verdict_shape(call, one.record) for one in items)
-    return Reply(shapes.ComparisonPage(base=base.sha, head=head.sha, counts=counts, items=told, next=following))
+    page = {"base": base.sha, "head": head.sha, "counts": counts, "items": told, "next": following}
+    return Reply(shapes.ComparisonPage.model_validate(page))
 
 
 def list_levels(call: Call) -> Reply:
