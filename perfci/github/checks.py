@@ -87,9 +87,10 @@ def _stated(client: Client, repository: str, sha: str, check: Check) -> tuple[st
 
 
 def _status(check: Check) -> dict[str, str]:
-    title = check.title if len(check.title) <= MOST_DESCRIPTION else check.title[: MOST_DESCRIPTION - 1] + "…"
+    line = check.line or check.title
+    line = line if len(line) <= MOST_DESCRIPTION else line[: MOST_DESCRIPTION - 1] + "…"
     state = "pending" if check.conclusion is None else check.status or STATES.get(check.conclusion, "error")
-    asked = {"state": state, "context": check.name, "description": title}
+    asked = {"state": state, "context": check.name, "description": line}
     return asked | ({"target_url": check.details_url} if check.details_url else {})
 
 

@@ -39,8 +39,8 @@ ACTIONS = Author("github-actions[bot]")
 class Check:
     """``external_id`` stays the same for one project and machine class, so that a check is found again by it.
 
-    ``status`` is what a commit status in its place says, where that is more than the conclusion tells: a measurement
-    that broke is neutral as a check and an error as a status.
+    ``status`` and ``line`` are what a commit status in its place says, where that is not what the check says: a
+    measurement that broke is neutral as a check and an error as a status, and advice says that it is no more.
     """
 
     machine_class: str
@@ -51,6 +51,7 @@ class Check:
     conclusion: Conclusion | None = None
     details_url: str = ""
     status: StatusState | None = None
+    line: str = ""
 
     def __post_init__(self) -> None:
         if (self.state == "completed") != (self.conclusion is not None):
@@ -58,6 +59,7 @@ class Check:
         if not self.title or not self.external_id or not self.machine_class:
             raise PerfciError("A check has a title, an id of its own and a machine class.")
         _short_enough(self.summary, MOST_SUMMARY, "The summary of a check")
+        _short_enough(self.line, MOST_DESCRIPTION, "The line of a commit status")
 
     @property
     def name(self) -> str:

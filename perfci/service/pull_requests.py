@@ -13,9 +13,10 @@ from perfci.github.resolving import pulls_of_run
 from perfci.github.wanted import Author, Check, HeadMoved, PullReport
 from perfci.model import Commit, Machine, PerfciError
 from perfci.net.slugs import segment
-from perfci.report.checks import Gate, check_title, conclusion
+from perfci.report.checks import Gate, check_title, conclusion, status_text
 from perfci.report.comment import comment, worth_a_comment
 from perfci.report.comment_forms import NotMeasured, not_measured
+from perfci.report.names import printable
 from perfci.runner.git import Repository
 from perfci.service.handing_over import HandedOver
 
@@ -101,6 +102,7 @@ def report_of(pull: Pull, handed: HandedOver, gate: Gate, page: str, log: str) -
         summary=text,
         conclusion=ended.check,
         status=ended.status,
+        line=status_text(found, gate),
         details_url=page or log,
     )
     opens = handed.findings is None or worth_a_comment(handed.findings)
@@ -118,7 +120,7 @@ def told(handed: HandedOver, page: str = "", log: str = "") -> str:
 def machine_of(handed: HandedOver) -> str:
     """The kind of machine the verdicts are from; nothing where none was reached."""
     machines: list[Machine] = [one.series.machine for one in handed.findings.verdicts] if handed.findings else []
-    return machines[0].label if machines else ""
+    return printable(machines[0].label) if machines else ""
 
 
 def page_of(server: str, handed: HandedOver) -> str:

@@ -142,6 +142,19 @@ def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
     assert [check["conclusion"] for check in github.checks] == ["failure"]
 
 
+def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, github: FakeGitHub) -> None:
+    github.tokens = {"t0ken": Grant("github-actions[bot]", {"pull_requests": "write", "statuses": "write"})}
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+
+    code = run(["github", "report"])
+
+    assert code == 0
+    assert [(one["state"], one["description"]) for one in github.statuses] == [
+        ("success", "1 regression (advisory)"),
+    ]  # fmt: skip
+
+
 def test_results_about_another_commit_are_refused(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
