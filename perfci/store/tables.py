@@ -291,10 +291,13 @@ class ProcessRow(Table):
 
 class VerdictRow(Table):
     __tablename__ = "verdicts"
-    __table_args__ = (Index("ix_verdicts_question", "series_id", "base", "head"),)
+    __table_args__ = (
+        Index("ix_verdicts_question", "series_id", "base", "head"),
+        Index("ix_verdicts_between", "project_id", "base", "head"),
+    )
 
     id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id", index=True)
+    project_id: Mapped[int] = refers_to("projects.id")
     session_id: Mapped[int] = refers_to("sessions.id")
     series_id: Mapped[int] = refers_to("series.id")
     kind: Mapped[str]
