@@ -37,6 +37,7 @@ from perfci.store.reads import session_processes, sessions
 PLANTED = (0.03, 0.05, 0.08, 0.10)
 QUIET, LOADED = "quiet", "two neighbours"
 MOST_PAIRS = {QUIET: 20, LOADED: 40}
+READINGS = {QUIET: 400, LOADED: 4000}  # neighbours come and go within half a minute: beside them for that long
 CALLED_BESIDE_NEIGHBOURS = 0.9
 PROJECT = "step"
 MANY_TURNS = 1000  # a tenth of the step or so
@@ -102,23 +103,26 @@ class Trial:
 # ------------------------------------------------------------------ what is compared
 
 
-def repository(folder: Path) -> tuple[GitProject, dict[float, str]]:
+def repository(folder: Path, readings: int) -> tuple[GitProject, dict[float, str]]:
     """A training step on main, and one commit on top of it per planted slowdown; its sha by what was planted."""
     project = GitProject(folder)
     project.write("benchmarks/step.py", SUITE)
     shas = {0.0: project.commit("A training step", trainer=STEP.format(extra=0))}
-    for share, times in calibrated():
+    for share, times in calibrated(readings):
         project.git("checkout", "--quiet", "--detach", shas[0.0])
         shas[share] = project.commit(f"{times} additions more", trainer=STEP.format(extra=times))
     project.git("checkout", "--quiet", "main")
     return project, shas
 
 
-def calibrated() -> Iterator[tuple[float, int]]:
-    """How often the loop has to turn to add so much to the step: with many turns and without, timed in turns."""
+def calibrated(readings: int) -> Iterator[tuple[float, int]]:
+    """How often the loop has to turn to add so much to the step here and now: with many turns and without, in turns.
+
+    Neighbours swell a step that waits for memory more than a loop that does not: beside them 8 % is another loop.
+    """
     torch.set_num_threads(1)
     plain, longer = trainer(0), trainer(MANY_TURNS)
-    ratios = [cpu_s(longer.step, 5) / cpu_s(plain.step, 5) for _ in range(400)]
+    ratios = [cpu_s(longer.step, 5) / cpu_s(plain.step, 5) for _ in range(readings)]
     share_of_a_turn = (statistics.median(ratios) - 1) / MANY_TURNS
     for share in PLANTED:
         yield share, round(share / share_of_a_turn)
@@ -243,18 +247,20 @@ def main() -> None:
     load = os.getloadavg()[0]
     given.keep.parent.mkdir(parents=True, exist_ok=True)
     trials = [Trial(**json.loads(line)) for line in given.keep.read_text().splitlines()] if given.keep.exists() else []
-    with tempfile.TemporaryDirectory() as scratch:
-        project, shas = repository(Path(scratch) / PROJECT)
-        for where in (QUIET, LOADED):
+    for where in (QUIET, LOADED):
+        wanted = asked(where, given, {one.key for one in trials})
+        if not wanted:
+            continue
+        with tempfile.TemporaryDirectory() as scratch, neighbours(2 if where == LOADED else 0):
+            project, shas = repository(Path(scratch) / PROJECT, READINGS[where])
             project.write("perfci.toml", f"[judge]\nmax_pairs = {MOST_PAIRS[where]}\n")
-            with neighbours(2 if where == LOADED else 0):
-                for planted, number in asked(where, given, {one.key for one in trials}):
-                    trials.append(compared(project, shas[0.0], shas[planted], where, planted, number))
-                    with given.keep.open("a") as file:
-                        file.write(json.dumps(asdict(trials[-1])) + "\n")
-                    print(told(trials[-1]), flush=True)
-                    if given.page and len(trials) % 10 == 0:
-                        fill(given.page, figures(trials, load))
+            for planted, number in wanted:
+                trials.append(compared(project, shas[0.0], shas[planted], where, planted, number))
+                with given.keep.open("a") as file:
+                    file.write(json.dumps(asdict(trials[-1])) + "\n")
+                print(told(trials[-1]), flush=True)
+                if given.page and len(trials) % 10 == 0:
+                    fill(given.page, figures(trials, load))
     print(f"\n{figures(trials, load)}")
     if given.page:
         fill(given.page, figures(trials, load))
