@@ -41,7 +41,10 @@ def look_again(
         session.store, session.workbench, session.project, subject, "confirm", about=session.uid,
         on_process=watcher.process, say=watcher.say,
     )  # fmt: skip
-    return fresh, Pairing(fresh, questions, policy, Stage.CONVICTION, on_look=told(watcher)).settle()
+    pairing = Pairing(
+        fresh, questions, policy, Stage.CONVICTION, on_look=told(watcher), rate=FALSE_DISCOVERY_RATE
+    )  # fmt: skip
+    return fresh, pairing.settle()
 
 
 def questions_of(suspected: Sequence[Verdict], subject: Subject) -> list[Question]:

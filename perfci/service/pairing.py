@@ -11,9 +11,10 @@ from perfci.service.deciding import PAIRS, Noise, Sides, decision, judged_sides,
 from perfci.service.measuring import Session
 from perfci.service.questions import Question, visits
 from perfci.stats.interval import Prior, Shift
+from perfci.stats.sequential import next_look
 from perfci.store.decisions import LookRecord
 from perfci.verdicts.compare import Look, look
-from perfci.verdicts.discoveries import is_exact
+from perfci.verdicts.discoveries import control, is_exact
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVES
 
@@ -29,7 +30,12 @@ OnLook = Callable[[int, int], None]
 
 @dataclass
 class Pairing:
-    """Pairs measured in one session for a set of questions, and what is decided so far."""
+    """Pairs measured in one session for a set of questions, and what is decided so far.
+
+    ``rate`` is the false discovery rate that all its moves will be held to together: what it would hold back for want
+    of evidence gets more pairs as long as there are any. Their p-values are those of all looks, so asking again for a
+    smaller one is the same plan at a smaller error.
+    """
 
     session: Session
     questions: Sequence[Question]
@@ -37,6 +43,7 @@ class Pairing:
     stage: Stage
     deadline: float | None = None
     on_look: OnLook = lambda questions, pairs: None
+    rate: float | None = None
     verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
     shifts: dict[tuple[Question, Series], Shift] = field(default_factory=dict)  # as judged last
     _pairs: dict[int, dict[Role, str]] = field(default_factory=dict)
@@ -48,7 +55,7 @@ class Pairing:
         self._recall()
         needed = self._judge(self.questions)
         looked = True
-        while (asked := [q for q, more in needed.items() if more > 0]) and not self._late():
+        while (asked := self._open(needed)) and not self._late():
             if looked:
                 self.on_look(len(asked), sum(needed[q] for q in asked))
             self._measure_pair(asked)
@@ -58,6 +65,22 @@ class Pairing:
             looked = bool(due)
         self._judge(asked)
         return self.verdicts
+
+    def _open(self, needed: dict[Question, int]) -> list[Question]:
+        """The questions that want more pairs; where each has enough, those that all together leave in doubt."""
+        if not any(more > 0 for more in needed.values()):
+            needed |= self._held_back()
+        return [question for question, more in needed.items() if more > 0]
+
+    def _held_back(self) -> dict[Question, int]:
+        """How many more pairs to buy of what would be held back among so many."""
+        if self.rate is None:
+            return {}
+        told = [(question, verdict) for question, verdicts in self.verdicts.items() for verdict in verdicts]
+        held = control([verdict for _, verdict in told], self.rate)
+        doubtful = [question for (question, before), now in zip(told, held, strict=True) if now.kind is not before.kind]
+        looks, spent = self.policy.default.planned_looks, {one: len(self._pairs_of(one)) for one in doubtful}
+        return {question: next_look(looks, pairs) - pairs for question, pairs in spent.items()}
 
     def _recall(self) -> None:
         """Know what equals came to, and again which commits each pair of an interrupted session compared."""

@@ -78,6 +78,34 @@ def test_what_a_job_of_github_measures_says_so(project: GitProject, monkeypatch:
     assert [dict(json.loads(origin)) for origin, _ in found] == [{**job, "step": uid} for _, uid in found]
 
 
+def test_what_all_together_leave_in_doubt_gets_more_pairs(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, counts = GitProject(here), tmp_path / "counts"
+    counts.mkdir()
+    suite = f"""
+        import pathlib
+        import random
+        import thing
+
+        def track_level(number):
+            name = f"{{number}}-{{thing.LEVEL}}"
+            turn = len(list(pathlib.Path({str(counts)!r}).glob(name + "-*")))
+            (pathlib.Path({str(counts)!r}) / f"{{name}}-{{turn}}").touch()
+            return {{"samples": [thing.LEVEL * random.Random(f"{{name}}/{{turn}}").gauss(1, 0.03)], "number": 1}}
+        track_level.params = [0, 1, 2, 3, 4, 5]
+    """
+    project.commit("Fast", thing="LEVEL = 100.0\n", benchmarks__suite=suite)
+    project.commit("Slow", thing="LEVEL = 107.5\n")
+
+    run(["compare", "HEAD~1", "HEAD", "--json"])
+
+    verdicts = json.loads(capsys.readouterr().out)["verdicts"]
+    held = [(v["series"]["parameters"], v["pairs"]) for v in verdicts if "Held back" in v["reason"] and v["pairs"] < 20]
+    assert held == []
+    assert [v["kind"] for v in verdicts].count("regression") >= 4
+
+
 def test_convicts_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     suite = """
