@@ -7,6 +7,7 @@ waits to have the file alone.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -51,7 +52,16 @@ def _lease(folder: Path) -> None:
     file = Path(f"{folder}.users").open("a")  # noqa: SIM115 - open for as long as the server is used
     fcntl.flock(file, fcntl.LOCK_SH)
     guard = [sys.executable, "-I", "-S", __file__, file.name, str(folder)]
+    if not _leases:
+        atexit.register(_leave)
     _leases[folder] = file, subprocess.Popen(guard, stdout=subprocess.DEVNULL, start_new_session=True)
+
+
+def _leave() -> None:
+    """The guards outlive this process on purpose."""
+    for file, guard in _leases.values():
+        file.close()
+        guard.returncode = 0
 
 
 def _guard(file: Path, folder: Path) -> None:

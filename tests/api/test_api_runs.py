@@ -110,9 +110,9 @@ def test_lists_the_projects(api: Api) -> None:
 
     answer = api.get("/projects")
 
-    assert answer.json == {
-        "items": [{"project": "acme/model", "visibility": "private", "version": 1, "archived": False}]
-    }
+    assert answer.json["items"] == [
+        {"project": "acme/model", "visibility": "private", "version": 1, "archived": False, "settings": {}}
+    ]
 
 
 def test_answers_unknown_addresses_and_methods_with_problems(api: Api) -> None:

@@ -23,7 +23,7 @@ from perfci_web.guards import is_loopback
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: signal.Signals) -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-W", "error", "-c", SERVE, store.url], **pipes) as process:
+    with subprocess.Popen([sys.executable, "-W", "error", "-c", SERVE, store.url, "writable"], **pipes) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         with urllib.request.urlopen(f"{url}healthz") as answer:
