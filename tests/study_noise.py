@@ -182,7 +182,7 @@ def study(
     A budget of 0 rehearses every cell once, says how long the whole would take, and measures nothing.
     """
     repository = Repository(root)
-    config = load_config(root, os.environ, db=store_url, default_project=repository.name)
+    config = load_config(root, os.environ, db=store_url, slug=repository.slug)
     commit = repository.commit(repository.resolve(revision))
     found = Study(commit.sha, pairs)
     with (

@@ -18,7 +18,7 @@ from perfci.cli.variants import Asked, vary, with_goals
 from perfci.config import Config
 from perfci.model import Commit, PerfciError, Status, VerdictKind
 from perfci.report.comment import comment
-from perfci.report.findings import Findings
+from perfci.report.findings import Findings, bars_of
 from perfci.report.goals import goals_text
 from perfci.report.pooled import pooled_text
 from perfci.report.text import comparison_text
@@ -90,15 +90,15 @@ def commits(base: str, head: str, asked: Asked) -> int:
     config = config_for(repository)
     before = repository.commit(repository.resolve(base))
     after = repository.commit(repository.resolve(head)) if head else repository.working_tree()
-    found, statuses = measured(repository, config, before, after, asked)
+    found, comparison = measured(repository, config, before, after, asked)
     report(found, asked)
-    return exit_code(found, statuses, strict=asked.strict)
+    return exit_code(found, comparison.statuses, strict=asked.strict)
 
 
 def measured(
     repository: Repository, config: Config, before: Commit, after: Commit, asked: Asked
-) -> tuple[Findings, Sequence[Status]]:
-    """All that a comparison of two commits came to, and how its processes ended."""
+) -> tuple[Findings, Comparison]:
+    """All that a comparison of two commits came to, and what was measured for it."""
     goals, policy = goals_of(config), policy_of(config, strict=asked.strict)
     progress = Progress()
     with open_workbench(repository, config, asked.suite, smoke=asked.smoke) as workbench:
@@ -115,7 +115,7 @@ def measured(
             )  # fmt: skip
             look_again(store, config)
             judged = goals_of_commits(goals, found, store, policy) if goals else []
-    return findings(found, judged, policy, asked), found.statuses
+    return findings(found, judged, policy, asked), found
 
 
 def report(found: Findings, asked: Asked) -> None:
@@ -141,7 +141,8 @@ def findings(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, as
         goals=goals,
         environment=found.environment,
         budget=f"{asked.budget_s / 60:.3g} min" if found.late and asked.budget_s is not None else "",
-        policy=policy,
+        bars=bars_of(found.verdicts, policy),
+        strict=policy.default.strict,
     )
 
 

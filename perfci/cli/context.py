@@ -22,7 +22,7 @@ def repository_here() -> Repository:
 
 
 def config_for(repository: Repository) -> Config:
-    return _config(repository.root, repository.name)
+    return _config(repository.root, repository.slug)
 
 
 def config_here() -> Config:
@@ -36,9 +36,9 @@ def config_here() -> Config:
         return _config(folder, "")
 
 
-def _config(root: Path, default_project: str) -> Config:
+def _config(root: Path, slug: str) -> Config:
     given = click.get_current_context().find_root().ensure_object(Globals)
-    return load_config(root, file=given.config, db=given.db, project=given.project, default_project=default_project)
+    return load_config(root, file=given.config, db=given.db, project=given.project, slug=slug)
 
 
 def config_file_given() -> Path | None:

@@ -10,7 +10,7 @@ from perfci.cli.context import config_here, write_json
 from perfci.cli.variants import Asked, with_goals
 from perfci.model import VerdictKind
 from perfci.report.comment import comment
-from perfci.report.findings import Findings
+from perfci.report.findings import Findings, bars_of
 from perfci.report.goals import goals_text
 from perfci.report.text import comparison_text
 from perfci.service.files import FileComparison, compare_files
@@ -40,7 +40,8 @@ def report(
     if asked.markdown:
         sides = f"{paths[0].name} → {paths[1].name}"
         told = Findings(
-            found.verdicts, found.base, found.head, sides=sides, manner="recorded", goals=goals, policy=policy,
+            found.verdicts, found.base, found.head, sides=sides, manner="recorded", goals=goals,
+            bars=bars_of(found.verdicts, policy), strict=policy.default.strict,
             command=("perfci", "compare", "--files", *map(str, paths)),
         )  # fmt: skip
         asked.markdown.write_text(comment(told), encoding="utf-8")

@@ -15,20 +15,26 @@ from perfci.cli.options import bench_option, global_options, smoke_option, suite
 from perfci.cli.variants import Asked
 from perfci.config import Config
 from perfci.config.github import GitHubJob
-from perfci.formats import run_document
 from perfci.github.client import connect
-from perfci.github.wanted import Author
+from perfci.github.wanted import ACTIONS, Author, Overtaken
 from perfci.model import PerfciError
-from perfci.report.checks import Gate, state_of
+from perfci.report.checks import Gate
 from perfci.report.comment_forms import NotMeasured
-from perfci.report.findings import is_worse
-from perfci.service.handing_over import HandedOver, hand_over, take_over
-from perfci.service.pull_requests import nothing_of, outcome_of, page_of, pull_of, pulls_of, sides, tell, told
-from perfci.service.uploading import runs_of_session
-from perfci.store.reads import sessions
+from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
+from perfci.service.pull_requests import (
+    age,
+    is_only_begun,
+    nothing_of,
+    outcome_of,
+    page_of,
+    pull_of,
+    pulls_of,
+    sides,
+    tell,
+    tell_job,
+)
 
 RESULTS = Path("perfci-results")
-ACTIONS = "github-actions[bot]"
 
 results_option = click.option(
     "--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, metavar="DIR",
@@ -71,12 +77,12 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, results: P
         click.echo("no file that the benchmarks can see differs: nothing to measure")
         _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.IDENTICAL))
         return 0
-    known = _sessions(config)
-    found, statuses = measured(repository, config, base, head, asked)
+    found, measurement = measured(repository, config, base, head, asked)
     print_report(found, asked)
-    _keep_runs(results, config, known)
+    with closing(store_to_read(config)) as store:
+        hand_over_runs(results, store, measurement.sessions)
     _finish(results, job, HandedOver(config.project, base, head, replace(found, merge_base=True)))
-    return 4 if exit_code(found, statuses, strict=False) == 4 else 0
+    return 4 if exit_code(found, measurement.statuses, strict=False) == 4 else 0
 
 
 @command.command("report")
@@ -85,13 +91,14 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, results: P
               help="whether a regression turns the check red")  # fmt: skip
 @click.option("--outcome", default="", metavar="WORD",
               help="how the measuring job ended, where it left no results: ${{ needs.bench.result }}")  # fmt: skip
-@click.option("--author", default=ACTIONS, show_default=True, help="under whose name the token comments")
+@click.option("--author", default=ACTIONS.login, show_default=True, help="under whose name the token comments")
 @global_options
 def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
     """Tell the pull request what RESULTS hold: one comment, edited in place, and a check.
 
     The token is GITHUB_TOKEN, with the permissions pull-requests: write and checks: write. Which pull request it is,
-    GitHub says; what is about another commit than its newest is refused. Where there are no results, it says so.
+    GitHub says; what is about another commit than its newest is refused. Where there are no results, it says so;
+    where the workflow run that it follows has only begun, it says of a comment on an older commit that it is one.
     """
     config = config_here()
     job = the_job(config)
@@ -100,11 +107,18 @@ def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
         raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
     handed = take_over(results)
     page = page_of(config.settings.client.server, handed) if handed else ""
-    client = connect(token, job.api_url)
-    for pull in pulls_of(job, client):
-        shown = handed or nothing_of(pull, config.project, outcome or outcome_of(job))
-        one = tell(client, Author(author), pull, shown, gate=gate, page=page, log=job.url)
-        click.echo(f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}")
+    client, by = connect(token, job.api_url), Author(author)
+    try:
+        for pull in pulls_of(job, client):
+            if is_only_begun(job):
+                aged = age(client, by, pull, config.project)
+                click.echo(f"{aged}: told to be of an older commit" if aged else "no comment on an older commit")
+                continue
+            shown = handed or nothing_of(pull, config.project, outcome or outcome_of(job))
+            one = tell(client, by, pull, config.project, shown, gate=gate, page=page, log=job.url)
+            click.echo(f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}")
+    except Overtaken as told:
+        click.echo(str(told))
 
 
 def the_job(config: Config) -> GitHubJob:
@@ -115,36 +129,7 @@ def the_job(config: Config) -> GitHubJob:
     return config.github
 
 
-def _sessions(config: Config) -> set[str]:
-    """The sessions that are stored already: a store may have been brought along."""
-    try:
-        with closing(store_to_read(config)) as store, store.read() as tx:
-            return {one.uid for one in sessions(tx, config.project)}
-    except PerfciError:
-        return set()
-
-
-def _keep_runs(results: Path, config: Config, known: set[str]) -> None:
-    """Write what was measured as run documents, for `perfci upload`."""
-    folder = results / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
-    with closing(store_to_read(config)) as store:
-        with store.read() as tx:
-            fresh = [one.uid for one in sessions(tx, config.project) if one.uid not in known]
-        for uid in fresh:
-            for number, run in enumerate(runs_of_session(store, uid)):
-                (folder / f"{uid}-{number}.json").write_text(run_document.write(run), encoding="utf-8")
-
-
 def _finish(results: Path, job: GitHubJob, handed: HandedOver) -> None:
     """Leave everything where the next job, the reader of this one and its other steps look for it."""
     hand_over(results, handed)
-    if job.summary:
-        with job.summary.open("a", encoding="utf-8") as file:
-            file.write(told(handed, log=job.url))
-    if job.outputs:
-        found = handed.findings or handed.ending
-        assert found is not None
-        worse = sum(map(is_worse, handed.findings.verdicts)) if handed.findings else 0
-        with job.outputs.open("a", encoding="utf-8") as file:
-            file.write(f"verdict={state_of(found)}\nregressions={worse}\n")
+    tell_job(job, handed)

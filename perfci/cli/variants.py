@@ -13,7 +13,7 @@ from perfci.cli.context import config_for, repository_here, store_to_write, writ
 from perfci.cli.progress import Progress
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.comment import comment
-from perfci.report.findings import Findings
+from perfci.report.findings import Findings, bars_of
 from perfci.report.goals import goals_text
 from perfci.report.variants import variants_text
 from perfci.runner.git import Repository
@@ -87,15 +87,17 @@ def report(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str,
 
 
 def findings(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str, ...]) -> Findings:
+    told, policy = [contrast.told for contrast in found.variants.contrasts], found.lineup.policy
     return Findings(
-        [contrast.told for contrast in found.variants.contrasts],
+        told,
         found.commit,
         found.commit,
         sides=f"{found.commit.short}: {' '.join(texts)}",
         manner="interleaved",
         goals=goals,
         rejected=found.variants.rejections,
-        policy=found.lineup.policy,
+        bars=bars_of(told, policy),
+        strict=policy.default.strict,
         command=_command(found.commit, texts),
     )
 

@@ -43,17 +43,23 @@ def load_config(
     file: Path | None = None,
     db: str = "",
     project: str = "",
-    default_project: str = "",
+    slug: str = "",
 ) -> Config:
-    """Join the command line, the environment, the file and the defaults, in that order of precedence."""
+    """Join the command line, the environment, the file and the defaults, in that order of precedence.
+
+    A project that nobody named is the repository: as its origin has it (``slug``), as GitHub tells a job without a
+    checkout, or else the folder.
+    """
     environ = os.environ if environ is None else environ
     settings = overridden(_read_settings(root, file), environ)
     url = db or environ.get("PERFCI_DB", "") or settings.store.url or f"sqlite:///{root / '.perfci' / 'perfci.db'}"
-    name = project or environ.get("PERFCI_PROJECT", "") or settings.project.name or default_project or root.name
+    job = github_job(environ)
+    unnamed = slug or (job.repository if job else "") or root.name
+    name = project or environ.get("PERFCI_PROJECT", "") or settings.project.name or unnamed
     lock = environ.get("PERFCI_LOCK") or os.path.join(tempfile.gettempdir(), "perfci-machine.lock")
     return Config(
         root=root, settings=settings, database_url=_url(url), project=project_name(name), lock_path=Path(lock),
-        secrets=secrets_of(environ), github=github_job(environ),
+        secrets=secrets_of(environ), github=job,
     )  # fmt: skip
 
 

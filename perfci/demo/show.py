@@ -50,7 +50,7 @@ def sample(folder: Path, *, fresh: bool) -> Repository:
 
 def sample_config(repository: Repository) -> Config:
     """The sample's own configuration; no variable of the user's environment redirects its store."""
-    return load_config(repository.root, {}, default_project=repository.name)
+    return load_config(repository.root, {}, slug=repository.slug)
 
 
 def measure(repository: Repository, config: Config, watcher: Watcher) -> bool:

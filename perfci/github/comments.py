@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from perfci.github.client import Client
 from perfci.github.shapes import Comment
-from perfci.github.wanted import Author, PullReport
+from perfci.github.wanted import Author, PullReport, about, mark
 from perfci.model import PerfciError
 
 
@@ -13,10 +15,10 @@ def show_comment(client: Client, author: Author, report: PullReport) -> tuple[st
 
     Two senders at once may both have found none and written one each; the first of them stays.
     """
-    ours = _ours(client, author, report)
+    ours = _ours(client, author, report.repository, report.pull, report.key)
     if not ours:
         return (_created(client, author, report), ["comment"]) if report.opens_comment else ("", [])
-    first, *others = sorted(ours, key=lambda one: one.id)
+    first, *others = ours
     written = []
     if not _same(first.body, report.comment_body):
         client.update_comment(report.repository, first.id, report.comment_body)
@@ -27,13 +29,25 @@ def show_comment(client: Client, author: Author, report: PullReport) -> tuple[st
     return first.html_url, written
 
 
-def _ours(client: Client, author: Author, report: PullReport) -> list[Comment]:
-    """Anybody can type the mark, and text of users may stand in other comments of ours: it has to come first."""
-    return [
-        one
-        for one in client.comments(report.repository, report.pull)
-        if one.body.startswith(report.mark) and _is_by(one, author)
-    ]
+def age_comment(
+    client: Client, author: Author, repository: str, pull: int, key: str, head: str, aged: Callable[[str], str]
+) -> str:
+    """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is none."""
+    for one in _ours(client, author, repository, pull, key)[:1]:
+        first, second, text = [*one.body.replace("\r", "").split("\n", 2), "", ""][:3]
+        if second == about(head):
+            return ""
+        body = f"{first}\n{second}\n{aged(text)}"
+        if not _same(one.body, body):
+            client.update_comment(repository, one.id, body)
+        return one.html_url
+    return ""
+
+
+def _ours(client: Client, author: Author, repository: str, pull: int, key: str) -> list[Comment]:
+    """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes first."""
+    found = [one for one in client.comments(repository, pull) if one.body.startswith(mark(key)) and _is_by(one, author)]
+    return sorted(found, key=lambda one: one.id)
 
 
 def _created(client: Client, author: Author, report: PullReport) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perfci.github.checks import show_check
 from perfci.github.client import Client
 from perfci.github.comments import show_comment
-from perfci.github.wanted import Author, HeadMoved, PullReport
+from perfci.github.wanted import Author, Overtaken, PullReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,26 +15,22 @@ class Delivered:
     """Where it can be read, and what had to be written; nothing, where everything stood there already."""
 
     comment_url: str
-    check_urls: tuple[str, ...]
+    check_url: str
     written: tuple[str, ...]
 
 
 def deliver(client: Client, author: Author, report: PullReport) -> Delivered:
-    """Checks first, because they may stop a merge; whatever is lost on the way, the next run finds and completes."""
+    """The check first, because it may stop a merge; whatever is lost on the way, the next run finds and completes."""
     _head_still_there(client, report)
-    shown = [show_check(client, author, report.repository, report.head_sha, check) for check in report.checks]
-    url, written = show_comment(client, author, report)
-    return Delivered(
-        comment_url=url,
-        check_urls=tuple(url for url, _ in shown),
-        written=tuple([one for _, names in shown for one in names] + written),
-    )
+    check_url, checked = show_check(client, author, report.repository, report.head_sha, report.check)
+    comment_url, commented = show_comment(client, author, report)
+    return Delivered(comment_url, check_url, (*checked, *commented))
 
 
 def _head_still_there(client: Client, report: PullReport) -> None:
     head = client.pull(report.repository, report.pull).head.sha
     if head != report.head_sha:
-        raise HeadMoved(
+        raise Overtaken(
             f"{report.repository}#{report.pull} is at {head[:12]} by now and this report is about "
             f"{report.head_sha[:12]}: nothing was written. The newer commit gets its own report."
         )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from perfci.github.client import Client
 from perfci.github.shapes import PullRequest, RepositoryRef, WorkflowRun
-from perfci.github.wanted import HeadMoved
-from perfci.model import PerfciError
+from perfci.github.wanted import Overtaken
 
 
 def pulls_of_run(client: Client, run: WorkflowRun) -> list[PullRequest]:
@@ -16,14 +15,14 @@ def pulls_of_run(client: Client, run: WorkflowRun) -> list[PullRequest]:
     """
     repository, head = run.repository.full_name, run.head_repository
     if head is None or run.head_branch is None:
-        raise PerfciError(f"Workflow run {run.id} of {repository} came from a fork that is gone; it has no report.")
+        raise Overtaken(f"Workflow run {run.id} of {repository} came from a fork that is gone; it has no report.")
     owner = head.full_name.partition("/")[0]
     found = [one for one in client.open_pulls(repository, owner, run.head_branch) if _is_from(one, head)]
     if not found:
-        raise PerfciError(f"No open pull request of {repository} comes from {owner}:{run.head_branch}.")
+        raise Overtaken(f"No open pull request of {repository} comes from {owner}:{run.head_branch}.")
     still = [one for one in found if one.head.sha == run.head_sha]
     if not still:
-        raise HeadMoved(
+        raise Overtaken(
             f"{repository}#{found[0].number} is at {found[0].head.sha[:12]} by now and workflow run {run.id} measured "
             f"{run.head_sha[:12]}: its result is not shown."
         )

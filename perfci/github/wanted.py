@@ -19,8 +19,8 @@ Conclusion = Literal["success", "neutral", "failure", "timed_out", "cancelled", 
 StatusState = Literal["success", "failure", "error"]
 
 
-class HeadMoved(PerfciError):
-    """The pull request has other commits by now: what was measured is no longer what is proposed."""
+class Overtaken(PerfciError):
+    """There is nothing to tell any more: the pull request has other commits by now, is closed, or its fork is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,13 @@ ACTIONS = Author("github-actions[bot]")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """``external_id`` stays the same for one project and machine class, so that a check is found again by it.
+    """``name`` and ``external_id`` stay the same for a project whatever measured it: a required check is known by name.
 
     ``status`` and ``line`` are what a commit status in its place says, where that is not what the check says: a
     measurement that broke is neutral as a check and an error as a status, and advice says that it is no more.
     """
 
-    machine_class: str
+    name: str
     external_id: str
     state: State
     title: str
@@ -56,14 +56,10 @@ class Check:
     def __post_init__(self) -> None:
         if (self.state == "completed") != (self.conclusion is not None):
             raise PerfciError("A check has a conclusion when it is completed, and only then.")
-        if not self.title or not self.external_id or not self.machine_class:
-            raise PerfciError("A check has a title, an id of its own and a machine class.")
+        if not self.title or not self.external_id or not self.name:
+            raise PerfciError("A check has a title, a name and an id of its own.")
         _short_enough(self.summary, MOST_SUMMARY, "The summary of a check")
         _short_enough(self.line, MOST_DESCRIPTION, "The line of a commit status")
-
-    @property
-    def name(self) -> str:
-        return f"perfci/{self.machine_class}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class PullReport:
     head_sha: str
     key: str
     comment: str
-    checks: tuple[Check, ...] = ()
+    check: Check
     opens_comment: bool = True
 
     def __post_init__(self) -> None:
@@ -87,13 +83,18 @@ class PullReport:
         _short_enough(self.comment_body, MOST_COMMENT, "The comment, with its hidden mark,")
 
     @property
-    def mark(self) -> str:
-        """The first line of our comment; nothing in a key can end it early."""
-        return f"<!-- perfci report {quote(self.key, safe='/').replace('-', '%2D')} -->"
-
-    @property
     def comment_body(self) -> str:
-        return f"{self.mark}\n{self.comment}"
+        return f"{mark(self.key)}\n{about(self.head_sha)}\n{self.comment}"
+
+
+def mark(key: str) -> str:
+    """The first line of our comment; nothing in a key can end it early."""
+    return f"<!-- perfci report {quote(key, safe='/').replace('-', '%2D')} -->"
+
+
+def about(sha: str) -> str:
+    """The second line: which commit it tells of."""
+    return f"<!-- at {full(sha)} -->"
 
 
 def _short_enough(text: str, most: int, what: str) -> None:

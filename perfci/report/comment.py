@@ -13,12 +13,12 @@ from statistics import median
 
 from perfci.model import Verdict
 from perfci.report import comment_tables as tables
-from perfci.report.findings import Findings, Manner, headline, is_exact, is_open, is_worse, told_as
+from perfci.report.findings import Bar, Findings, Manner, headline, is_exact, is_open, is_worse, told_as
 from perfci.report.fitting import Block, fitted
 from perfci.report.goals import goal_lines
 from perfci.report.names import code_block, code_span, link
 from perfci.report.pooled import pooled_markdown
-from perfci.report.rows import section_of
+from perfci.report.rows import SECTIONS
 from perfci.report.sentences import LONGEST_REASON
 from perfci.report.units import counting, percent
 from perfci.report.variants import rejected_name
@@ -150,8 +150,8 @@ def _how(findings: Findings) -> list[Block]:
     """The rule, the bars, and why what is shown above is what it is."""
     if not findings.verdicts:
         return []
-    rule = STRICT_RULE if findings.policy.default.strict else RULE
-    bars = ", ".join(sorted({_bar(one, findings) for one in findings.verdicts}))
+    rule = STRICT_RULE if findings.strict else RULE
+    bars = ", ".join(sorted({_bar(one) for one in findings.held_to.values()}))
     told = [
         f"- {code_span(one.series.label)}: {code_span(one.reason, limit=LONGEST_REASON)}"
         for one in tables.shown(findings)
@@ -165,10 +165,8 @@ def _reason(verdict: Verdict) -> str:
     return f"- {code_span(verdict.series.label)}: {code_span(verdict.reason, limit=LONGEST_REASON)}"
 
 
-def _bar(verdict: Verdict, findings: Findings) -> str:
-    rule = findings.policy.rule_for(verdict.series)
-    bar = rule.counted_bar if is_exact(verdict) else rule.bar
-    return f"{section_of(verdict.series, findings.policy).lower()} {percent(bar) if bar else 'any change'}"
+def _bar(bar: Bar) -> str:
+    return f"{SECTIONS[bar.kind].lower()} {percent(bar.size) if bar.size else 'any change'}"
 
 
 def _reproduce(findings: Findings) -> list[Block]:

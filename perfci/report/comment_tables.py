@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from perfci.model import Verdict, VerdictKind
+from perfci.model import Series, Verdict, VerdictKind
 from perfci.report import rows
 from perfci.report.findings import Findings, is_worse, told_as
 from perfci.report.fitting import Block
 from perfci.report.names import code_span
-from perfci.report.rows import Columns, by_attention, section_of
+from perfci.report.rows import Columns, by_attention
 from perfci.report.units import counting
 from perfci.report.words import MOVES
 
@@ -27,11 +27,11 @@ ABSENCES = ("dropped", "not comparable", "new", "not measured")
 def worse(findings: Findings) -> list[Block]:
     """A table for each kind of metric, and below it, folded, what found no place in one."""
     columns = rows.moves(hardware=_hardware_differs(findings))
-    bad, seen = _bad(findings), shown(findings)
-    totals = Counter(section_of(one.series, findings.policy) for one in bad)
+    bad, seen, sections = _bad(findings), shown(findings), _sections(findings)
+    totals = Counter(sections[one.series] for one in bad)
     blocks = []
     for name in SECTIONS:
-        mine = [one for one in seen if section_of(one.series, findings.policy) == name]
+        mine = [one for one in seen if sections[one.series] == name]
         if mine:
             blocks.append(Block(f"**{name}**: {totals[name]:,} worse"))
             blocks.append(Block(columns.heading, [columns.row(one) for one in mine]))
@@ -42,7 +42,7 @@ def worse(findings: Findings) -> list[Block]:
 
 def shown(findings: Findings) -> list[Verdict]:
     """What got worse and is not folded."""
-    return rows.worth_a_row(_bad(findings), MOST_ROWS, findings.policy)
+    return rows.worth_a_row(_bad(findings), MOST_ROWS, findings.held_to)
 
 
 def drift(findings: Findings) -> list[Block]:
@@ -98,8 +98,12 @@ def _bad(findings: Findings) -> list[Verdict]:
 def _those(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
     """What was dropped before what is new, then by the kind of metric."""
     mine = by_attention(one for one in findings.verdicts if one.kind in kinds)
-    places = {name: place for place, name in enumerate(SECTIONS)}
-    return sorted(mine, key=lambda one: (_absence(one), places[section_of(one.series, findings.policy)]))
+    places, sections = {name: place for place, name in enumerate(SECTIONS)}, _sections(findings)
+    return sorted(mine, key=lambda one: (_absence(one), places[sections[one.series]]))
+
+
+def _sections(findings: Findings) -> dict[Series, str]:
+    return {series: rows.SECTIONS[bar.kind] for series, bar in findings.held_to.items()}
 
 
 def _absence(verdict: Verdict) -> int:

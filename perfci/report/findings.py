@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from perfci.model import Commit, ObservedChange, Verdict, VerdictKind
+from perfci.model import Commit, MetricClass, ObservedChange, PerfciError, Series, Verdict, VerdictKind
 from perfci.report.units import counting
 from perfci.report.words import is_suspicion
 from perfci.verdicts.policy import Policy
@@ -20,6 +20,14 @@ Manner = Literal["in turns", "interleaved", "recorded", ""]
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """What a verdict was held to: the kind of its metric, and the change that counts (0: any)."""
+
+    kind: MetricClass
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """What a comparison came to, and what a reader needs to know to believe it.
 
@@ -27,7 +35,8 @@ class Findings:
     ``main``, the newest commit of the branch to be merged into. ``budget`` is the time budget where it ended the
     measuring. ``command`` measures the same again, where naming the two commits does not. ``page`` is the address of
     the comparison on our own dashboard: no other link is ever written. ``accept`` is the comment that accepts the
-    changes, where somebody listens for it, and ``accepted`` tells who did, and why.
+    changes, where somebody listens for it, and ``accepted`` tells who did, and why. ``bars`` has one for each verdict,
+    or none where those of the metrics' classes held; ``strict`` tells that whole intervals had to be beyond them.
     """
 
     verdicts: Sequence[Verdict]
@@ -43,11 +52,30 @@ class Findings:
     drift: Sequence[Verdict] = ()
     main: Commit | None = None
     budget: str = ""
-    policy: Policy = field(default_factory=Policy)
+    bars: Sequence[Bar] = ()
+    strict: bool = False
     accepted: str = ""
     accept: str = ""
     command: Sequence[str] = ()
     page: str = ""
+
+    def __post_init__(self) -> None:
+        if self.bars and len(self.bars) != len(self.verdicts):
+            raise PerfciError(f"There are {len(self.verdicts)} verdicts and {len(self.bars)} bars.")
+
+    @property
+    def held_to(self) -> dict[Series, Bar]:
+        bars = self.bars or bars_of(self.verdicts, Policy())
+        return {one.series: bar for one, bar in zip(self.verdicts, bars, strict=True)}
+
+
+def bars_of(verdicts: Sequence[Verdict], policy: Policy) -> list[Bar]:
+    """What a policy holds each verdict to."""
+    rules = [policy.rule_for(one.series) for one in verdicts]
+    return [
+        Bar(policy.class_of(one.series), rule.counted_bar if is_exact(one) else rule.bar)
+        for one, rule in zip(verdicts, rules, strict=True)
+    ]
 
 
 LEADING = (

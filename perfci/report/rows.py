@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Interval, MetricClass, Series, Verdict, VerdictKind
-from perfci.report.findings import is_worse, told_as
+from perfci.report.findings import Bar, is_worse, told_as
 from perfci.report.names import code_span, printable
 from perfci.report.sentences import advice, interval_text, level_texts
 from perfci.report.units import percent, signed_percent
 from perfci.report.words import MOVES, is_suspicion, verdict_glyph
-from perfci.verdicts.policy import Policy
 
 SECTIONS = {
     MetricClass.TIME: "Time",
@@ -54,18 +53,14 @@ class Columns:
         return f"| {' | '.join(cell(verdict) for _, _, cell in self.cells)} |"
 
 
-def section_of(series: Series, policy: Policy) -> str:
-    return SECTIONS[policy.class_of(series)]
-
-
 def by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """What no longer works first, then what is confirmed, each by its size against the noise."""
     return sorted(verdicts, key=lambda one: (one.kind is not VerdictKind.FAILED, not is_worse(one), *_weight(one)))
 
 
-def worth_a_row(verdicts: Sequence[Verdict], most: int, policy: Policy) -> list[Verdict]:
+def worth_a_row(verdicts: Sequence[Verdict], most: int, bars: Mapping[Series, Bar]) -> list[Verdict]:
     """The first ones, but at least one of every section that has any."""
-    first = {section_of(one.series, policy): one for one in reversed(verdicts)}
+    first = {SECTIONS[bars[one.series].kind]: one for one in reversed(verdicts)}
     chosen = {id(one) for one in first.values()}
     others = [one for one in verdicts if id(one) not in chosen]
     chosen |= {id(one) for one in others[: max(0, most - len(chosen))]}

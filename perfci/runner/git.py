@@ -37,13 +37,13 @@ class Repository:
         self.private = private_folder(self.root)
 
     @property
-    def name(self) -> str:
-        """The origin's slug (``owner/name``), else the folder's name."""
+    def slug(self) -> str:
+        """The origin's ``owner/name``; nothing without an origin."""
         try:
             url = self._git("remote", "get-url", "origin")
         except PerfciError:
-            return self.root.name
-        return slug_of_url(url) or self.root.name
+            return ""
+        return slug_of_url(url)
 
     @property
     def branch(self) -> str:

@@ -27,6 +27,7 @@ from perfci.verdicts.rule import MOVES
 class Comparison:
     """What two commits showed: the ends of the processes, and one current verdict per judged series.
 
+    ``session`` measured the pairs of the first looks, and ``fresh`` those that settled what they flagged, if anything.
     ``pooled`` is what all benchmarks said together while they were screened, fresh pairs left out: those were bought
     for what looked changed, and would speak louder than the rest. ``environment`` is what was observed differently at
     base and head, ``in_turns`` tells that processes of a pair took turns, and ``late`` that the time budget ended the
@@ -42,6 +43,12 @@ class Comparison:
     environment: Sequence[ObservedChange] = ()
     in_turns: bool = False
     late: bool = False
+    fresh: str = ""
+
+    @property
+    def sessions(self) -> list[str]:
+        """All that was measured for this comparison, in its order."""
+        return [self.session, self.fresh] if self.fresh else [self.session]
 
 
 def run_comparison(
@@ -63,14 +70,15 @@ def run_comparison(
     late = deadline is not None and time.monotonic() >= deadline
     record(session, first)
     flagged = [verdict for verdict in first if verdict.kind in MOVES]
-    settled, fresh = settle(session, subject, flagged, policy, watcher) if flagged else ([], [])
+    settled = settle(session, subject, flagged, policy, watcher)
     session.finish()
-    places = {v.series for v in settled}
-    current = [*settled, *(v for v in first if v.series not in places)]
+    places = {v.series for v in settled.verdicts}
+    current = [*settled.verdicts, *(v for v in first if v.series not in places)]
     pooled = pooled_verdict(((series, shift) for (_, series), shift in pairing.shifts.items()), policy)
     return Comparison(
-        session.uid, base, head, [*session.statuses, *fresh], current, pooled,
+        session.uid, base, head, [*session.statuses, *settled.statuses], current, pooled,
         changed(workbench.environment(base.sha), workbench.environment(head.sha)), _took_turns(session), late,
+        settled.session,
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from perfci.model import Stage, Status, Verdict
 from perfci.report.units import counting
@@ -19,15 +20,26 @@ FALSE_DISCOVERY_RATE = 0.01
 """Of a hundred convictions one may be false: at the usual five a range with ten true changes errs every other time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What fresh pairs said of what was suspected; nothing where nothing was."""
+
+    session: str = ""
+    verdicts: Sequence[Verdict] = ()
+    statuses: Sequence[Status] = ()
+
+
 def settle(
     session: Session, subject: Subject, suspected: Sequence[Verdict], policy: Policy, watcher: Watcher
-) -> tuple[list[Verdict], list[Status]]:
+) -> Settled:
     """Convict or acquit each suspicion on pairs that no earlier look has seen, then control the false discoveries."""
+    if not suspected:
+        return Settled()
     fresh, found = look_again(session, subject, questions_of(suspected, subject), policy, watcher)
     verdicts = control([verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE)
     record(fresh, verdicts, rate=FALSE_DISCOVERY_RATE)
     fresh.finish()
-    return verdicts, fresh.statuses
+    return Settled(fresh.uid, verdicts, fresh.statuses)
 
 
 def look_again(

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,14 +14,17 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from perfci.formats import run_document
 from perfci.model import Commit, PerfciError
 from perfci.report.comment_forms import NotMeasured
 from perfci.report.findings import Findings
+from perfci.service.uploading import runs_of_session
+from perfci.store import Store
 
-NAME = "findings.json"
+NAME, RUNS = "findings.json", "runs"
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Ten thousand verdicts take about fifteen."""
+"""Room for twenty thousand verdicts and more: one takes about a kilobyte and a half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,25 @@ class HandedOver:
         if (self.findings is None) == (self.ending is None):
             raise PerfciError("There are findings, or a reason why there are none.")
 
+    @property
+    def outcome(self) -> Findings | NotMeasured:
+        found = self.findings or self.ending
+        assert found is not None
+        return found
+
 
 def hand_over(folder: Path, handed: HandedOver) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NAME).write_bytes(_shape().dump_json(handed) + b"\n")
+
+
+def hand_over_runs(folder: Path, store: Store, sessions: Iterable[str]) -> None:
+    """What was measured, as the run documents that ``perfci upload`` sends."""
+    runs = folder / RUNS
+    runs.mkdir(parents=True, exist_ok=True)
+    for uid in sessions:
+        for number, run in enumerate(runs_of_session(store, uid)):
+            (runs / f"{uid}-{number}.json").write_text(run_document.write(run), encoding="utf-8")
 
 
 def take_over(folder: Path) -> HandedOver | None:

@@ -7,18 +7,23 @@ from dataclasses import dataclass, replace
 from perfci.config.github import GitHubJob
 from perfci.github import events
 from perfci.github.client import Client
+from perfci.github.comments import age_comment
 from perfci.github.delivery import Delivered, deliver
 from perfci.github.events import PullRequestEvent, WorkflowRunEvent
 from perfci.github.resolving import pulls_of_run
-from perfci.github.wanted import Author, Check, HeadMoved, PullReport
-from perfci.model import Commit, Machine, PerfciError
+from perfci.github.wanted import Author, Check, PullReport
+from perfci.model import Commit, PerfciError
 from perfci.net.slugs import segment
-from perfci.report.checks import Gate, check_title, conclusion, status_text
+from perfci.report.checks import Gate, check_title, conclusion, state_of, status_text
 from perfci.report.comment import comment, worth_a_comment
-from perfci.report.comment_forms import NotMeasured, not_measured
+from perfci.report.comment_forms import NotMeasured, not_measured, outdated
+from perfci.report.findings import is_worse
 from perfci.report.names import printable
 from perfci.runner.git import Repository
 from perfci.service.handing_over import HandedOver
+
+LONGEST_NAME = 100
+"""Characters of a check's name; GitHub cuts longer ones where it lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +81,37 @@ def nothing_of(pull: Pull, project: str, outcome: str) -> HandedOver:
     return HandedOver(project, Commit(pull.base), Commit(pull.head), ending=ending)
 
 
+def is_only_begun(job: GitHubJob) -> bool:
+    """Whether the workflow run that this job follows has not ended yet."""
+    event = _event(job)
+    return isinstance(event, WorkflowRunEvent) and event.action != "completed"
+
+
+def age(client: Client, author: Author, pull: Pull, key: str) -> str:
+    """Where a comment stands that told of an older commit and now says so."""
+    newer = Commit(pull.head)
+    return age_comment(client, author, pull.repository, pull.number, key, pull.head, lambda text: outdated(text, newer))
+
+
 def tell(
-    client: Client, author: Author, pull: Pull, handed: HandedOver, *, gate: Gate, page: str, log: str
+    client: Client, author: Author, pull: Pull, key: str, handed: HandedOver, *, gate: Gate, page: str, log: str
 ) -> Delivered:
     """Bring comment and check of a pull request to what was measured; what is about another commit is refused."""
     if handed.head.sha != pull.head:
-        raise HeadMoved(
+        raise PerfciError(
             f"what was measured is about {handed.head.sha[:12]} and {pull.repository}#{pull.number} is at "
             f"{pull.head[:12]}: nothing was written"
         )
-    return deliver(client, author, report_of(pull, handed, gate, page, log))
+    return deliver(client, author, report_of(pull, key, handed, gate, page, log))
 
 
-def report_of(pull: Pull, handed: HandedOver, gate: Gate, page: str, log: str) -> PullReport:
-    """What a pull request is to show."""
-    text, machine = told(handed, page, log), machine_of(handed)
-    found = handed.findings or handed.ending
-    assert found is not None
+def report_of(pull: Pull, key: str, handed: HandedOver, gate: Gate, page: str, log: str) -> PullReport:
+    """What a pull request is to show; ``key`` is the project as this side knows it, not as the results say."""
+    text, found = told(handed, page, log), handed.outcome
     ended = conclusion(found, gate)
     check = Check(
-        machine_class=machine or "results",
-        external_id=f"{handed.project}:{machine}",
+        name="perfci" if key == pull.repository else printable(f"perfci/{key}", LONGEST_NAME),
+        external_id=key,
         state="completed",
         title=check_title(found),
         summary=text,
@@ -106,7 +121,7 @@ def report_of(pull: Pull, handed: HandedOver, gate: Gate, page: str, log: str) -
         details_url=page or log,
     )
     opens = handed.findings is None or worth_a_comment(handed.findings)
-    return PullReport(pull.repository, pull.number, pull.head, handed.project, text, (check,), opens_comment=opens)
+    return PullReport(pull.repository, pull.number, pull.head, key, text, check, opens_comment=opens)
 
 
 def told(handed: HandedOver, page: str = "", log: str = "") -> str:
@@ -117,10 +132,15 @@ def told(handed: HandedOver, page: str = "", log: str = "") -> str:
     return not_measured(handed.ending, handed.base, handed.head, detail=handed.detail, page=log)
 
 
-def machine_of(handed: HandedOver) -> str:
-    """The kind of machine the verdicts are from; nothing where none was reached."""
-    machines: list[Machine] = [one.series.machine for one in handed.findings.verdicts] if handed.findings else []
-    return printable(machines[0].label) if machines else ""
+def tell_job(job: GitHubJob, handed: HandedOver) -> None:
+    """The same for whoever reads the job, and a word and a number for its other steps."""
+    if job.summary:
+        with job.summary.open("a", encoding="utf-8") as file:
+            file.write(told(handed, log=job.url))
+    if job.outputs:
+        worse = sum(map(is_worse, handed.findings.verdicts)) if handed.findings else 0
+        with job.outputs.open("a", encoding="utf-8") as file:
+            file.write(f"verdict={state_of(handed.outcome)}\nregressions={worse}\n")
 
 
 def page_of(server: str, handed: HandedOver) -> str:

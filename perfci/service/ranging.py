@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfci.config import Config
 from perfci.model import Status, Verdict
 from perfci.runner.workbench import Workbench
-from perfci.service.confirming import settle
+from perfci.service.confirming import Settled, settle
 from perfci.service.judging import policy_of
 from perfci.service.opening import Subject, open_session
 from perfci.service.recording import record, record_change_points, with_evidence
@@ -42,8 +42,8 @@ def run_range(
     screening, nominated = screened(session, neighbours(subject), policy)
     record(session, with_evidence(session, screening))
     record_change_points(session, policy)
-    settled, fresh = settle(session, subject, nominated, policy, watcher) if confirm and nominated else ([], [])
+    settled = settle(session, subject, nominated, policy, watcher) if confirm else Settled()
     session.finish()
-    places = {(v.series, v.base, v.head) for v in settled}
-    current = [*settled, *(v for v in screening if (v.series, v.base, v.head) not in places)]
-    return RangeResult(session.uid, [*session.statuses, *fresh], current, settled, session.work_s)
+    places = {(v.series, v.base, v.head) for v in settled.verdicts}
+    current = [*settled.verdicts, *(v for v in screening if (v.series, v.base, v.head) not in places)]
+    return RangeResult(session.uid, [*session.statuses, *settled.statuses], current, settled.verdicts, session.work_s)

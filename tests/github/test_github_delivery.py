@@ -8,9 +8,10 @@ import pytest
 from stateful_github import BOT, HEAD, NEWER, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 from perfci.github.client import Client
+from perfci.github.comments import age_comment
 from perfci.github.delivery import deliver
 from perfci.github.refusals import Refused, Unanswered
-from perfci.github.wanted import Author, Check, Conclusion, HeadMoved, PullReport, State
+from perfci.github.wanted import Author, Check, Conclusion, Overtaken, PullReport, State
 from perfci.model import PerfciError
 
 US = Author("perfci[bot]", 7)
@@ -18,13 +19,15 @@ MARK = "<!-- perfci report acme/model -->"
 
 
 def check(title: str = "2 regressions", state: State = "completed", conclusion: Conclusion | None = "neutral") -> Check:
-    return Check(
-        "H100", "acme/model H100", state, title, "| table |", conclusion, "https://perf.example.com/acme:model"
-    )
+    return Check("perfci", "acme/model", state, title, "| table |", conclusion, "https://perf.example.com/acme:model")
 
 
-def report(comment: str = "2 regressions", *checks: Check) -> PullReport:
-    return PullReport("acme/model", 7, HEAD, "acme/model", comment, checks or (check(),))
+def report(comment: str = "2 regressions", told: Check | None = None) -> PullReport:
+    return PullReport("acme/model", 7, HEAD, "acme/model", comment, told or check())
+
+
+def body(text: str, sha: str = HEAD) -> str:
+    return f"{MARK}\n<!-- at {sha} -->\n{text}"
 
 
 def bodies(hub: FakeGitHub) -> list[str]:
@@ -36,11 +39,11 @@ def test_writes_a_check_and_a_comment(client: Client, hub: FakeGitHub) -> None:
 
     [made] = hub.checks
     assert (made["name"], made["head_sha"], made["status"], made["conclusion"], made["output"]) == (
-        "perfci/H100", HEAD, "completed", "neutral", {"title": "2 regressions", "summary": "| table |"},
+        "perfci", HEAD, "completed", "neutral", {"title": "2 regressions", "summary": "| table |"},
     )  # fmt: skip
-    assert bodies(hub) == [f"{MARK}\n2 regressions"]
-    assert found.written == ("perfci/H100", "comment")
-    assert (found.comment_url, found.check_urls) == (hub.comments[0]["html_url"], (made["html_url"],))
+    assert bodies(hub) == [body("2 regressions")]
+    assert found.written == ("perfci", "comment")
+    assert (found.comment_url, found.check_url) == (hub.comments[0]["html_url"], made["html_url"])
 
 
 def test_the_second_time_it_writes_nothing(client: Client, hub: FakeGitHub) -> None:
@@ -59,9 +62,9 @@ def test_edits_what_is_there(client: Client, hub: FakeGitHub) -> None:
 
     found = deliver(client, US, report("unchanged", check("unchanged", conclusion="success")))
 
-    assert bodies(hub) == [f"{MARK}\nunchanged"]
+    assert bodies(hub) == [body("unchanged")]
     assert [(one["conclusion"], one["output"]["title"]) for one in hub.checks] == [("success", "unchanged")]
-    assert found.written == ("perfci/H100", "comment")
+    assert found.written == ("perfci", "comment")
 
 
 def test_a_check_goes_from_queued_to_its_end(client: Client, hub: FakeGitHub) -> None:
@@ -80,15 +83,34 @@ def test_a_check_that_ended_is_followed_by_a_new_one_and_that_one_counts(client:
     assert [one["output"]["title"] for one in hub.checks] == ["2 regressions", "unchanged"]
 
 
-def test_machine_classes_and_projects_have_a_check_each(client: Client, hub: FakeGitHub) -> None:
-    other = dataclasses.replace(check(), machine_class="A100", external_id="acme/model A100")
-    deliver(client, US, report("two machines", check(), other))
+def test_projects_have_a_check_and_a_comment_each(client: Client, hub: FakeGitHub) -> None:
+    deliver(client, US, report())
 
-    kernels = dataclasses.replace(check(), external_id="acme/kernels H100")
+    kernels = dataclasses.replace(check(), name="perfci/acme/kernels", external_id="acme/kernels")
     deliver(client, US, dataclasses.replace(report("of another project", kernels), key="acme/kernels"))
 
-    assert [one["name"] for one in hub.checks] == ["perfci/H100", "perfci/A100", "perfci/H100"]
+    assert [one["name"] for one in hub.checks] == ["perfci", "perfci/acme/kernels"]
     assert len(hub.comments) == 2
+
+
+def test_a_comment_on_an_older_commit_says_so_once(client: Client, hub: FakeGitHub) -> None:
+    deliver(client, US, report())
+
+    before = len(hub.writes)
+
+    for _ in range(2):
+        age_comment(client, US, "acme/model", 7, "acme/model", NEWER, lambda text: f"Outdated: {text[-13:]}")
+
+    assert bodies(hub) == [body("Outdated: 2 regressions")]
+    assert len(hub.writes) == before + 1
+
+
+def test_a_comment_on_the_head_stays_as_it_is(client: Client, hub: FakeGitHub) -> None:
+    deliver(client, US, report())
+
+    where = age_comment(client, US, "acme/model", 7, "acme/model", HEAD, lambda text: "Outdated.")
+
+    assert (where, bodies(hub)) == ("", [body("2 regressions")])
 
 
 def test_keeps_silent_until_there_is_something_to_say(client: Client, hub: FakeGitHub) -> None:
@@ -99,7 +121,7 @@ def test_keeps_silent_until_there_is_something_to_say(client: Client, hub: FakeG
     deliver(client, US, report("2 regressions"))
     deliver(client, US, quiet)
 
-    assert bodies(hub) == [f"{MARK}\nunchanged"]
+    assert bodies(hub) == [body("unchanged")]
 
 
 def test_passes_over_comments_of_others_that_bear_the_mark(client: Client, hub: FakeGitHub) -> None:
@@ -112,7 +134,7 @@ def test_passes_over_comments_of_others_that_bear_the_mark(client: Client, hub: 
     deliver(client, US, report())
 
     assert bodies(hub)[:3] == [f"{MARK}\nall is well", f"<!-- other -->\n{MARK}", f"{MARK}\nall is well"]
-    assert bodies(hub)[3:] == [f"{MARK}\n2 regressions"]
+    assert bodies(hub)[3:] == [body("2 regressions")]
 
 
 def test_passes_over_checks_of_another_app(client: Client, hub: FakeGitHub) -> None:
@@ -129,8 +151,8 @@ def test_of_two_comments_of_ours_the_first_stays(client: Client, hub: FakeGitHub
 
     found = deliver(client, US, report())
 
-    assert bodies(hub) == [f"{MARK}\n2 regressions"]
-    assert found.written == ("perfci/H100", "comment", "second comment deleted")
+    assert bodies(hub) == [body("2 regressions")]
+    assert found.written == ("perfci", "comment", "second comment deleted")
     assert hub.comments[0]["id"] == 5
 
 
@@ -139,13 +161,13 @@ def test_finds_its_comment_behind_hundreds_of_others(client: Client, hub: FakeGi
 
     deliver(client, US, report())
 
-    assert bodies(hub)[250:] == [f"{MARK}\n2 regressions"]
+    assert bodies(hub)[250:] == [body("2 regressions")]
 
 
 def test_writes_nothing_where_the_head_has_moved(client: Client, hub: FakeGitHub) -> None:
     hub.pulls = [pull(head=NEWER)]
 
-    with pytest.raises(HeadMoved) as caught:
+    with pytest.raises(Overtaken) as caught:
         deliver(client, US, report())
 
     assert str(caught.value) == (
@@ -170,8 +192,8 @@ def test_what_is_lost_at_any_request_the_next_run_completes(
         hub.troubles = []
         deliver(client, US, report())
 
-        assert bodies(hub) == [f"{MARK}\n2 regressions"]
-        assert [one["name"] for one in hub.checks] == ["perfci/H100"]
+        assert bodies(hub) == [body("2 regressions")]
+        assert [one["name"] for one in hub.checks] == ["perfci"]
 
 
 def test_an_answer_that_got_lost_is_found_by_the_next_run(client: Client, hub: FakeGitHub) -> None:
@@ -191,9 +213,9 @@ def test_without_permission_for_checks_a_status_says_it(client: Client, hub: Fak
     first, second = deliver(client, us, report()), deliver(client, us, report())
 
     assert [(one["state"], one["context"], one["description"], one["target_url"]) for one in hub.statuses] == [
-        ("success", "perfci/H100", "2 regressions", "https://perf.example.com/acme:model")
+        ("success", "perfci", "2 regressions", "https://perf.example.com/acme:model")
     ]
-    assert (first.written, second.written) == (("perfci/H100 as a commit status", "comment"), ())
+    assert (first.written, second.written) == (("perfci as a commit status", "comment"), ())
 
 
 def test_a_token_that_may_read_checks_and_is_no_app_gets_a_status(client: Client, hub: FakeGitHub) -> None:
@@ -269,16 +291,16 @@ def test_takes_back_a_comment_that_it_would_not_know_again(client: Client, hub: 
 
 @pytest.mark.parametrize("key", ["--> <img src=x>", "a--b", "naïve\n\u202e"])
 def test_no_name_of_a_project_ends_the_mark_early(key: str) -> None:
-    mark = dataclasses.replace(report(), key=key).mark
+    first = dataclasses.replace(report(), key=key).comment_body.splitlines()[0]
 
-    assert mark.startswith("<!-- perfci report ")
-    assert mark.isascii()
-    assert mark.count("--") == 2
-    assert mark.endswith(" -->")
+    assert first.startswith("<!-- perfci report ")
+    assert first.isascii()
+    assert first.count("--") == 2
+    assert first.endswith(" -->")
 
 
 def test_refuses_texts_that_github_would_not_take() -> None:
-    room = 65_536 - len(MARK) - 1
+    room = 65_536 - len(body(""))
     assert len(report("c" * room).comment_body) == 65_536
 
     with pytest.raises(PerfciError, match="with its hidden mark, has 65,537 characters; GitHub takes 65,536"):

@@ -28,7 +28,7 @@ from perfci.github.events import (
 )
 from perfci.github.resolving import pulls_of_run
 from perfci.github.signatures import is_signed
-from perfci.github.wanted import HeadMoved
+from perfci.github.wanted import Overtaken
 from perfci.model import PerfciError
 
 HERE = {"id": 1, "full_name": "acme/model"}
@@ -202,7 +202,7 @@ def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(client: Clien
 def test_a_run_of_an_older_commit_has_no_report(client: Client, hub: FakeGitHub) -> None:
     hub.pulls = [pull(7, head="d" * 40)]
 
-    with pytest.raises(HeadMoved) as caught:
+    with pytest.raises(Overtaken) as caught:
         pulls_of_run(client, client.workflow_run("acme/model", 4))
 
     assert str(caught.value) == (
@@ -213,7 +213,7 @@ def test_a_run_of_an_older_commit_has_no_report(client: Client, hub: FakeGitHub)
 def test_a_run_without_an_open_pull_request_has_no_report(client: Client, hub: FakeGitHub) -> None:
     hub.pulls[0]["state"] = "closed"
 
-    with pytest.raises(PerfciError, match="No open pull request of acme/model comes from acme:faster"):
+    with pytest.raises(Overtaken, match="No open pull request of acme/model comes from acme:faster"):
         pulls_of_run(client, client.workflow_run("acme/model", 4))
 
 
@@ -222,5 +222,5 @@ def test_a_run_of_a_fork_that_is_gone_has_no_report(client: Client, hub: FakeGit
     told = read("workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": None})
     assert isinstance(told, WorkflowRunEvent)
 
-    with pytest.raises(PerfciError, match="Workflow run 4 of acme/model came from a fork that is gone"):
+    with pytest.raises(Overtaken, match="Workflow run 4 of acme/model came from a fork that is gone"):
         pulls_of_run(client, told.workflow_run)

@@ -155,6 +155,72 @@ def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, g
     ]  # fmt: skip
 
 
+def test_what_is_overtaken_is_told_and_fails_nothing(
+    job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+    github.pulls = [pull(head="c" * 40, repository=2)]
+    capsys.readouterr()
+
+    codes = [run(["github", "report"])]
+    job.starts("workflow_run", followed(job.head, fork=2), TOKEN="t0ken")
+    codes.append(run(["github", "report"]))
+    github.pulls[0]["state"] = "closed"
+    codes.append(run(["github", "report"]))
+
+    older = job.head[:12]
+    assert capsys.readouterr().out.splitlines() == [
+        f"acme/model#7 is at cccccccccccc by now and this report is about {older}: nothing was written. "
+        "The newer commit gets its own report.",
+        f"acme/model#7 is at cccccccccccc by now and workflow run 17 measured {older}: its result is not shown.",
+        "No open pull request of acme/model comes from fork2:faster.",
+    ]
+    assert (codes, github.writes) == ([0, 0, 0], [])
+
+
+def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(job: Job, github: FakeGitHub) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+    run(["github", "report"])
+    newer = "c" * 40
+    github.pulls = [pull(head=newer, repository=2)]
+    job.starts("workflow_run", followed(newer, fork=2, action="requested", conclusion=None), TOKEN="t0ken")
+
+    codes = [run(["github", "report", "nothing-yet"]), run(["github", "report", "nothing-yet"])]
+
+    (comment,), lines = github.comments, github.comments[0]["body"].splitlines()
+    assert codes == [0, 0]
+    assert lines[:3] == [
+        "<!-- perfci report acme/model -->",
+        f"<!-- at {job.head} -->",
+        "> **Outdated:** there is a newer head, `cccccccccc`; its result takes this place.",
+    ]
+    assert comment["body"].count("What the older head showed") == 1
+    assert len(github.checks) == 1  # of the older commit: nothing is known of the newer one yet
+
+
+def test_a_job_without_a_checkout_finds_the_comment_of_one_that_had_its(
+    job: Job, github: FakeGitHub, tmp_path: Path
+) -> None:
+    Path("perfci.toml").write_text('[project]\nname = "tiny-lm"\n')
+    job.starts("pull_request", job.proposed())
+    run(["github", "compare"])
+    results, bare = Path("perfci-results").absolute(), tmp_path / "bare"
+    bare.mkdir()
+    job.monkeypatch.chdir(bare)
+    github.pulls = [pull(head=job.head, repository=2)]
+
+    for where, conclusion in ((results, "success"), (bare / "nothing", "cancelled")):
+        job.starts("workflow_run", followed(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
+        assert run(["github", "report", str(where)]) == 0
+
+    (comment,), (check,) = github.comments, github.checks
+    assert comment["body"].startswith("<!-- perfci report acme/model -->")
+    assert "### perfci: not run" in comment["body"]
+    assert (check["name"], check["output"]["title"]) == ("perfci", "Not run")
+
+
 def test_results_about_another_commit_are_refused(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -235,15 +301,15 @@ def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.
     assert "this is no job of GitHub Actions" in capsys.readouterr().err
 
 
-def followed(head: str, fork: int, conclusion: str = "success") -> dict[str, Any]:
-    """The event of a workflow run that ended, and that a pull request of a fork started."""
+def followed(head: str, fork: int, conclusion: str | None = "success", action: str = "completed") -> dict[str, Any]:
+    """The event of a workflow run that a pull request of a fork started."""
     run_of_fork = {
         "id": 17, "name": "perf", "path": ".github/workflows/perf.yml", "event": "pull_request",
-        "status": "completed", "conclusion": conclusion, "head_sha": head, "head_branch": "faster", "run_attempt": 1,
+        "status": action, "conclusion": conclusion, "head_sha": head, "head_branch": "faster", "run_attempt": 1,
         "repository": {"id": 1, "full_name": "acme/model"}, "html_url": "https://github.com/acme/model/actions/runs/17",
         "head_repository": {"id": fork, "full_name": f"fork{fork}/model"},
     }  # fmt: skip
     return {
-        "action": "completed", "workflow_run": run_of_fork, "repository": {"id": 1, "full_name": "acme/model"},
+        "action": action, "workflow_run": run_of_fork, "repository": {"id": 1, "full_name": "acme/model"},
         "sender": {"id": 3, "login": "ada"},
     }  # fmt: skip
