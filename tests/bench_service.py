@@ -33,11 +33,15 @@ from bench_store import GROUP, Plain, a_run, ingest, timed
 from databases import KINDS
 from kill_server import Server, a_database
 
+from perfci.cli.children import NICENESS
 from perfci.formats import run_document
 from perfci.model import Run
 from perfci.store import open_store
 
 CLIENTS = 8
+TICKS, NICE = slice(11, 13), 16
+"""Where /proc/PID/stat has CPU time and priority, counted from behind the name."""
+
 SHAPES = ((100, 5, 4), (100, 1, 20))
 """Benchmarks, processes of each, samples of each: five processes are what perfci measures, one is what others send."""
 
@@ -171,13 +175,14 @@ def _sent(connection: http.client.HTTPConnection, upload: Upload) -> str:
 def cpu_s(folder: Path) -> dict[str, float]:
     """CPU time so far of the processes that work in a folder: web workers, the judge, PostgreSQL."""
     spent: dict[str, float] = {}
+    judges = os.getpriority(os.PRIO_PROCESS, 0) + NICENESS
     for about in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if folder in (place := (about / "cwd").readlink(), place.parent):
-                words = (about / "cmdline").read_text()
-                who = "judge" if "judge-worker" in words else "web" if "perfci" in words else "postgres"
-                ticks = (about / "stat").read_text().rpartition(")")[2].split()[11:13]
-                spent[who] = spent.get(who, 0.0) + sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+                stat = (about / "stat").read_text().rpartition(")")[2].split()
+                is_ours = "perfci" in (about / "cmdline").read_text()
+                who = ("judge" if int(stat[NICE]) == judges else "web") if is_ours else "postgres"
+                spent[who] = spent.get(who, 0.0) + sum(map(int, stat[TICKS])) / os.sysconf("SC_CLK_TCK")
     return spent
 
 

@@ -35,6 +35,7 @@ import sqlalchemy as sa
 from builders import a_commit, a_process, a_result, a_run, a_series
 
 from perfci import cli
+from perfci.cli.children import NICENESS
 from perfci.formats import run_document
 from perfci.net.client import Client
 from perfci.net.door import open_client
@@ -116,13 +117,19 @@ class Server:
 
 
 def run_both(serve: list[str], judge: list[str], folder: Path, log: Path) -> None:
-    """What one process of the group does: it leads the group, writes to the log, and serves; its child judges."""
+    """What one process of the group does: it leads the group, writes to the log, and serves.
+
+    Its child judges, at the priority that the judge beside `perfci serve` has.
+    """
     os.setsid()
     os.chdir(folder)
     with log.open("ab") as file:
         for place in (1, 2):
             os.dup2(file.fileno(), place)
-    os._exit(cli.run(judge if os.fork() == 0 else serve))
+    if os.fork() != 0:
+        os._exit(cli.run(serve))
+    os.nice(NICENESS)
+    os._exit(cli.run(judge))
 
 
 class Uploader(threading.Thread):

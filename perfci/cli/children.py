@@ -18,7 +18,7 @@ from pathlib import Path
 GRACE_S = 20.0
 """How long a verb may take to finish what it does, once it is to end."""
 
-NICENESS = 5
+NICENESS = 10
 """Requests come first: somebody waits for them."""
 
 STEADY_S = 60.0
