@@ -302,7 +302,22 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
-    """The one run of a document, which names its project itself, or one run on each line."""
+    """The runs of a file, which name their project themselves."""
+    for what, body, run in _found(path):
+        if run.project != given.project:
+            raise PerfciError(
+                f"{what} is a run of the project {run.project}, not of {given.project}: give --project {run.project}."
+            )
+        yield Document(run, idempotency_key(run), sha256(body).hexdigest())
+
+
+def read_all(path: Path) -> Iterator[Run]:
+    """The one run of a document, or one run on each line, as `perfci export` writes them."""
+    return (run for _, _, run in _found(path))
+
+
+def _found(path: Path) -> Iterator[tuple[str, bytes, Run]]:
+    """Each run of a file with its place and its bytes."""
     body = read_bytes(path)
     lines = body.splitlines()
     single = len(lines) < 2 or not lines[0].rstrip().endswith(b"}")
@@ -310,12 +325,7 @@ def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
         what = str(path) if single else f"{path}, line {number}"
         if len(document) > MAX_BYTES:
             raise PerfciError(f"{what} holds more than {MAX_BYTES // MIB} MiB, which no run does.")
-        run = _parse(document, what)
-        if run.project != given.project:
-            raise PerfciError(
-                f"{what} is a run of the project {run.project}, not of {given.project}: give --project {run.project}."
-            )
-        yield Document(run, idempotency_key(run), sha256(document).hexdigest())
+        yield what, document, _parse(document, what)
 
 
 def _parse(body: bytes, what: str) -> Run:

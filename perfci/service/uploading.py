@@ -61,10 +61,10 @@ def send_waiting(config: Config, server: str) -> Flushed:
 
 
 def runs_in(path: Path, project: str, warn: Warn) -> Iterator[Run]:
-    """The runs of a file of any format; a document of our own names its project itself."""
+    """The runs of a file of any format; documents of our own name their project themselves."""
     name = detect_format(path)
     if name == "perfci":
-        yield run_document.read(path)
+        yield from run_document.read_all(path)
     else:
         yield from (document.run for document in read_documents(path, name, Given(project), warn))
 

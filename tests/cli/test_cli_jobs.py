@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import a_commit, a_process, a_result, a_run
-from job_tokens import OWNER_ID, REPOSITORY_ID, SHA, WORKFLOW
+from job_tokens import SHA, WORKFLOW
 from loopback_issuer import SECRET, Issuer, issuing
-from test_cli_serve import serving
+from real_servers import a_bound_server, stored
 
 from perfci.cli import run
 from perfci.formats import run_document
 from perfci.model import Role
 from perfci.net.job_login import NO_PERMISSION
-from perfci.store import open_store, reads
 
 ORIGIN = (("attempt", "1"), ("job", "bench"), ("run_id", "4711"))
 
@@ -30,24 +27,6 @@ ORIGIN = (("attempt", "1"), ("job", "bench"), ("run_id", "4711"))
 def issuer() -> Iterator[Issuer]:
     with issuing() as issuer:
         yield issuer
-
-
-@contextmanager
-def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
-    """A server that lets nobody write without a token, and a project that is bound to a repository."""
-    database = f"sqlite:///{folder}/server.db"
-    named = ("--db", database, "--project", "acme/model")
-    numbers = ("--repository-id", str(REPOSITORY_ID), "--owner-id", str(OWNER_ID))
-    assert run(["project", "create", "acme/model", "--db", database]) == 0
-    assert run(["project", "bind", "acme/model", *numbers, "--workflow", WORKFLOW, *named]) == 0
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    access = {"PERFCI_ACCESS_MODE": "open", "PERFCI_ACCESS_GITHUB_HOST": issuer.address}
-    address = f"http://127.0.0.1:{port}"
-    here = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
-    with serving(folder, "--no-worker", "--port", str(port), **access, **here):
-        yield address
 
 
 def in_a_job(monkeypatch: pytest.MonkeyPatch, issuer: Issuer | None) -> None:
@@ -62,11 +41,6 @@ def a_file(folder: Path, name: str, *processes: Any, **about: Any) -> str:
     measured = a_run(a_result(None, *(processes or (a_process(1.0),))), session=name, origin=ORIGIN, **about)
     (folder / f"{name}.json").write_text(run_document.write(measured))
     return f"{name}.json"
-
-
-def stored(folder: Path) -> dict[str, str]:
-    with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
 
 
 @pytest.mark.slow

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from real_servers import serving
 
 from perfci.cli import run
 from perfci.cli.children import STEADY_S, Beside
-
-
-@contextlib.contextmanager
-def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server on a free port; ended with everything it started, whatever a test did to it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "perfci.cli", "serve", "--port", "0", *arguments],
-        cwd=folder, env={**os.environ, **variables}, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line.startswith("serving "), process.communicate()[1]
-        yield process, line.split()[1]
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
 
 
 def of_session(process: subprocess.Popen[str]) -> list[str]:

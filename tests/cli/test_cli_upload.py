@@ -73,6 +73,16 @@ def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.
     assert stored(there) == 1
 
 
+def test_sends_what_was_exported(here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    exported = [run_document.write(a_run(a_result(), session=session)) for session in ("one", "two")]
+    (here / "runs.jsonl").write_text("".join(f"{one}\n" for one in exported))
+
+    assert run(["upload", "runs.jsonl", "--server", SERVER]) == 0
+
+    assert capsys.readouterr().out.splitlines() == [f"2 runs sent to {SERVER}"]
+    assert stored(there) == 2
+
+
 def test_tokens_and_projects_of_a_server_are_kept_there(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
