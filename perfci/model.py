@@ -264,6 +264,29 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
+class Digest:
+    """What the processes of a result came to: all that a history is judged by, so that no sample is read for it again.
+
+    ``level`` is absent where no process is usable, ``clock`` where they were not all read from one; ``spread`` reaches
+    from the lowest usable sample to the highest.
+    """
+
+    level: float | None
+    clock: Clock | None
+    spread: float | None
+
+    @property
+    def exact(self) -> bool:
+        """Whether it was read from counters that repeat exactly."""
+        return self.level is not None and self.clock is Clock.EXACT
+
+    @property
+    def repeats(self) -> bool:
+        """Whether nothing usable was read but one exact value."""
+        return self.level is None or (self.exact and self.spread == 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """What is left where raw samples do not exist, or what a foreign tool computed beside them."""
 

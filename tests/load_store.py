@@ -31,7 +31,7 @@ VERDICT = (
     "base_level", "head_level", "noise_floor", "mde", "pairs", "reason", "evidence", "created_at",
 )  # fmt: skip
 
-RESULT = (*bulk.RESULT, "level")
+RESULT = (*bulk.RESULT, "level", "clock", "spread")
 
 
 def load(store: Store, samples: int, *, first_commit: int = 0) -> int:
@@ -92,7 +92,7 @@ def _results(
 ) -> list[tuple[object, ...]]:
     nothing = (None,) * 7
     return [
-        (result_id, run_id, series_id, "ok", "", "process", *nothing, level)
+        (result_id, run_id, series_id, "ok", "", "process", *nothing, level, "wall", 0.02 * level)
         for result_id, series_id, level in zip(result_ids, series_ids, levels, strict=True)
     ]
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import IncidentState, Point
+from perfci.model import Commit, IncidentState
 from perfci.service.describing import PERFCI
 from perfci.service.health import noisy, suspend_noisy
+from perfci.service.judged_points import JudgedLines
 from perfci.service.notifying import tell
 from perfci.store import Store
 from perfci.store import incidents as stored
@@ -19,8 +20,6 @@ from perfci.store.incident_records import DATA, Event, IncidentRecord, Member
 from perfci.store.loading import series_by_ids
 from perfci.store.members import accept_moves, members
 from perfci.store.projects import Project, touch
-from perfci.store.reads import histories
-from perfci.verdicts.levels import judged_level
 from perfci.verdicts.moves import cost_of
 from perfci.verdicts.policy import Policy
 
@@ -87,12 +86,12 @@ def _said(tx: Transaction, record: IncidentRecord) -> bool | None:
     moved = members(tx, record.id)
     series = series_by_ids(tx, {one.series_id for one in moved})
     worse = [one for one in moved if cost_of(one.change(series[one.series_id])) > 0][:MOST_PROVEN]
-    points = histories(tx, [one.series_id for one in worse])
+    lines = JudgedLines.of(tx, [one.series_id for one in worse])
     rules = Policy()
     backs = []
     for one in worse:
         bar = rules.rule_for(series[one.series_id]).bar
-        backs.append(_back(_newer(points[one.series_id], record), one, bar, _sign(one, series)))
+        backs.append(_back(_newer(lines.line(one.series_id), record), one, bar, _sign(one, series)))
     if False in backs:
         return False
     return None if None in backs or not backs else True
@@ -102,15 +101,14 @@ def _sign(member: Member, series: Mapping[int, Any]) -> float:
     return 1.0 if series[member.series_id].metric.direction == "lower" else -1.0
 
 
-def _newer(points: Sequence[Point], record: IncidentRecord) -> list[float]:
+def _newer(line: Sequence[tuple[Commit, float | None]], record: IncidentRecord) -> list[float]:
     """Levels since the fix, by its commit where that is known, else by when people said so."""
-    shas = [point.commit.sha for point in points]
     if record.fix_sha:
-        at = next((k for k, sha in enumerate(shas) if sha.startswith(record.fix_sha)), len(shas))
-        chosen = points[at:]
+        at = next((k for k, (commit, _) in enumerate(line) if commit.sha.startswith(record.fix_sha)), len(line))
+        chosen = line[at:]
     else:
-        chosen = [one for one in points if one.commit.committed_at and one.commit.committed_at > record.changed_at]
-    return [level for point in chosen if (level := judged_level(point)) is not None]
+        chosen = [one for one in line if one[0].committed_at and one[0].committed_at > record.changed_at]
+    return [level for _, level in chosen if level is not None]
 
 
 def _back(levels: Sequence[float], member: Member, bar: float, sign: float) -> bool | None:

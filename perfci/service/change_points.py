@@ -7,44 +7,52 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import ChangePoint, Point, Series
+from perfci.model import ChangePoint, Digest, Process, Series
+from perfci.service.judged_points import JudgedLines, gated_points, readings_of_points
 from perfci.store.loading import series_by_ids
-from perfci.store.reads import histories
-from perfci.store.writes import replace_change_points
-from perfci.verdicts.gating import gated
-from perfci.verdicts.history import Memory, changes_of_histories, moves_of_histories
-from perfci.verdicts.levels import judged_level
+from perfci.store.reads import history
+from perfci.verdicts.history import Levels, Memory, changes_of_levels, moves_of_histories
 from perfci.verdicts.policy import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """Some series with all their points: as much as has to be read before one can compute."""
+    """Some series with all their levels: as much as has to be read before one can compute.
 
-    lines: Mapping[Series, Sequence[Point]]
+    ``judged`` are those a verdict is given on, ``repeating`` those of which every point repeats exactly; of
+    ``summarised`` ones no process is known. ``digests`` had to be worked out on the way, and can be kept.
+    """
+
+    lines: Mapping[Series, Levels]
+    judged: Sequence[Series]
+    repeating: Collection[Series]
+    summarised: Collection[Series]
+    digests: Mapping[int, Digest]
 
     @classmethod
     def of(cls, tx: Transaction, series_ids: Collection[int]) -> Histories:
-        points, series = histories(tx, sorted(series_ids)), series_by_ids(tx, series_ids)
-        return cls({series[row_id]: points[row_id] for row_id in points})
+        found, series = JudgedLines.of(tx, series_ids), series_by_ids(tx, series_ids)
+        ids = {one: row_id for row_id, one in series.items()}
+        points = {series[row_id]: of for row_id, of in found.points.items()}
+
+        def samples(one: Series) -> list[Process]:
+            return [process for point in history(tx, ids[one]) for process in point.processes]
+
+        return cls(
+            {series[row_id]: found.levels(row_id) for row_id in found.points},
+            gated_points(points, samples),
+            {series[row_id] for row_id in found.points if found.repeats(row_id)},
+            {one for one, of in points.items() if not readings_of_points(of)},
+            found.digests,
+        )
 
     def changes(self, policy: Policy, memory: Memory | None = None) -> dict[Series, list[ChangePoint]]:
         """The change points of every one of them; a witness and what the policy leaves out have none."""
-        processes = {series: [one for point in line for one in point.processes] for series, line in self.lines.items()}
-        judged = [series for series in gated(processes) if policy.judges(series)]
-        measured = {series: self.lines[series] for series in judged if processes[series]}
-        summaries = {series: _levels(self.lines[series]) for series in judged if not processes[series]}
+        judged = {series: self.lines[series] for series in self.judged if policy.judges(series)}
+        measured = {series: line for series, line in judged.items() if series not in self.summarised}
+        summarised = {series: line for series, line in judged.items() if series in self.summarised}
         return (
             {series: [] for series in self.lines}
-            | changes_of_histories(measured, rules=policy.rule_for, memory=memory)
-            | moves_of_histories(summaries, rules=policy.rule_for, memory=memory)
+            | changes_of_levels(measured, self.repeating.__contains__, rules=policy.rule_for, memory=memory)
+            | moves_of_histories(summarised, rules=policy.rule_for, memory=memory)
         )
-
-
-def write(tx: Transaction, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
-    for series, points in changes.items():
-        replace_change_points(tx, project, series, points)
-
-
-def _levels(points: Sequence[Point]) -> list[tuple[str, float]]:
-    return [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]

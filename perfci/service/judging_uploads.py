@@ -10,18 +10,18 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series
-from perfci.service import change_points, uploaded_pairs
+from perfci.service import uploaded_pairs
 from perfci.service.change_points import Histories
 from perfci.service.incidents import Situation, situation
 from perfci.service.judging import Standards
 from perfci.service.leasing import Lease
-from perfci.service.levelling import levels_of
 from perfci.service.syncing import sync
 from perfci.service.uploaded_pairs import Decided, UploadedPairs
 from perfci.store import Store, arrivals, outbox
 from perfci.store.levels import set_levels
 from perfci.store.outbox import Work
 from perfci.store.projects import Project, project, touch
+from perfci.store.writes import keep_change_points
 from perfci.verdicts.history import Memory
 
 
@@ -33,7 +33,6 @@ class _Read:
     work: Sequence[Work]
     histories: Histories
     pairs: Sequence[UploadedPairs]
-    levels: Mapping[int, float]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class Looking:
                 work,
                 Histories.of(tx, arrivals.series_of_runs(tx, runs)),
                 [UploadedPairs.of(tx, found.slug, uid) for uid in sessions],
-                levels_of(tx, runs),
             )
 
     def _write(
@@ -80,8 +78,8 @@ class Looking:
     ) -> None:
         now = self.clock()
         with self._writing() as tx:
-            change_points.write(tx, read.project.slug, changes)
-            set_levels(tx, read.levels)
+            keep_change_points(tx, read.project.slug, changes)
+            set_levels(tx, read.histories.digests)
             for pairs, verdicts in decided:
                 if verdicts:
                     uploaded_pairs.write(tx, read.project.slug, pairs.uid, verdicts, now)

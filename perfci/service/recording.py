@@ -9,14 +9,16 @@ from datetime import UTC, datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series, Verdict
+from perfci.service.judged_points import JudgedLines
 from perfci.service.measuring import Session
 from perfci.store import Store
 from perfci.store.decisions import add_decisions
-from perfci.store.reads import change_points, histories, series_of_project, summarised_levels
+from perfci.store.levels import set_levels
+from perfci.store.reads import change_points, series_of_project, summarised_levels
 from perfci.store.records import SeriesRecord
-from perfci.store.writes import add_verdicts, replace_change_points
+from perfci.store.writes import add_verdicts, keep_change_points
 from perfci.verdicts.gating import gated_by_commit
-from perfci.verdicts.history import Memory, changes_of_histories, moves_of_histories
+from perfci.verdicts.history import Memory, changes_of_levels, moves_of_histories
 from perfci.verdicts.policy import Policy
 
 MEMORY = Memory()
@@ -41,20 +43,21 @@ def record_change_points(session: Session, policy: Policy) -> None:
     touched = gated_by_commit(session.measured)
     with session.store.begin() as tx:
         rows = [row for row in series_of_project(tx, session.project) if row.series in touched]
-        for series, points in judged_histories(tx, rows, policy).items():
-            replace_change_points(tx, session.project, series, points)
+        keep_change_points(tx, session.project, judged_histories(tx, rows, policy))
 
 
 def judged_histories(tx: Transaction, rows: Sequence[SeriesRecord], policy: Policy) -> dict[Series, list[ChangePoint]]:
-    """The change points of each series as the policy sees them; one that is not judged has none."""
-    judged = [row for row in rows if policy.judges(row.series)]
-    points = histories(tx, [row.id for row in judged])
-    lines = {row.series: points[row.id] for row in judged}
-    return {row.series: [] for row in rows} | changes_of_histories(lines, rules=policy.rule_for, memory=MEMORY)
+    """The change points of each series as the policy sees them; one that is not judged has none.
 
-
-def judged_history(tx: Transaction, row: SeriesRecord, policy: Policy) -> list[ChangePoint]:
-    return judged_histories(tx, [row], policy)[row.series]
+    What had to be worked out of samples on the way is kept.
+    """
+    judged = {row.id: row.series for row in rows if policy.judges(row.series)}
+    lines = JudgedLines.of(tx, judged)
+    set_levels(tx, lines.digests)
+    repeating = {series for row_id, series in judged.items() if lines.repeats(row_id)}
+    levels = {series: lines.levels(row_id) for row_id, series in judged.items()}
+    found = changes_of_levels(levels, repeating.__contains__, rules=policy.rule_for, memory=MEMORY)
+    return {row.series: [] for row in rows} | found
 
 
 def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -71,8 +74,7 @@ def record_imported_changes(store: Store, project: str, policy: Policy, *, since
     """
     with store.begin() as tx:
         found = imported_changes(tx, project, policy, since=since)
-        for series, points in found.items():
-            replace_change_points(tx, project, series, points)
+        keep_change_points(tx, project, found)
         return len(change_points(tx, project))
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.service.judged_points import JudgedLines
 from perfci.stats.location import median
 from perfci.store.incident_records import Member
 from perfci.store.loading import series_by_ids
-from perfci.store.reads import histories
 from perfci.verdicts.boundaries import REACH, Boundary, Seen, boundary
-from perfci.verdicts.levels import judged_level
 
 MOST = 50
 """Series that are tested, the largest moves: somebody waits for the answer."""
@@ -35,15 +34,11 @@ class Retested:
 def retested(tx: Transaction, members: Sequence[Member], old: str, new: str, last_good: str) -> tuple[Retested, ...]:
     """Those of the largest members that were measured at both edges."""
     largest = members[:MOST]
-    points = histories(tx, [member.series_id for member in largest])
-    series = series_by_ids(tx, points)
+    lines = JudgedLines.of(tx, [member.series_id for member in largest])
+    series = series_by_ids(tx, lines.points)
     found = []
     for member in largest:
-        seen = [
-            Seen(point.commit.sha, level, point.environment)
-            for point in points[member.series_id]
-            if (level := judged_level(point)) is not None
-        ]
+        seen = [Seen(sha, level) for sha, level in lines.levels(member.series_id)]
         was, now = boundary(seen, old), boundary(seen, new)
         if was is not None and now is not None:
             found.append(Retested(series[member.series_id].label, _at(member, seen, now.at, new, last_good), was, now))

@@ -10,15 +10,16 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import ChangePoint, Clock, Machine, Point, Process, Series, Verdict
+from perfci.model import ChangePoint, Environment, Machine, Process, Series, Verdict
+from perfci.service.judged_points import JudgedPoint, gated_points, judged_points
 from perfci.service.timetable import Timetable
-from perfci.store.reads import change_points, commits, series_of_project, verdict_records
+from perfci.store.levels import ResultLevel
+from perfci.store.loading import load_environments
+from perfci.store.reads import change_points, commits, history, series_of_project, verdict_records
 from perfci.store.records import SeriesRecord
-from perfci.store.timeline import points_at, values_at, visits
+from perfci.store.timeline import LevelAt, levels_at, visits
 from perfci.verdicts.boundaries import REACH, Seen
 from perfci.verdicts.creep import AROUND, Line, Release
-from perfci.verdicts.gating import gated
-from perfci.verdicts.levels import judged_level, usable
 from perfci.verdicts.moves import Known, convictions, with_convictions
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.retests import NEWEST
@@ -69,9 +70,11 @@ class Surroundings:
     def newest(self) -> dict[Series, list[Seen]]:
         """The newest points of every judged series."""
         ends = {machine: self.timetable.newest(machine, REACH + NEWEST) for machine in self._machines()}
-        processes: dict[Series, list[Process]] = {series: [] for series in self.series}
-        seen = self._seen({series: ends[series.machine] for series in self.series}, processes)
-        return {series: seen[series] for series in gated(processes)}
+        wanted = {series: ends[series.machine] for series in self.series}
+        points = self._points(wanted)
+        measured = {series: points.measured.get(record.id, {}).values() for series, record in self.series.items()}
+        judged = gated_points(measured, lambda series: self._samples(series, wanted[series]))
+        return {series: points.seen(self.series[series].id, self.timetable.place) for series in judged}
 
     def lines(self, releases: Sequence[Release], newest: Mapping[Series, Sequence[Seen]]) -> list[Line]:
         """Every judged series with its points around each release."""
@@ -101,28 +104,58 @@ class Surroundings:
     def _machines(self) -> set[Machine]:
         return {series.machine for series in self.series}
 
-    def _seen(
-        self, wanted: Mapping[Series, Collection[str]], processes: dict[Series, list[Process]] | None = None
-    ) -> dict[Series, list[Seen]]:
+    def _seen(self, wanted: Mapping[Series, Collection[str]]) -> dict[Series, list[Seen]]:
         """The judged points of some series at the commits wanted of each, oldest first."""
-        by_id = {self.series[series].id: series for series in wanted if series in self.series}
-        shas_of = {row_id: wanted[series] for row_id, series in by_id.items()}  # a series takes long to hash
-        shas = frozenset[str]().union(*wanted.values())
-        found: dict[int, dict[str, Seen]] = {row_id: {} for row_id in by_id}
-        for one in values_at(self.tx, self.project, shas, by_id):
-            if one.sha in shas_of[one.series_id]:
-                found[one.series_id][one.sha] = Seen(one.sha, one.value, one.environment)
-        for series_id, point in points_at(self.tx, self.project, shas, by_id):
-            level = judged_level(point)
-            if processes is not None:
-                processes[by_id[series_id]] += point.processes
-            if level is not None and point.commit.sha in shas_of[series_id]:
-                found[series_id][point.commit.sha] = Seen(point.commit.sha, level, point.environment, _exact(point))
-        place = self.timetable.place
-        return {
-            by_id[row_id]: [of[sha] for sha in sorted(of.keys() & place.keys(), key=place.__getitem__)]
-            for row_id, of in found.items()
+        points = self._points(wanted)
+        known = (series for series in wanted if series in self.series)
+        return {series: points.seen(self.series[series].id, self.timetable.place) for series in known}
+
+    def _points(self, wanted: Mapping[Series, Collection[str]]) -> _Points:
+        ids = {series: self.series[series].id for series in wanted if series in self.series}
+        shas_of = {row_id: frozenset(wanted[series]) for series, row_id in ids.items()}  # a series takes long to hash
+        shas = frozenset[str]().union(*shas_of.values())
+        found = levels_at(self.tx, self.project, shas, shas_of)
+        return _Points.of(self.tx, [(sha, row) for sha, row in found if sha in shas_of[row.series_id]])
+
+    def _samples(self, series: Series, shas: Collection[str]) -> list[Process]:
+        points = history(self.tx, self.series[series].id)
+        return [process for point in points if point.commit.sha in shas for process in point.processes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Some points by series and sha: what was measured, and what foreign tools left."""
+
+    measured: Mapping[int, Mapping[str, JudgedPoint]]
+    summarised: Mapping[int, Mapping[str, ResultLevel]]
+    environments: Mapping[int, Environment]
+
+    @classmethod
+    def of(cls, tx: Transaction, rows: Sequence[LevelAt]) -> _Points:
+        shas = {row.commit_id: sha for sha, row in rows}
+        judged = judged_points(tx, [row for _, row in rows if not row.summarised]).points
+        summarised: dict[int, dict[str, ResultLevel]] = defaultdict(dict)
+        for sha, row in sorted(rows, key=lambda one: one[1].started_at):
+            if row.summarised:
+                summarised[row.series_id][sha] = row
+        return cls(
+            {row_id: {shas[point.commit_id]: point for point in points} for row_id, points in judged.items()},
+            summarised,
+            load_environments(tx, {row.environment_id for _, row in rows}),
+        )
+
+    def seen(self, series_id: int, place: Mapping[str, int]) -> list[Seen]:
+        """Those that have a level, in their places on the line; what was measured goes before what was left."""
+        found = {
+            sha: Seen(sha, row.value, self.environments[row.environment_id])
+            for sha, row in self.summarised.get(series_id, {}).items()
+            if row.value is not None
         }
+        for sha, point in self.measured.get(series_id, {}).items():
+            if point.level is not None:
+                exact = point.digest is not None and point.digest.exact
+                found[sha] = Seen(sha, point.level, self.environments[point.environment_id], exact)
+        return [found[sha] for sha in sorted(found.keys() & place.keys(), key=place.__getitem__)]
 
 
 T = TypeVar("T", ChangePoint, Verdict)
@@ -133,11 +166,6 @@ def _by_series(things: Iterable[T]) -> dict[Series, list[T]]:
     for thing in things:
         found[thing.series].append(thing)
     return found
-
-
-def _exact(point: Point) -> bool:
-    processes = usable(point.processes)
-    return bool(processes) and all(process.clock is Clock.EXACT for process in processes)
 
 
 def _matching(expressions: Sequence[str]) -> Callable[[Series], bool]:

@@ -31,11 +31,11 @@ from perfci.runner.machine import observed_environment, this_machine
 from perfci.runner.script import Script, ScriptEnd, interpreter_versions, run_script
 from perfci.service.judging import policy_of
 from perfci.service.levelling import keep_measured
-from perfci.service.recording import judged_history
+from perfci.service.recording import judged_histories
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
 from perfci.store.reads import series_of_project
-from perfci.store.writes import add_processes, add_run, finish_session, replace_change_points, start_session
+from perfci.store.writes import add_processes, add_run, finish_session, keep_change_points, start_session
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.levels import process_level
 
@@ -218,15 +218,12 @@ class _Place:
             return []
         project, policy = self._config.project, policy_of(self._config)
         touched = gated_by_commit({self._commit.sha: self._measured})
-        found: list[ChangePoint] = []
         with self._store.begin() as tx:
             finish_session(tx, self.session, datetime.now(UTC))
-            for row in series_of_project(tx, project):
-                if row.series in touched:
-                    points = judged_history(tx, row, policy)
-                    replace_change_points(tx, project, row.series, points)
-                    found += points
-        return found
+            rows = [row for row in series_of_project(tx, project) if row.series in touched]
+            found = judged_histories(tx, rows, policy)
+            keep_change_points(tx, project, found)
+        return [point for points in found.values() for point in points]
 
     def _run(self, uid: str, end: ScriptEnd) -> Run:
         return Run(

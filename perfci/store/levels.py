@@ -1,19 +1,21 @@
-"""The level of every series at a commit, without reading a sample: what two commits are compared by at a glance."""
+"""What results came to, without reading a sample: what histories are judged and two commits are compared by."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Process, Status
+from perfci.model import Boundaries, Clock, Digest, Process, Status
 from perfci.store import values
 from perfci.store.coordinates import table
-from perfci.store.loading import HISTORY_KINDS
+from perfci.store.endings import in_chunks
+from perfci.store.loading import HISTORY_KINDS, Condition, in_history, load_processes
 from perfci.store.tables import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (table(row) for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow))
@@ -68,10 +70,75 @@ def _levels_at(tx: Session, project_id: int, sha: str, after: int) -> dict[tuple
     return found
 
 
-def without_level(tx: Session, *, runs: Sequence[str] = (), since: int | None = None) -> Iterator[Measured]:
-    """Results of some runs, or all that are newer than one, that have samples and no level yet."""
-    chosen = RUNS.c.key.in_(runs) if since is None else RESULTS.c.id > since
-    return _measured(tx, RESULTS.c.level.is_(None), chosen)
+class ResultLevel(NamedTuple):
+    """One result of a history with what it came to; ``clock`` is absent until that is worked out.
+
+    ``value`` is what a foreign tool left of it, ``started_at`` in milliseconds.
+    """
+
+    id: int
+    series_id: int
+    commit_id: int
+    environment_id: int
+    started_at: int
+    status: str
+    boundaries: str
+    value: float | None
+    level: float | None
+    clock: str | None
+    spread: float | None
+
+    @property
+    def digest(self) -> Digest | None:
+        """What its processes came to, where that can be told without their samples."""
+        return Digest(self.level, values.CLOCKS[self.clock], self.spread) if self.clock else None
+
+    @property
+    def ok(self) -> bool:
+        return self.status == Status.OK.value
+
+    @property
+    def summarised(self) -> bool:
+        """Whether a foreign tool left a number of it, and no processes that are known apart."""
+        return self.value is not None and self.boundaries != Boundaries.PROCESS.value
+
+
+def levels_of_series(tx: Session, series_ids: Collection[int]) -> list[ResultLevel]:
+    """All results of the histories of some series."""
+    return [row for some in in_chunks(series_ids) for row in levels_of_histories(tx, RESULTS.c.series_id.in_(some))]
+
+
+def levels_of_histories(tx: Session, chosen: Condition) -> list[ResultLevel]:
+    """The chosen results of histories, in no order."""
+    columns = (
+        RESULTS.c.id, RESULTS.c.series_id, RUNS.c.commit_id, RUNS.c.environment_id,
+        sa.type_coerce(RUNS.c.started_at, sa.BigInteger), RESULTS.c.status, RESULTS.c.boundaries, RESULTS.c.value,
+        RESULTS.c.level, RESULTS.c.clock, RESULTS.c.spread,
+    )  # fmt: skip
+    return [ResultLevel(*row) for row in tx.connection().execute(in_history(sa.select(*columns)).where(chosen)).all()]
+
+
+def readings_of_results(tx: Session, result_ids: Collection[int]) -> dict[int, set[tuple[Status, Clock]]]:
+    """How the processes of some results ended, and what each was to be read from; nothing of one without processes."""
+    query = sa.select(PROCESSES.c.result_id, PROCESSES.c.status, PROCESSES.c.clock).distinct()
+    found: dict[int, set[tuple[Status, Clock]]] = defaultdict(set)
+    for some in in_chunks(result_ids):
+        for result_id, status, clock in tx.connection().execute(query.where(PROCESSES.c.result_id.in_(some))):
+            found[result_id].add((values.STATUSES[status], values.CLOCKS[clock]))
+    return found
+
+
+def processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[int, list[Process]]:
+    """All processes of some results, whatever became of them."""
+    found: dict[int, list[Process]] = {}
+    for some in in_chunks(result_ids):
+        found |= load_processes(tx, ResultRow.id.in_(some))
+    return found
+
+
+def undigested(tx: Session, since: int) -> Iterator[Measured]:
+    """Results newer than one that have samples, and of which nobody has worked out yet what they came to."""
+    return _measured(tx, RESULTS.c.clock.is_(None), RESULTS.c.id > since)
 
 
 def results_with(tx: Session, process_ids: Sequence[int]) -> Iterator[Measured]:
@@ -79,12 +146,17 @@ def results_with(tx: Session, process_ids: Sequence[int]) -> Iterator[Measured]:
     return _measured(tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids))))
 
 
+def results_by_ids(tx: Session, result_ids: Collection[int]) -> Iterator[Measured]:
+    """Some results with all their processes."""
+    for some in in_chunks(result_ids):
+        yield from _measured(tx, RESULTS.c.id.in_(some))
+
+
 def _measured(tx: Session, *chosen: sa.ColumnElement[bool]) -> Iterator[Measured]:
     """Read as they are asked for: an import may hold millions of samples."""
     query = (
         sa.select(*PROCESSES.c)
         .join(RESULTS, PROCESSES.c.result_id == RESULTS.c.id)
-        .join(RUNS, RESULTS.c.run_id == RUNS.c.id)
         .where(RESULTS.c.status == Status.OK.value, *chosen)
         .order_by(PROCESSES.c.result_id, PROCESSES.c.id)
         .execution_options(yield_per=MOST_AT_ONCE)
@@ -93,8 +165,14 @@ def _measured(tx: Session, *chosen: sa.ColumnElement[bool]) -> Iterator[Measured
         yield result_id, [values.process_of(row) for row in rows]
 
 
-def set_levels(tx: Session, levels: Mapping[int, float]) -> None:
+def set_levels(tx: Session, digests: Mapping[int, Digest]) -> None:
     """Keep what the processes of results came to."""
-    statement = sa.update(RESULTS).where(RESULTS.c.id == sa.bindparam("result")).values(level=sa.bindparam("came_to"))
-    if levels:
-        tx.connection().execute(statement, [{"result": key, "came_to": level} for key, level in sorted(levels.items())])
+    came_to: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ("level", "clock", "spread")}
+    statement = sa.update(RESULTS).where(RESULTS.c.id == sa.bindparam("result")).values(came_to)
+    if digests:
+        tx.connection().execute(statement, [_columns(key, digests[key]) for key in sorted(digests)])
+
+
+def _columns(result_id: int, digest: Digest) -> dict[str, object]:
+    clock = digest.clock.value if digest.clock else ""
+    return {"result": result_id, "new_level": digest.level, "new_clock": clock, "new_spread": digest.spread}

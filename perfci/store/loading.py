@@ -69,7 +69,7 @@ def load_points(tx: Session, chosen: Condition) -> Iterator[tuple[int, Point]]:
     ordered = in_history(sa.select(*columns)).where(chosen).order_by(RunRow.started_at, ResultRow.id)
     rows = tx.connection().execute(ordered).all()
     processes, environments = load_processes(tx, chosen), load_environments(tx, {row.environment_id for row in rows})
-    by_id = _commits_by_ids(tx, {row.commit_id for row in rows})
+    by_id = commits_by_ids(tx, {row.commit_id for row in rows})
     grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for row in rows:
         grouped[row.series_id, row.commit_id].append(row)
@@ -193,7 +193,7 @@ def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environmen
     return {row_id: Environment(values.pairs(observed)) for row_id, observed in rows}
 
 
-def _commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
+def commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
     found: dict[int, Commit] = {}
     ordered = sorted(ids)
     for start in range(0, len(ordered), CHUNK):

@@ -243,7 +243,11 @@ class RunRow(Table):
 
 
 class ResultRow(Table):
-    """``level`` is the one number its processes agree on, so that two commits compare without reading samples."""
+    """``level`` is the one number its processes agree on, so that histories are judged without reading samples.
+
+    ``clock`` is what they were read from, empty where that differs and absent until the level is worked out; ``spread``
+    reaches from the lowest sample to the highest.
+    """
 
     __tablename__ = "results"
     __table_args__ = (UniqueConstraint("run_id", "series_id"),)
@@ -262,6 +266,8 @@ class ResultRow(Table):
     q75: Mapped[float | None]
     n: Mapped[int | None] = mapped_column(BigInteger)
     level: Mapped[float | None]
+    clock: Mapped[str | None]
+    spread: Mapped[float | None]
     thinned_at: Mapped[datetime | None]
 
 

@@ -1,4 +1,4 @@
-"""Ask for parts of many histories at once: where and when commits were measured, and some points of some series."""
+"""Ask for parts of many histories at once: where and when commits were measured, and what came of some series there."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Boundaries, Environment, Machine, Point
+from perfci.model import Machine
 from perfci.store.coordinates import CHUNK
 from perfci.store.endings import in_chunks
-from perfci.store.loading import (
-    HISTORY_KINDS,
-    Condition,
-    in_history,
-    load_environments,
-    load_machines,
-    load_points,
-    project_of,
-)
+from perfci.store.levels import ResultLevel, levels_of_histories
+from perfci.store.loading import HISTORY_KINDS, Condition, load_machines, project_of
 from perfci.store.tables import CommitRow, ResultRow, RunRow, SessionRow
+
+LevelAt = tuple[str, ResultLevel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +53,11 @@ def visits(tx: Session, project: str) -> list[VisitRecord]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ValueRecord:
-    """What a foreign tool left of one series at one commit: a number, without processes of its own."""
-
-    series_id: int
-    sha: str
-    environment: Environment
-    value: float
-
-
-def values_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[ValueRecord]:
-    """The summaries of some series at some commits, the newest of each last; no sample is read."""
-    summary = sa.and_(ResultRow.value.is_not(None), ResultRow.boundaries != Boundaries.PROCESS)
-    columns = (ResultRow.series_id, RunRow.commit_id, RunRow.environment_id, ResultRow.value)
-    query = in_history(sa.select(*columns)).where(summary).order_by(RunRow.started_at)
+def levels_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[LevelAt]:
+    """What the results of some series came to at some commits, with the sha of each; no sample is read."""
     names = _names(tx, project, shas)
     for chosen, wanted in _choices(names, series):
-        rows = tx.execute(query.where(chosen)).all()
-        environments = load_environments(tx, {row.environment_id for row in rows})
-        for series_id, commit_id, environment_id, value in rows:
-            if series_id in wanted:
-                yield ValueRecord(series_id, names[commit_id], environments[environment_id], value)
-
-
-def points_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[tuple[int, Point]]:
-    """The points of some series at some commits that know their processes, or failed."""
-    known = sa.or_(ResultRow.value.is_(None), ResultRow.boundaries == Boundaries.PROCESS)
-    for chosen, wanted in _choices(_names(tx, project, shas), series):
-        for series_id, point in load_points(tx, sa.and_(known, chosen)):
-            if series_id in wanted:
-                yield series_id, point
+        yield from ((names[row.commit_id], row) for row in levels_of_histories(tx, chosen) if row.series_id in wanted)
 
 
 FEW = 2 * CHUNK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -28,6 +29,7 @@ from perfci.store import coordinates, reads, values
 from perfci.store.bulk import Document, insert_results, insert_runs
 from perfci.store.coordinates import ids, table
 from perfci.store.dialects import ask, places
+from perfci.store.endings import in_chunks
 from perfci.store.records import SessionRecord
 from perfci.store.tables import (
     BenchmarkRow,
@@ -216,19 +218,18 @@ def add_verdicts(
 
 def replace_change_points(tx: Session, project: str, series: Series, points: Sequence[ChangePoint]) -> None:
     """Set all the change points of one series: they are derived, and derived again as points arrive."""
-    series_id = coordinates.series_id(tx, coordinates.project_id(tx, project), series)
-    tx.execute(sa.delete(table(ChangePointRow)).where(ChangePointRow.series_id == series_id))
-    rows = [
-        {
-            "series_id": series_id,
-            "commit": point.commit,
-            "last_good": point.last_good,
-            "rel": point.rel,
-            "before": point.before,
-            "after": point.after,
-        }
-        for point in points
-    ]
+    keep_change_points(tx, project, {series: points})
+
+
+def keep_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
+    """Set all the change points of some series; of those that are as they were nothing is written."""
+    ids_of = coordinates.series_ids(tx, coordinates.project_id(tx, project), list(changes))
+    stored = _stored_change_points(tx, ids_of)
+    new = {row_id: [_move(one) for one in found] for row_id, found in zip(ids_of, changes.values(), strict=True)}
+    changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
+    for some in in_chunks(changed):
+        tx.execute(sa.delete(table(ChangePointRow)).where(ChangePointRow.series_id.in_(some)))
+    rows = [{"series_id": row_id, **dict(zip(MOVE, move, strict=True))} for row_id in changed for move in new[row_id]]
     if rows:
         tx.execute(sa.insert(table(ChangePointRow)), rows)
 
@@ -236,6 +237,23 @@ def replace_change_points(tx: Session, project: str, series: Series, points: Seq
 def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None:
     """Store commits, or complete what is known of them."""
     coordinates.commit_ids(tx, coordinates.project_id(tx, project), commits)
+
+
+MOVE = ("commit", "last_good", "rel", "before", "after")
+
+
+def _move(one: ChangePoint) -> tuple[object, ...]:
+    return (one.commit, one.last_good, one.rel, one.before, one.after)
+
+
+def _stored_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
+    columns = table(ChangePointRow).c
+    query = sa.select(columns.series_id, *(columns[name] for name in MOVE)).order_by(columns.id)
+    found: dict[int, list[tuple[object, ...]]] = defaultdict(list)
+    for some in in_chunks(series_ids):
+        for series_id, *move in tx.connection().execute(query.where(columns.series_id.in_(some))):
+            found[series_id].append(tuple(move))
+    return found
 
 
 def _result_for(tx: Session, run_id: int, series_id: int, process: Process) -> int:

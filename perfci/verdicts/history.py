@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from perfci.model import ChangePoint, Clock, Point, Series
+from perfci.model import ChangePoint, Point, Series
 from perfci.stats.growing import Growing, detect, detect_many, grow
 from perfci.stats.location import median
-from perfci.verdicts.levels import judged_level, usable
+from perfci.verdicts.levels import digest, judged_level
 from perfci.verdicts.neighbours import Rules, plainly
 from perfci.verdicts.rule import Rule
 
@@ -38,7 +38,8 @@ class Memory:
 
     def moves(self, histories: Mapping[Series, Levels], bar: float) -> dict[Series, list[tuple[int, float]]]:
         """The moves of each history by at least ``bar``; one that has not changed is not looked at."""
-        known = [self._lines.pop((series, bar), Growing.of((), bar)) for series in histories]
+        nothing = Growing.of((), bar)
+        known = [self._lines.pop((series, bar), nothing) for series in histories]
         lines = grow(known, [[level for _, level in levels] for levels in histories.values()])
         self._lines |= {(series, bar): line for series, line in zip(histories, lines, strict=True)}
         self._forget()
@@ -67,12 +68,23 @@ def changes_of_histories(
         series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
         for series, points in histories.items()
     }
+    return changes_of_levels(levels, lambda one: all(map(_repeats, histories[one])), rules=rules, memory=memory)
+
+
+def changes_of_levels(
+    histories: Mapping[Series, Levels],
+    repeats: Callable[[Series], bool],
+    *,
+    rules: Rules = plainly,
+    memory: Memory | None = None,
+) -> dict[Series, list[ChangePoint]]:
+    """The same on levels; ``repeats`` says whether all that was measured of a series repeats exactly."""
     counted = {
-        series: _changes_of_counts(series, levels[series], rules(series))
-        for series, points in histories.items()
-        if rules(series).exact_bar is not None and all(map(_is_exact, points))
+        series: _changes_of_counts(series, levels, rules(series))
+        for series, levels in histories.items()
+        if rules(series).exact_bar is not None and repeats(series)
     }
-    measured = {series: line for series, line in levels.items() if series not in counted}
+    measured = {series: levels for series, levels in histories.items() if series not in counted}
     return counted | moves_of_histories(measured, rules=rules, memory=memory)
 
 
@@ -103,11 +115,9 @@ def _moves(histories: Mapping[Series, Levels], bar: float) -> dict[Series, list[
     return dict(zip(histories, detect_many(values, bar), strict=True))
 
 
-def _is_exact(point: Point) -> bool:
-    """Whether all that was measured repeats exactly."""
-    processes = usable(point.processes)
-    values = {sample for process in processes for sample in process.samples}
-    return (len(values) == 1 and all(process.clock is Clock.EXACT for process in processes)) or not values
+def _repeats(point: Point) -> bool:
+    found = digest(point.processes)
+    return found is None or found.repeats
 
 
 def _changes_of_counts(series: Series, measured: Levels, rule: Rule) -> list[ChangePoint]:

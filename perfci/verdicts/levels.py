@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from perfci.model import IN_TURNS, Clock, Point, Process, Series, Status
+from perfci.model import IN_TURNS, Clock, Digest, Point, Process, Series, Status
 from perfci.stats.location import lower_quartile, median, trimmed_mean, warmup_length
 
 DISQUALIFYING = ("throttled", "shared_gpu")
@@ -30,6 +30,19 @@ def judged_level(point: Point) -> float | None:
 def point_level(point: Point) -> float | None:
     """The level to show: the judged one, or that of flagged processes where there are no others."""
     return _middle(shown(point.processes), point)
+
+
+def digest(processes: Sequence[Process]) -> Digest | None:
+    """What processes came to; nothing where none of them ended well."""
+    clocks = {process.clock for process in processes if process.status is Status.OK}
+    if not clocks:
+        return None
+    clock = clocks.pop() if len(clocks) == 1 else None
+    judged = usable(processes)
+    if not judged:
+        return Digest(None, clock, None)
+    samples = [sample for process in judged for sample in process.samples]
+    return Digest(_middle_level(judged), clock, max(samples) - min(samples))
 
 
 def usable(processes: Sequence[Process]) -> list[Process]:
@@ -94,6 +107,11 @@ def cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
     return not shares or max(shares) >= MIN_CPU_SHARE
 
 
+def plainly_cpu_bound(cpu: Mapping[int, float], wall: Mapping[int, float]) -> bool:
+    """Whether levels at some commit show it already: were the share of every sample small, theirs would be."""
+    return any(level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0)
+
+
 def place_of(series: Series) -> tuple[object, ...]:
     """All of a series but its metric: what metrics of one process share."""
     return (series.benchmark, series.parameters, series.machine, series.variant, series.harness)
@@ -101,8 +119,13 @@ def place_of(series: Series) -> tuple[object, ...]:
 
 def _middle(processes: Sequence[Process], point: Point) -> float | None:
     if processes:
-        return median([process_level(process) for process in processes])
+        return _middle_level(processes)
     return point.summary.value if point.summary else None
+
+
+def _middle_level(processes: Sequence[Process]) -> float:
+    levels = [process_level(process) for process in processes]
+    return levels[0] if len(levels) == 1 else median(levels)
 
 
 def _level(samples: Sequence[float], clock: Clock) -> float:

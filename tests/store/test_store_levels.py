@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
 
-from perfci.model import Boundaries, Status
-from perfci.service.levelling import levels_of
-from perfci.store import Store, projects, writes
-from perfci.store.levels import levels_between, set_levels
+from perfci.model import Boundaries, Clock, Digest, Status
+from perfci.service.levelling import keep_imported
+from perfci.store import Store, projects, reads, writes
+from perfci.store.levels import levels_between, levels_of_series
 from perfci.store.values import series_identity
 
 STEP, IMPORTED, GONE = a_series("step"), a_series("imported"), a_series("gone")
@@ -25,8 +25,7 @@ def fill(store: Store) -> None:
         for number, results in enumerate((base, head)):
             run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
             writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
-    with store.begin() as tx:
-        set_levels(tx, levels_of(tx, ["key 0", "key 1"]))
+        keep_imported(tx, 0)
 
 
 def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
@@ -45,8 +44,27 @@ def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
     }
 
 
-def test_a_level_is_worked_out_once(store: Store) -> None:
+def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        assert levels_of(tx, ["key 0", "key 1"]) == {}
+        ids = {one.series: one.id for one in reads.series_of_project(tx, PROJECT)}
+        found = {one: [row.digest for row in levels_of_series(tx, [ids[one]])] for one in (STEP, IMPORTED, GONE)}
+
+    assert found == {
+        STEP: [Digest(3.0, Clock.WALL, 3.0), Digest(6.0, Clock.WALL, 0.0)],
+        IMPORTED: [None],
+        GONE: [Digest(9.0, Clock.WALL, 0.0), None],
+    }
+
+
+def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
+    mixed = a_result(STEP, a_process(1.0), a_process(2.0, index=1, clock=Clock.CPU))
+    with store.begin() as tx:
+        writes.ingest_run(tx, a_run(mixed), "key", "body", kind="history")
+        keep_imported(tx, 0)
+
+    with store.read() as tx:
+        [row] = levels_of_series(tx, [one.id for one in reads.series_of_project(tx, PROJECT)])
+
+    assert (row.level, row.clock, row.digest) == (1.5, "", None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perfci.model import Boundaries
+from perfci.service.levelling import keep_imported
 from perfci.store import Store
 from perfci.store.reads import series_of_project
-from perfci.store.timeline import points_at, values_at, visits
+from perfci.store.timeline import levels_at, visits
 from perfci.store.writes import add_run, ingest_run, start_session
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
 
@@ -27,6 +28,7 @@ def fill(store: Store) -> dict[str, int]:
             result = a_result(THEIRS, processes=(), summary=a_summary(value), boundaries=Boundaries.UNKNOWN)
             run = a_run(result, commit=a_commit(2), session=f"asv-{later}", started_at=NOON + timedelta(hours=later))
             ingest_run(tx, run, f"key-{later}", "body")
+        keep_imported(tx, 0)
     with store.read() as tx:
         return {row.series.benchmark.name: row.id for row in series_of_project(tx, PROJECT)}
 
@@ -45,11 +47,17 @@ def test_reads_only_the_commits_and_series_asked_for(store: Store) -> None:
     ids = fill(store)
 
     with store.read() as tx:
-        points = list(points_at(tx, PROJECT, {a_sha(1), a_sha(2)}, list(ids.values())))
-        values = list(values_at(tx, PROJECT, {a_sha(2)}, [ids["foreign.time_it"]]))
+        ours = list(levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["training.Step.time_step"]]))
+        theirs = list(levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["foreign.time_it"]]))
 
-    assert sorted(point.processes[0].samples[0] for _, point in points) == [1.0, 2.0]
-    assert [one.value for one in values] == [5.0, 6.0]
+    assert sorted((sha, row.level, row.summarised) for sha, row in ours) == [
+        (a_sha(1), 1.0, False),
+        (a_sha(2), 2.0, False),
+    ]
+    assert sorted((sha, row.value, row.summarised) for sha, row in theirs) == [
+        (a_sha(2), 5.0, True),
+        (a_sha(2), 6.0, True),
+    ]
 
 
 def test_many_series_are_found_by_commit(store: Store) -> None:
@@ -57,6 +65,6 @@ def test_many_series_are_found_by_commit(store: Store) -> None:
     many = [*ids.values(), *range(10_000, 12_000)]
 
     with store.read() as tx:
-        values = list(values_at(tx, PROJECT, {a_sha(2)}, many))
+        found = list(levels_at(tx, PROJECT, {a_sha(2)}, many))
 
-    assert [one.value for one in values] == [5.0, 6.0]
+    assert sorted(row.value or row.level or 0.0 for _, row in found) == [2.0, 5.0, 6.0]

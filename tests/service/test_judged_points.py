@@ -1,0 +1,146 @@
+"""Histories are judged by what is kept with their results, to the answer that all their samples give."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from unittest.mock import patch
+
+import pytest
+from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
+
+from perfci.model import CPU_TWIN, Boundaries, ChangePoint, Clock, Process, Result, Run, Series, Status
+from perfci.service.change_points import Histories
+from perfci.store import Store, levels, reads, writes
+from perfci.store.levels import set_levels
+from perfci.store.loading import series_by_ids
+from perfci.verdicts.gating import gated
+from perfci.verdicts.history import Memory, changes_of_histories, moves_of_histories
+from perfci.verdicts.levels import judged_level
+from perfci.verdicts.policy import Policy
+
+COMMITS = 24
+
+WALL, FLOPS, IMPORTED = a_series("step"), a_series("step", "flops", unit="count"), a_series("imported")
+CPU = a_series("step", CPU_TWIN + "time")
+WAIT_WALL, WAIT_CPU = a_series("wait"), a_series("wait", CPU_TWIN + "time")
+WITNESS, ABSENT = a_series("step", "tokens"), a_series("step", "power")
+CLOCKS = {CPU: Clock.CPU, WAIT_CPU: Clock.CPU, FLOPS: Clock.EXACT, WITNESS: Clock.WITNESS}
+SHARES = {CPU: 0.9, WAIT_CPU: 0.05}
+
+
+def runs(seed: int) -> Iterator[Run]:
+    """One or two runs of each commit, in no order, with all that may go wrong in one."""
+    dice = random.Random(seed)
+    at, factor = dice.randrange(6, COMMITS - 4), dice.choice([1.2, 0.8, 1.0])
+    visits = [number for number in range(1, COMMITS + 1) for _ in range(dice.choice([1, 1, 1, 2]))]
+    for visit, number in enumerate(dice.sample(visits, len(visits))):
+        level = (factor if number >= at else 1.0) * dice.gauss(1, 0.005)
+        moods = [dice.choice(["ok"] * 8 + ["throttled", "failed"]) for _ in range(dice.choice([1, 3]))]
+        measured = [
+            _result(dice, one, level, moods) for one in (WALL, CPU, WAIT_WALL, WAIT_CPU, FLOPS, WITNESS, ABSENT)
+        ]
+        left = a_summary(level)
+        foreign = a_result(IMPORTED, processes=(), summary=left, boundaries=Boundaries.UNKNOWN, status=Status.OK)
+        yield a_run(*measured, foreign, commit=a_commit(number), session=f"session-{visit}")
+
+
+def _result(dice: random.Random, series: Series, level: float, moods: list[str]) -> Result:
+    if series == ABSENT:
+        absent = [a_failed_process(Status.SKIPPED, index=index, clock=Clock.VALUE) for index in range(len(moods))]
+        return a_result(series, *absent, status=Status.SKIPPED)
+    processes = [_process(dice, series, level, mood, index) for index, mood in enumerate(moods)]
+    status = Status.OK if any(one.status is Status.OK for one in processes) else Status.FAILED
+    return a_result(series, *processes, status=status)
+
+
+def _process(dice: random.Random, series: Series, level: float, mood: str, index: int) -> Process:
+    clock = CLOCKS.get(series, Clock.WALL)
+    if mood == "failed":
+        return a_failed_process(index=index, clock=clock)
+    exact = [100.0 + (level > 1.1)] * 2
+    samples = exact if clock is Clock.EXACT else [SHARES.get(series, 1.0) * level * dice.gauss(1, 0.01) for _ in "abcd"]
+    return a_process(*samples, index=index, clock=clock, flags=() if mood == "ok" else (mood,))
+
+
+def fill(store: Store, seed: int) -> list[int]:
+    with store.begin() as tx:
+        for number, run in enumerate(runs(seed)):
+            writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
+    with store.read() as tx:
+        return [record.id for record in reads.series_of_project(tx, PROJECT)]
+
+
+def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
+    with store.read() as tx:
+        series, points = series_by_ids(tx, ids), reads.histories(tx, ids)
+    lines = {series[row_id]: of for row_id, of in points.items()}
+    processes = {one: [process for point in line for process in point.processes] for one, line in lines.items()}
+    judged = gated(processes)
+    left = {
+        one: [(p.commit.sha, v) for p in lines[one] if (v := judged_level(p))] for one in judged if not processes[one]
+    }
+    measured = {one: lines[one] for one in judged if processes[one]}
+    rules = Policy().rule_for
+    found = changes_of_histories(measured, rules=rules) | moves_of_histories(left, rules=rules)
+    return {one: list(found.get(one, [])) for one in lines}
+
+
+def by_levels(store: Store, ids: list[int], memory: Memory | None = None) -> Mapping[Series, list[ChangePoint]]:
+    """As a look does, which keeps what it had to work out."""
+    with store.read() as tx:
+        found = Histories.of(tx, ids)
+    with store.begin() as tx:
+        set_levels(tx, found.digests)
+    return found.changes(Policy(), memory)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_levels_that_are_kept_tell_what_the_samples_tell(store: Store, seed: int) -> None:
+    ids = fill(store, seed)
+
+    first, again = by_levels(store, ids), by_levels(store, ids)
+
+    assert first == again == by_samples(store, ids)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> None:
+    memory, told = Memory(), {}
+    for number, run in enumerate(runs(seed)):
+        with store.begin() as tx:
+            writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
+        with store.read() as tx:
+            ids = [record.id for record in reads.series_of_project(tx, PROJECT)]
+        told = by_levels(store, ids, memory)
+
+    assert told == by_samples(store, ids)
+
+
+def simply(store: Store, *results: Result, commit: int = 1, session: str = "one") -> list[int]:
+    with store.begin() as tx:
+        run = a_run(*results, commit=a_commit(commit), session=session)
+        writes.ingest_run(tx, run, session, "body", kind="history")
+    with store.read() as tx:
+        return [record.id for record in reads.series_of_project(tx, PROJECT)]
+
+
+def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
+    ids = simply(store, a_result(WALL, a_process(1.0, 3.0), a_process(4.0, index=1)))
+    by_levels(store, ids)
+
+    with store.read() as tx, patch.object(levels.values, "process_of", side_effect=AssertionError("a sample was read")):
+        found = Histories.of(tx, ids)
+
+    assert (found.lines, found.digests) == ({WALL: [(a_sha(1), 3.0)]}, {})
+
+
+def test_several_runs_of_a_commit_are_judged_by_all_their_processes(store: Store) -> None:
+    simply(store, a_result(WALL, a_process(1.0), a_process(2.0, index=1)), session="one")
+    ids = simply(store, a_result(WALL, a_process(9.0)), session="two")
+    by_levels(store, ids)
+
+    with store.read() as tx:
+        found = Histories.of(tx, ids)
+
+    assert found.lines == {WALL: [(a_sha(1), 2.0)]}
