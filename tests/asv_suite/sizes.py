@@ -1,6 +1,7 @@
 """How large the suite measures: real sizes on a GPU, smoke sizes on a CPU and where PERFCI_SMOKE=1 asks for them.
 
-The name of the sizes is a parameter of every benchmark, so that smoke and real numbers never share a series.
+PERFCI_TEST_SIZES=tiny is for tests of what runs the suite. The name of the sizes is a parameter of every benchmark, so
+that smoke and real numbers never share a series.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import timeit
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -64,11 +65,13 @@ SMOKE = Sizes(
     warmups=3,
     optimizer_steps=10,
 )
+TINY = replace(SMOKE, name="tiny", vocab=128, width=32, heads=4, layers=2)
 PRECISIONS = ["fp32", "bf16"]
 
 # device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
 DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
-SIZES = SMOKE if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
+SMALL = TINY if os.environ.get("PERFCI_TEST_SIZES") == "tiny" else SMOKE
+SIZES = SMALL if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
 TIMER = wall_clock if DEVICE == "cuda" else timeit.default_timer
 
 

@@ -19,6 +19,7 @@ from perfci.runner import suite as suites
 SUITE = Path(__file__).parents[1] / "asv_suite"
 CELLS = 49
 SOME, SOME_CELLS = r"fp32.*4.*full|Optimizer|\(128, 1,", 10  # what the slow tests run
+TINY = {**os.environ, "PERFCI_TEST_SIZES": "tiny"}  # of whom it is only asked that they run
 CLOCKS = {"exact", "cpu", "wall", "device", "value"}
 
 DISCOVER = """
@@ -95,7 +96,7 @@ def test_says_what_its_own_numbers_are(discovered: dict[str, Any]) -> None:
 def test_runs_under_plain_asv(tmp_path: Path) -> None:
     repository = _copy_in_a_repository(tmp_path)
     asv = [sys.executable, "-m", "asv"]
-    here = {"cwd": repository / "benchmarks", "env": {**os.environ, "HOME": str(tmp_path), "PERFCI_SMOKE": "1"}}
+    here = {"cwd": repository / "benchmarks", "env": {**TINY, "HOME": str(tmp_path), "PERFCI_SMOKE": "1"}}
     sha = _git(repository, "rev-parse", "HEAD")
     subprocess.run([*asv, "machine", "--yes", "--machine", "here"], check=True, capture_output=True, **here)
 
@@ -138,6 +139,7 @@ def test_runs_under_perfci(tmp_path: Path) -> None:
             SOME,
         ],
         cwd=repository,
+        env=TINY,
         capture_output=True,
         text=True,
     )

@@ -17,6 +17,13 @@ from perfci.bench.compilation import compile_here, compile_twice
 TIMING = {"warmup_s": 0.01, "budget_s": 0.02}
 
 
+@pytest.fixture
+def plain_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare g++ what no test here looks at: trying out the vectors of this CPU, and headers for many kernels more."""
+    monkeypatch.setenv("TORCHINDUCTOR_VEC_ISA_OK", "0")
+    monkeypatch.setenv("TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS", "0")
+
+
 @pytest.mark.parametrize("breaks", [0, 1, 2])
 def test_counts_graph_breaks_and_nothing_else(breaks: int) -> None:
     compiled = compile_here(compiling.broken, breaks)
@@ -90,6 +97,7 @@ def test_skips_inductor_where_it_has_no_compiler(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("plain_kernels")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 def test_a_warm_compilation_finds_all_that_the_cold_one_made(tmp_path: Path) -> None:
     cold, warm = compile_twice(compiling.activated, str(tmp_path / "diary"), timing=TIMING)

@@ -121,7 +121,7 @@ def test_a_real_asv_measures_every_cell_once(tmp_path: Path) -> None:
     asv, environment = [sys.executable, "-m", "asv"], {**os.environ, "HOME": str(tmp_path)}
     subprocess.run([*asv, "machine", "--yes"], cwd=tmp_path, env=environment, check=True, capture_output=True)
 
-    options = ["-E", f"existing:{sys.executable}", "--launch-method", "spawn"]
+    options = ["-E", f"existing:{sys.executable}", "--launch-method", "forkserver"]
     done = subprocess.run([*asv, "run", *options], cwd=tmp_path, env=environment, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stdout + done.stderr
