@@ -1,0 +1,35 @@
+"""The GitHub of the tests at an address, for those who ask it from another process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from stateful_github import FakeGitHub
+from werkzeug.serving import make_server
+from werkzeug.wrappers import Request, Response
+
+
+@contextmanager
+def on_loopback(hub: FakeGitHub) -> Iterator[str]:
+    """Requests are held against GitHub's description as everywhere, so they arrive as if sent to GitHub's address."""
+
+    @Request.application
+    def answer(sent: Request) -> Response:
+        headers = {name: value for name, value in sent.headers if name != "Host"}
+        url = f"{hub.description.base_url}{sent.full_path.removesuffix('?')}"
+        asked = httpx.Request(sent.method, url, headers=headers, content=sent.get_data())
+        told = hub.handle_request(asked)
+        return Response(told.read(), told.status_code, content_type=told.headers.get("Content-Type"))
+
+    server = make_server("127.0.0.1", 0, answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

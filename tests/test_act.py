@@ -1,0 +1,179 @@
+"""The workflows that `perfci init` writes, executed: events in, comment, check and stored runs out.
+
+``act`` runs them on this machine. Checkout, setup-python, caches and artifacts are stand-ins (``pinned_actions``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from descriptions import described
+from github_payloads import dispatched, pushed, scheduled
+from hosted_runners import Hosted, Ran
+from loopback_github import on_loopback
+from loopback_issuer import issuing
+from npm_files import asked_of_npm
+from real_servers import a_bound_server, stored
+from stateful_github import FakeGitHub
+
+from perfci.starter import starter_files
+
+pytestmark = pytest.mark.slow
+
+COUNTS = """
+    import thing
+
+    def track_bytes():
+        return thing.BYTES
+    track_bytes.unit, track_bytes.metric, track_bytes.clock = "bytes", "peak", "exact"
+"""
+TIMES = (
+    COUNTS
+    + """
+    def time_step():
+        thing.step()
+    time_step.rounds, time_step.repeat, time_step.number, time_step.warmup_time = 1, 5, 1, 0
+"""
+)
+THING = """
+    BYTES = {bytes}
+
+    def step():
+        return sum(i * i for i in range({work}))
+"""
+
+
+LOOK = """
+    import json, os, subprocess
+    asked = ["git", "-C", os.environ["GITHUB_WORKSPACE"], "config", "--list"]
+    with open(os.path.join(os.environ["HUB"], "seen.json"), "w") as file:
+        json.dump({"environment": str(dict(os.environ)), "git": subprocess.check_output(asked, text=True)}, file)
+"""
+
+FORGE = """
+    import os, pathlib
+    runs = pathlib.Path(os.environ["GITHUB_WORKSPACE"], "perfci-results", "runs")
+    runs.mkdir(parents=True, exist_ok=True)
+    text = pathlib.Path(os.environ["HUB"], "artifacts", "1", "perfci-results", "runs", "history.jsonl").read_text()
+    mine = text.replace('"run_id":"1"', '"run_id":"' + os.environ["GITHUB_RUN_ID"] + '"')
+    (runs / "forged.json").write_text(mine.replace('"session":"', '"session":"x'))
+"""
+
+
+def a_thing(*, bytes: int = 1000, work: int = 30_000) -> str:
+    return THING.format(bytes=bytes, work=work)
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeGitHub]:
+    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), tokens={})
+    yield hub
+    assert hub.wrong == []
+
+
+@pytest.fixture
+def hosted(tmp_path: Path, hub: FakeGitHub) -> Iterator[Hosted]:
+    """A repository with what `perfci init` writes, but for a suite that takes no time."""
+    with on_loopback(hub) as api:
+        hosted = Hosted(tmp_path, hub, api)
+        for name, text in starter_files(hosted.project.folder, "acme/model").items():
+            hosted.project.write(name, text)
+        once = (hosted.project.folder / "perfci.toml").read_text() + "[run]\nrounds = 1\n"
+        hosted.project.commit("Begin", thing=a_thing(), benchmarks__starter=COUNTS, **{"perfci.toml": once})
+        yield hosted
+
+
+def test_a_slower_pull_request_is_told_so_and_then_that_it_is_repaired(hosted: Hosted, hub: FakeGitHub) -> None:
+    hosted.project.commit("Measure time", benchmarks__starter=TIMES)
+    slower = hosted.propose(hosted.branch("faster", "Think harder", thing=a_thing(work=90_000)))
+
+    measured = hosted.measure(slower, "opened")
+    asked_by_it = list(hub.asked)
+    hosted.report(slower, measured)
+
+    assert measured.jobs == {"compare": "success"}
+    assert measured.outputs == {"verdict": "worse", "regressions": "1"}
+    assert measured.summary.startswith("### perfci: 1 regression")
+    assert worse_in(hosted, measured) == ["starter.time_step"]
+    assert asked_by_it == []
+    assert [("time_step" in one["body"], "1 regression" in one["body"]) for one in hub.comments] == [(True, True)]
+    assert [(one["head_sha"], one["conclusion"]) for one in hub.checks] == [(slower["head"]["sha"], "neutral")]
+
+    repaired = hosted.propose(hosted.branch("faster", "Think as before", thing=a_thing() + "    # as before\n"))
+    hosted.report(repaired, Ran(0, ""), action="requested")
+    outdated = hub.comments[0]["body"]
+    again = hosted.measure(repaired)
+    hosted.report(repaired, again)
+    written = len(hub.writes)
+    hosted.report(repaired, again)
+
+    assert again.outputs["regressions"] == "0"
+    assert worse_in(hosted, again) == []
+    assert "> **Outdated:**" in outdated
+    assert [("1 regression" in one["body"], one["issue"]) for one in hub.comments] == [(False, 7)]
+    assert [one["head_sha"] for one in hub.checks] == [slower["head"]["sha"], repaired["head"]["sha"]]
+    assert [one for one in hub.writes[written:] if "comments" in one] == []  # the second time it stood there
+
+
+def test_a_fork_reports_and_never_sees_a_credential(hosted: Hosted, hub: FakeGitHub, tmp_path: Path) -> None:
+    hosted.variables = {"PERFCI_SERVER": "https://perf.example.com"}
+    proposal = hosted.propose(hosted.branch("faster", "Take a look", thing=a_thing(bytes=1200) + LOOK), fork=2)
+
+    measured = hosted.measure(proposal, "opened")
+    asked_by_it = list(hub.asked)
+    hosted.report(proposal, measured)
+
+    seen = json.loads((tmp_path / "seen.json").read_text())
+    assert [token for token in hub.tokens if token in seen["environment"] + seen["git"]] == []
+    assert "ACTIONS_ID_TOKEN" not in seen["environment"]
+    assert "GITHUB_TOKEN" not in seen["environment"]
+    assert "extraheader" not in seen["git"]
+    assert measured.jobs == {"compare": "success"}  # nobody signs for a fork: nothing is uploaded
+    assert asked_by_it == []
+    assert ["1 regression" in one["body"] for one in hub.comments] == [True]
+    assert "perf.example.com" not in hub.comments[0]["body"]
+
+
+def test_a_cancelled_run_shows_as_not_run(hosted: Hosted, hub: FakeGitHub) -> None:
+    proposal = hosted.propose(hosted.branch("faster", "Stop me", thing=a_thing(bytes=1200)), fork=2)
+
+    told = hosted.report(proposal, Ran(17, "cancelled"))
+
+    assert told.jobs == {"report": "success"}
+    assert [(one["conclusion"], one["output"]["title"]) for one in hub.checks] == [("neutral", "Not run")]
+
+
+def test_equals_are_compared_at_night_and_remembered(hosted: Hosted) -> None:
+    nights = [hosted.run("perf.yml", "schedule", scheduled()) for _ in range(2)]
+
+    assert [night.jobs for night in nights] == [{"equals": "success"}] * 2
+    assert nights[1].summary.startswith("    2 comparisons of a commit with itself: no false alarm in 2 verdicts")
+
+
+def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
+    hosted: Hosted, hub: FakeGitHub, tmp_path: Path
+) -> None:
+    with issuing() as issuer, a_bound_server(tmp_path, issuer) as address:
+        hosted.issuer, hosted.variables = issuer, {"PERFCI_SERVER": address}
+        by_push = hosted.run("perf.yml", "push", pushed(hosted.project.git("rev-parse", "main")))
+        by_hand = hosted.run("perf.yml", "workflow_dispatch", dispatched())
+        proposal = hosted.propose(hosted.branch("faster", "Forge", thing=a_thing(bytes=1200) + FORGE))
+        by_pull_request = hosted.measure(proposal, "opened")
+        hosted.report(proposal, by_pull_request)
+
+    sessions = list(stored(tmp_path).values())
+    assert by_push.jobs == by_hand.jobs == {"history": "success", "upload": "success"}
+    assert by_pull_request.jobs == {"compare": "success", "upload": "failure"}
+    assert "answers 403: A history is written by push, schedule and workflow_dispatch" in by_pull_request.log
+    assert sessions.count("history") == 2
+    assert set(sessions) == {"history", "compare"}
+    assert f"]({address}/acme:model/compare/" in hub.comments[0]["body"]
+
+
+def worse_in(hosted: Hosted, ran: Ran) -> list[str]:
+    """The benchmarks that a run found worse, as it handed them over."""
+    findings = json.loads((hosted.artifact(ran) / "findings.json").read_text())["findings"]
+    return [one["series"]["benchmark"]["name"] for one in findings["verdicts"] if one["kind"] == "regression"]
