@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.config import HistoryTable
 from perfci.model import Commit, Incident, Retest
 from perfci.service.surroundings import Surroundings
-from perfci.store.records import SeriesRecord
 from perfci.verdicts.budget import Told, budgeted
 from perfci.verdicts.creep import Creep, creeps
 from perfci.verdicts.incidents import incidents, incidents_of_days
@@ -39,10 +38,9 @@ def situation(
     policy: Policy,
     history: HistoryTable,
     tags: Mapping[str, Collection[str]] | None = None,
-    records: Sequence[SeriesRecord] | None = None,
 ) -> Situation:
     """Derive it all anew from what is stored; ``tags`` by sha, where git is at hand, else those stored."""
-    around = Surroundings.of(tx, project, policy, records)
+    around = Surroundings.of(tx, project, policy)
     newest, known = around.newest(), around.known(history.canaries)
     seen = jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
     days, single = incidents_of_days(seen, known)
@@ -52,11 +50,9 @@ def situation(
     return Situation(project, told, retests(single), crept, around.timetable.by_sha, history.pages_per_week)
 
 
-def open_incidents(
-    tx: Transaction, project: str, policy: Policy, history: HistoryTable, records: Sequence[SeriesRecord] | None = None
-) -> Situation:
+def open_incidents(tx: Transaction, project: str, policy: Policy, history: HistoryTable) -> Situation:
     """The incidents alone, without a look at the newest points and the releases of every series."""
-    around = Surroundings.of(tx, project, policy, records)
+    around = Surroundings.of(tx, project, policy)
     told = _told(incidents(around.changes, around.known(history.canaries)), around, history)
     return Situation(project, told, (), (), around.timetable.by_sha, history.pages_per_week)
 

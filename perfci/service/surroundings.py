@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import ChangePoint, Environment, Machine, Process, Series, Verdict
 from perfci.service.judged_points import JudgedPoint, gated_points, judged_points
 from perfci.service.timetable import Timetable
+from perfci.store.endings import series_on_trial
 from perfci.store.levels import ResultLevel
 from perfci.store.loading import load_environments
-from perfci.store.reads import change_points, commits, history, series_of_project, verdict_records
-from perfci.store.records import SeriesRecord
+from perfci.store.reads import change_points, commits, history, verdict_records
 from perfci.store.timeline import LevelAt, levels_at, visits
 from perfci.verdicts.boundaries import REACH, Seen
 from perfci.verdicts.creep import AROUND, Line, Release
@@ -36,18 +36,14 @@ class Surroundings:
     project: str
     policy: Policy
     timetable: Timetable
-    series: Mapping[Series, SeriesRecord]
+    series: Mapping[Series, int]
     verdicts: Sequence[Verdict]
     changes: Sequence[ChangePoint]
 
     @classmethod
-    def of(
-        cls, tx: Transaction, project: str, policy: Policy, records: Sequence[SeriesRecord] | None = None
-    ) -> Surroundings:
-        """What the caller has read already is not read again."""
+    def of(cls, tx: Transaction, project: str, policy: Policy) -> Surroundings:
         timetable = Timetable(commits(tx, project), visits(tx, project))
-        records = series_of_project(tx, project) if records is None else records
-        series = {row.series: row for row in records if row.points and not row.witness and policy.judges(row.series)}
+        series = {one: row_id for one, row_id in series_on_trial(tx, project).items() if policy.judges(one)}
         verdicts = [record.verdict for record in verdict_records(tx, project)]
         changes = with_convictions(change_points(tx, project), verdicts, timetable.place)
         return cls(tx, project, policy, timetable, series, verdicts, changes)
@@ -72,9 +68,9 @@ class Surroundings:
         ends = {machine: self.timetable.newest(machine, REACH + NEWEST) for machine in self._machines()}
         wanted = {series: ends[series.machine] for series in self.series}
         points = self._points(wanted)
-        measured = {series: points.measured.get(record.id, {}).values() for series, record in self.series.items()}
+        measured = {series: points.measured.get(row_id, {}).values() for series, row_id in self.series.items()}
         judged = gated_points(measured, lambda series: self._samples(series, wanted[series]))
-        return {series: points.seen(self.series[series].id, self.timetable.place) for series in judged}
+        return {series: points.seen(self.series[series], self.timetable.place) for series in judged}
 
     def lines(self, releases: Sequence[Release], newest: Mapping[Series, Sequence[Seen]]) -> list[Line]:
         """Every judged series with its points around each release."""
@@ -108,17 +104,17 @@ class Surroundings:
         """The judged points of some series at the commits wanted of each, oldest first."""
         points = self._points(wanted)
         known = (series for series in wanted if series in self.series)
-        return {series: points.seen(self.series[series].id, self.timetable.place) for series in known}
+        return {series: points.seen(self.series[series], self.timetable.place) for series in known}
 
     def _points(self, wanted: Mapping[Series, Collection[str]]) -> _Points:
-        ids = {series: self.series[series].id for series in wanted if series in self.series}
+        ids = {series: self.series[series] for series in wanted if series in self.series}
         shas_of = {row_id: frozenset(wanted[series]) for series, row_id in ids.items()}  # a series takes long to hash
         shas = frozenset[str]().union(*shas_of.values())
         found = levels_at(self.tx, self.project, shas, shas_of)
         return _Points.of(self.tx, [(sha, row) for sha, row in found if sha in shas_of[row.series_id]])
 
     def _samples(self, series: Series, shas: Collection[str]) -> list[Process]:
-        points = history(self.tx, self.series[series].id)
+        points = history(self.tx, self.series[series])
         return [process for point in points if point.commit.sha in shas for process in point.processes]
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Series, Status
 from perfci.store.coordinates import CHUNK
-from perfci.store.loading import in_history, load_commits, of_project, project_of
+from perfci.store.loading import in_history, load_commits, of_project, project_of, series_by_project
 from perfci.store.order import along_the_line
 from perfci.store.records import SeriesRecord
 from perfci.store.tables import BenchmarkRow, CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
@@ -65,6 +65,33 @@ def series_records(tx: Session, project: str, series: Mapping[int, Series]) -> l
             )
         )
     return sorted(records, key=lambda record: (record.series.label, record.id))
+
+
+def series_on_trial(tx: Session, project: str) -> dict[Series, int]:
+    """The series that verdicts may be given on, with their ids: those with a history that are no declared witnesses."""
+    known = series_by_project(tx, project)
+    newest = _newest_readings(tx, project)
+    unread = {row_id: result for row_id, (result, clock) in newest.items() if result is not None and clock is None}
+    read = _clocks(tx, list(unread.values()))
+    clocks = {row_id: clock for row_id, (_, clock) in newest.items()}
+    clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
+    return {known[row_id]: row_id for row_id in sorted(newest) if clocks[row_id] != Clock.WITNESS.value}
+
+
+def _newest_readings(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:
+    """Of every series with a history its newest measured result, and what that was read from where it is known."""
+    mine = ResultRow.series_id == SeriesRow.id
+    history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
+    ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
+    newest = ok.order_by(ResultRow.id.desc()).limit(1).scalar_subquery()
+    found = (
+        sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(of_project(project), history)
+        .subquery()
+    )
+    query = sa.select(found, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == found.c.result_id)
+    return {row.series_id: (row.result_id, row.clock or None) for row in tx.connection().execute(query)}
 
 
 Id = TypeVar("Id", int, str)

@@ -32,7 +32,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Benchmark, Boundaries, Clock, Commit, PerfciError, Point, Result, Series, Status
+from perfci.service.levelling import keep_imported
 from perfci.store import Store, reads, writes
+from perfci.store.endings import series_on_trial
 from perfci.store.order import along_the_line
 
 
@@ -280,6 +282,23 @@ def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> Non
 
     assert [one.clock for one in found] == [Clock.WITNESS, Clock.CPU, None]
     assert [one.witness for one in found] == [True, False, False]
+
+
+@pytest.mark.parametrize("worked_out", [True, False])
+def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, worked_out: bool) -> None:
+    witness, judged, compared, imported = (a_series(f"suite.{name}") for name in "abcd")
+    shown, left = a_result(witness, a_process(clock=Clock.WITNESS)), a_result(imported, summary=a_summary())
+    ingested(store, shown, a_result(judged), replace(left, processes=()))
+    ingested(store, a_skipped(witness), a_skipped(judged), commit=a_commit(2))
+    ingested(store, a_result(compared), kind="compare", session="pull request")
+    with store.begin() as tx:
+        keep_imported(tx, 0 if worked_out else reads.newest_result(tx))
+
+    with store.read() as tx:
+        found = series_on_trial(tx, PROJECT)
+        ids = {record.series: record.id for record in reads.series_of_project(tx, PROJECT)}
+
+    assert found == {judged: ids[judged], imported: ids[imported]}
 
 
 def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> None:

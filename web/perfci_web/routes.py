@@ -114,7 +114,7 @@ def overview_page(store: Store, standards_of: StandardsOf, project: str) -> str:
         drawn = set(overview.series_to_draw(records, verdicts, changes))
         decided = _Decided([record.verdict for record in verdicts], changes)
         trends = _trends(tx, project, [one for one in records if one.id in drawn], decided=decided)
-        found = incidents.open_on_overview(tx, known, standards_of(known), records)
+        found = incidents.open_on_overview(tx, known, standards_of(known))
         commits, drawn_trends = reads.commits(tx, project), list(trends.values())
         page = overview.overview(record, records, verdicts, changes, commits, drawn_trends, found.count)
         links = Links(project, namesakes(tx, project, page.linked), root=request.script_root)

@@ -20,7 +20,6 @@ from perfci.store import incidents as stored
 from perfci.store.incident_records import DATA, IncidentRecord, Look
 from perfci.store.members import changes, members_of
 from perfci.store.projects import Project
-from perfci.store.records import SeriesRecord
 from perfci.store.tables import EPOCH
 from perfci.verdicts.budget import Say
 
@@ -120,11 +119,11 @@ class OpenNow:
     entries: tuple[Entry, ...]
 
 
-def open_on_overview(tx: Session, known: Project, standards: Standards, records: Sequence[SeriesRecord]) -> OpenNow:
+def open_on_overview(tx: Session, known: Project, standards: Standards) -> OpenNow:
     """One question to the store, where incidents are open; they are derived where no look was ever kept."""
     count, found = stored.open_now(tx, known.id, limit=MOST_IN_SECTION)
     if not found and not stored.was_looked_at(tx, known.id):
-        derived = open_incidents(tx, known.slug, standards.policy, standards.history, records)
+        derived = open_incidents(tx, known.slug, standards.policy, standards.history)
         found = [one for told in derived.told if (one := as_record(told, derived, EPOCH)).open]
         count = len(found)
     return OpenNow(count, tuple(Entry(one) for one in by_evidence(found)[:MOST_ON_OVERVIEW]))
