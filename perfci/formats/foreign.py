@@ -82,6 +82,8 @@ def text(value: object) -> str:
 
 def finite(value: object) -> float | None:
     """A number that can be stored and compared; nothing for what is missing, infinite or no number."""
+    if type(value) is float:  # as nearly all are, of which a file may hold millions
+        return value if math.isfinite(value) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
