@@ -94,9 +94,10 @@ def test_another_list_is_refused(tmp_path: Path) -> None:
 def test_the_installed_tool_writes_what_is_read(tmp_path: Path) -> None:
     pytest.importorskip("pytest_benchmark", reason="pytest-benchmark is not installed")
     (tmp_path / "test_it.py").write_text("def test_it(benchmark):\n    benchmark.pedantic(len, args=((),), rounds=3)\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--benchmark-json=out.json"]
-
+    plugins = ["-p", "no:cacheprovider", "-p", "pytest_benchmark.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "--benchmark-json=out.json"]
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}  # no worker of ours
+    alone["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 
     subprocess.run(command, cwd=tmp_path, env=alone, check=True, capture_output=True)
 
