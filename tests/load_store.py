@@ -70,7 +70,8 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
         cells = range(suite * SUITE, (suite + 1) * SUITE)
         run_id = dialects.new_ids(tx, bulk.RUNS, 1)[0]
         started = as_ms(NOON) + 3_600_000 * number + suite
-        changed = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}", "started_at": started}
+        named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
+        changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
         row = {**run._mapping, "origin": "{}", **changed}
         dialects.bulk_insert(tx, bulk.RUNS, list(row), [list(row.values())])
         _add_results(tx, run_id, cells, [levels[cell] * dice.gauss(1.0, 0.01) for cell in cells], started, dice)

@@ -12,7 +12,7 @@ from perfci.formats import run_document
 from perfci.formats.units import Scale, direction_named, scale_of
 from perfci.model import Metric, PerfciError, Process, Result, Run, Summary
 from perfci.store import outbox, quarantine
-from perfci.store.bulk import insert_results
+from perfci.store.bulk import count_processes, insert_results
 from perfci.store.projects import project as project_named
 from perfci.store.quarantine import Answer, QuarantinedRecord
 from perfci.store.reads import load_run
@@ -54,6 +54,7 @@ def _insert(tx: Session, project_id: int, record: QuarantinedRecord, answer: Ans
     result = _judged(record, run, answer)
     if result.series not in {one.series for one in run.results}:
         insert_results(tx, project_id, [(record.run_id, result)])
+        count_processes(tx, record.run_id)
 
 
 def _judged(record: QuarantinedRecord, run: Run, answer: Answer) -> Result:

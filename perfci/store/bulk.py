@@ -6,17 +6,19 @@ COPY fifteen times as fast as one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import PerfciError, Process, Result, Run
+from perfci.model import PerfciError, Process, Result, Run, Series
 from perfci.store import coordinates
 from perfci.store.coordinates import table
 from perfci.store.dialects import bulk_insert, insert_row, new_ids
-from perfci.store.tables import ABSENT, ProcessRow, ResultRow, RunRow, as_json, as_ms
+from perfci.store.tables import ABSENT, ProcessRow, ResultRow, RunRow, SeriesRow, as_json, as_ms
 from perfci.store.values import pack, storable
 
 Document = tuple[Run, str, str]
@@ -62,6 +64,7 @@ def insert_runs(
             "started_at": run.started_at,
             "finished_at": run.finished_at,
             "received_at": received_at,
+            "processes": how_many((result.series, result.processes) for result in run.results),
         }
         found[key] = cast(int, insert_row(tx, RUNS, row))
     return found
@@ -85,6 +88,35 @@ def insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, Re
         for process in result.processes
     ]
     bulk_insert(tx, table(ProcessRow), PROCESS, processes)
+
+
+def count_processes(tx: Session, run_id: int) -> None:
+    """Count anew the processes of a run that results were added to."""
+    cell = (SeriesRow.benchmark_id, SeriesRow.parameters)
+    process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)
+    found = (
+        sa.select(*cell, *process)
+        .select_from(ProcessRow)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
+        .where(ResultRow.run_id == run_id)
+        .distinct()
+        .subquery()
+    )
+    counted = sa.select(sa.func.count()).select_from(found).scalar_subquery()
+    tx.execute(sa.update(RUNS).where(RUNS.c.id == run_id).values(processes=counted))
+
+
+def how_many(measured: Iterable[tuple[Series, Sequence[Process]]]) -> int:
+    """The processes of the operating system behind what was measured; the metrics of a cell come from the same ones."""
+    cells: dict[Any, list[Sequence[Process]]] = defaultdict(list)
+    for series, processes in measured:
+        cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)
+    return sum(len(alike[0]) if len(alike) == 1 else len(_distinct(alike)) for alike in cells.values())
+
+
+def _distinct(alike: Iterable[Sequence[Process]]) -> set[tuple[Any, ...]]:
+    return {(one.role._value_, one.pair, one.round, one.order, one.index) for some in alike for one in some}
 
 
 def _require_distinct(keys: Sequence[tuple[int, int]], results: Sequence[tuple[int, Result]]) -> None:

@@ -25,7 +25,7 @@ from perfci.model import (
 )
 from perfci.store import values
 from perfci.store.coordinates import CHUNK, table
-from perfci.store.endings import SKIPPED_ONLY, in_chunks, series_records
+from perfci.store.endings import in_chunks, series_records
 from perfci.store.loading import (
     in_history,
     load_commits,
@@ -69,28 +69,22 @@ from perfci.store.values import identity
 COMMITS_AT_ONCE = 32
 
 
-def projects(tx: Session) -> list[ProjectRecord]:
-    """All projects with how much is known of each, by name."""
-    runs = sa.select(SessionRow.project_id).join(RunRow, RunRow.session_id == SessionRow.id)
-    commits = _counts(tx, sa.select(CommitRow.project_id))
-    series = _counts(tx, sa.select(BenchmarkRow.project_id).join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id))
-    run_counts = _counts(tx, runs)
-    processes = _counts(tx, _processes())
-    never = _counts(tx, _never_measured())
-    latest = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
-    rows = tx.execute(runs.add_columns(latest).group_by(SessionRow.project_id))
-    measured: dict[int, datetime] = dict(rows.all())
+def projects(tx: Session, only: str | None = None) -> list[ProjectRecord]:
+    """All projects with how much is known of each, by name, or only one; nothing that was measured is read for it."""
+    chosen = [ProjectRow.slug == only] if only is not None else []
+    rows = tx.execute(sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)).all()
+    ids = [row_id for row_id, _ in rows]
+    commits, series, never = (_counts(tx, query, ids) for query in (_commits(), _series(), _never_measured()))
+    measured = _measured(tx, ids)
     return [
         ProjectRecord(
-            slug=slug,
-            commits=commits.get(row_id, 0),
-            series=series.get(row_id, 0),
-            never_measured=never.get(row_id, 0),
-            runs=run_counts.get(row_id, 0),
-            processes=processes.get(row_id, 0),
-            last_measured_at=measured.get(row_id),
+            slug,
+            commits.get(row_id, 0),
+            series.get(row_id, 0),
+            never.get(row_id, 0),
+            *measured.get(row_id, (0, 0, None)),
         )
-        for row_id, slug in tx.execute(sa.select(ProjectRow.id, ProjectRow.slug).order_by(ProjectRow.slug))
+        for row_id, slug in rows
     ]
 
 
@@ -422,35 +416,34 @@ def results_like(tx: Session, run: Run) -> Iterator[Result]:
     return load_results(tx, ResultRow.run_id.in_(run_ids))
 
 
-def _counts(tx: Session, by_project: sa.Select[Any]) -> dict[int, int]:
+def _counts(tx: Session, by_project: sa.Select[Any], project_ids: Sequence[int]) -> dict[int, int]:
+    """The rows of a query under each project, which its first column names."""
     key = by_project.selected_columns[0]
-    return dict(tx.execute(by_project.add_columns(sa.func.count()).group_by(key)).all())
+    return dict(tx.execute(by_project.where(key.in_(project_ids)).add_columns(sa.func.count()).group_by(key)).all())
 
 
-def _processes() -> sa.Select[Any]:
-    """One row for each process of the operating system, under its project, whichever metrics it is stored with."""
-    cell = (RunRow.id, SeriesRow.benchmark_id, SeriesRow.parameters)
-    process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)
-    found = (
-        sa.select(SessionRow.project_id, *cell, *process)
-        .join(RunRow, RunRow.session_id == SessionRow.id)
-        .join(ResultRow, ResultRow.run_id == RunRow.id)
-        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
-        .join(ProcessRow, ProcessRow.result_id == ResultRow.id)
-        .distinct()
-        .subquery()
-    )
-    return sa.select(found.c.project_id)
+def _commits() -> sa.Select[Any]:
+    return sa.select(CommitRow.project_id)
+
+
+def _series() -> sa.Select[Any]:
+    return sa.select(BenchmarkRow.project_id).join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id)
 
 
 def _never_measured() -> sa.Select[Any]:
-    """One row for each series that was tried and only ever skipped, under its project."""
-    found = (
-        sa.select(BenchmarkRow.project_id)
-        .join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .join(ResultRow, ResultRow.series_id == SeriesRow.id)
-        .group_by(ResultRow.series_id, BenchmarkRow.project_id)
-        .having(SKIPPED_ONLY == 1)
-        .subquery()
+    """The series that were tried and only ever skipped; of any other the first results say so already."""
+    of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id)
+    other = of_series.where(ResultRow.status != Status.SKIPPED.value)
+    return _series().where(of_series.exists(), ~other.exists())
+
+
+def _measured(tx: Session, project_ids: Sequence[int]) -> dict[int, tuple[int, int, datetime | None]]:
+    """How many runs each project has, of how many processes, and when the last of them ended."""
+    last = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
+    query = (
+        sa.select(SessionRow.project_id, sa.func.count(), sa.func.sum(RunRow.processes), last)
+        .join(RunRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.project_id.in_(project_ids))
+        .group_by(SessionRow.project_id)
     )
-    return sa.select(found.c.project_id)
+    return {row_id: (runs, int(processes), latest) for row_id, runs, processes, latest in tx.execute(query)}

@@ -222,7 +222,10 @@ class SessionRow(Table):
 
 
 class RunRow(Table):
-    """``key`` makes the same run arrive once; ``body_hash`` tells whether it arrived with the same content."""
+    """``key`` makes the same run arrive once; ``body_hash`` tells whether it arrived with the same content.
+
+    ``processes`` counts those of the operating system, whichever metrics each is stored with.
+    """
 
     __tablename__ = "runs"
 
@@ -240,6 +243,7 @@ class RunRow(Table):
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
     received_at: Mapped[datetime | None]
+    processes: Mapped[int] = mapped_column(server_default="0")
 
 
 class ResultRow(Table):

@@ -26,7 +26,7 @@ from perfci.model import (
     cell_name,
 )
 from perfci.store import coordinates, reads, values
-from perfci.store.bulk import Document, insert_results, insert_runs
+from perfci.store.bulk import Document, count_processes, how_many, insert_results, insert_runs
 from perfci.store.coordinates import ids, table
 from perfci.store.dialects import ask, places
 from perfci.store.endings import in_chunks
@@ -112,12 +112,13 @@ def add_run(tx: Session, run: Run) -> int:
     project_id, key = coordinates.project_id(tx, run.project), _local_key(run)
     found = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
     if found is None:
-        found = insert_runs(tx, project_id, [(run, key, "")])[key]
+        found = insert_runs(tx, project_id, [(replace(run, results=()), key, "")])[key]
     ids(tx).learn(("project of run", found), project_id)
     if run.results:
         known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == found)))
         new = [one for one in run.results if coordinates.series_id(tx, project_id, one.series) not in known]
         insert_results(tx, project_id, [(found, result) for result in new])
+        count_processes(tx, found)
     return found
 
 
@@ -132,13 +133,16 @@ def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Pro
         rows.append({"result_id": result_id, **values.process_columns(process)})
     try:
         statement = sa.insert(table(ProcessRow)).returning(ProcessRow.id, sort_by_parameter_order=True)
-        return list(tx.scalars(statement, rows))
+        added = list(tx.scalars(statement, rows))
     except IntegrityError as error:
         series, process = measured[0]
         raise PerfciError(
             f"This process is stored already: {series.cell}, role {process.role}, round {process.round}, "
             f"pair {process.pair}, index {process.index}."
         ) from error
+    more = RunRow.processes + how_many((series, [process]) for series, process in measured)
+    tx.execute(sa.update(table(RunRow)).where(RunRow.id == run_id).values(processes=more))
+    return added
 
 
 def measured(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, int | None, str]]:

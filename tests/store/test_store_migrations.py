@@ -92,3 +92,11 @@ def rows(connection: sa.Connection) -> dict[str, list[dict[str, object]]]:
             name: [dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()]
             for name in sorted(names)
         }
+
+
+def test_counts_the_processes_of_the_runs_it_finds(connection: sa.Connection) -> None:
+    move(connection, command.downgrade, "0010")
+
+    move(connection, command.upgrade, "0011")
+
+    assert [run["processes"] for run in rows(connection)["runs"]] == [1]

@@ -234,6 +234,19 @@ def test_processes_are_counted_once_however_many_metrics_they_gave(store: Store)
         assert reads.projects(tx)[0].processes == 3 + 1 + 1
 
 
+def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
+    first, second = (a_process(index=index, round=index) for index in range(2))
+    grown = a_run(a_result(a_series(), first), session="local")
+    with store.begin() as tx:
+        writes.start_session(tx, PROJECT, "local", "history", "spec", 1, 2, NOON)
+        run_id = writes.add_run(tx, grown)
+        writes.add_run(tx, replace(grown, results=(a_result(a_series(metric="memory"), first),)))
+        writes.add_processes(tx, run_id, [(a_series(), second), (a_series(metric="memory"), second)])
+
+    with store.read() as tx:
+        assert reads.projects(tx, PROJECT)[0].processes == 2
+
+
 def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
     return a_result(series, a_failed_process(Status.SKIPPED), status=Status.SKIPPED, reason=reason)
 
