@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perfci.config.github import GitHubJob
-from perfci.github import events
+from perfci.github import accepting, events
 from perfci.github.client import Client
 from perfci.github.comments import age_comment
 from perfci.github.delivery import Delivered, deliver
-from perfci.github.events import PullRequestEvent, WorkflowRunEvent
+from perfci.github.events import IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
 from perfci.github.resolving import pulls_of_run
 from perfci.github.wanted import Author, Check, PullReport
 from perfci.model import Commit, PerfciError
 from perfci.net.slugs import segment
-from perfci.report.checks import Gate, check_title, conclusion, state_of, status_text
+from perfci.report.checks import Gate, State, check_title, conclusion, state_of, status_text
 from perfci.report.comment import comment, worth_a_comment
 from perfci.report.comment_forms import NotMeasured, not_measured, outdated
 from perfci.report.findings import is_worse
@@ -51,6 +51,8 @@ def pull_of(job: GitHubJob) -> Pull:
 def pulls_of(job: GitHubJob, client: Client) -> list[Pull]:
     """The pull requests a job reports to: that of its event, or those of the workflow run that it follows."""
     event = _event(job)
+    if isinstance(event, IssueCommentEvent):
+        return _pull_talked_about(event, client)
     if not isinstance(event, WorkflowRunEvent):
         return [pull_of(job)]
     found = pulls_of_run(client, event.workflow_run)
@@ -102,6 +104,7 @@ def tell(
             f"what was measured is about {handed.head.sha[:12]} and {pull.repository}#{pull.number} is at "
             f"{pull.head[:12]}: nothing was written"
         )
+    handed = _with_acceptance(client, pull, handed)
     return deliver(client, author, report_of(pull, key, handed, gate, page, log))
 
 
@@ -148,6 +151,23 @@ def page_of(server: str, handed: HandedOver) -> str:
     if not server:
         return ""
     return f"{server.rstrip('/')}/{segment(handed.project)}/compare/{handed.base.sha}...{handed.head.sha}"
+
+
+def _with_acceptance(client: Client, pull: Pull, handed: HandedOver) -> HandedOver:
+    """What got worse may be meant: then somebody who may write says so, of this very commit."""
+    if handed.findings is None or state_of(handed.findings) is not State.WORSE:
+        return handed
+    found = accepting.acceptance(client, pull.repository, pull.number, pull.head)
+    told = replace(handed.findings, accept=accepting.command(pull.head), accepted=str(found) if found else "")
+    return replace(handed, findings=told)
+
+
+def _pull_talked_about(event: IssueCommentEvent, client: Client) -> list[Pull]:
+    """The pull request of a comment that accepts something; nothing is to be done about any other."""
+    if event.issue.pull_request is None or not accepting.asks_to_accept(event.comment.body):
+        return []
+    found = client.pull(event.repository.full_name, event.issue.number)
+    return [Pull(event.repository.full_name, found.number, found.base.sha, found.head.sha)]
 
 
 def _event(job: GitHubJob) -> events.Event | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from git_project import GitProject
-from stateful_github import FakeGitHub, Grant, pull
+from stateful_github import FakeGitHub, Grant, comment, pull
 
 from perfci.cli import run
 from perfci.formats import run_document
@@ -22,7 +22,10 @@ SUITE = """
         return thing.BYTES
     track_bytes.unit, track_bytes.metric, track_bytes.clock = "bytes", "peak", "exact"
 """
-WORKFLOW = Grant("github-actions[bot]", {"pull_requests": "write", "checks": "write", "contents": "read"}, app=15368)
+ALWAYS = {"metadata": "read"}
+WORKFLOW = Grant(
+    "github-actions[bot]", ALWAYS | {"pull_requests": "write", "checks": "write", "contents": "read"}, app=15368
+)
 
 
 @dataclass
@@ -127,8 +130,8 @@ def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGit
     codes = [run(["github", "report"]), run(["github", "report"])]
 
     assert codes == [0, 0]
-    (comment,), (check,) = github.comments, github.checks
-    assert "1 regression" in comment["body"]
+    (told,), (check,) = github.comments, github.checks
+    assert "1 regression" in told["body"]
     assert check["conclusion"] == "neutral"
     assert len(github.writes) == 2  # the second time everything stood there
 
@@ -143,7 +146,7 @@ def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
 
 
 def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, github: FakeGitHub) -> None:
-    github.tokens = {"t0ken": Grant("github-actions[bot]", {"pull_requests": "write", "statuses": "write"})}
+    github.tokens = {"t0ken": Grant("github-actions[bot]", ALWAYS | {"pull_requests": "write", "statuses": "write"})}
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run(["github", "compare"])
 
@@ -153,6 +156,44 @@ def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, g
     assert [(one["state"], one["description"]) for one in github.statuses] == [
         ("success", "1 regression (advisory)"),
     ]  # fmt: skip
+
+
+def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGitHub) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+    run(["github", "report", "--gate", "block"])
+    asked = f"/perfci accept {job.head[:10]} REASON"
+    before = github.comments[0]["body"]
+    github.comments.append(comment(50, asked.replace("REASON", "the cache is meant, @everyone"), "bob"))
+
+    run(["github", "report", "--gate", "block"])
+
+    assert asked in before
+    assert "**Accepted:** `bob: the cache is meant, @everyone`" in github.comments[0]["body"]
+    assert asked not in github.comments[0]["body"]
+    assert [(one["conclusion"], one["output"]["title"]) for one in github.checks] == [
+        ("success", "1 regression (accepted)"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "login"),
+    [
+        ("/perfci accept HEAD it is meant", "mallory"),
+        ("/perfci accept HEAD", "bob"),
+        ("/perfci accept 0123456789 it is meant", "bob"),
+        ("I would not /perfci accept HEAD it is meant", "bob"),
+    ],
+    ids=["may not write", "no reason", "another commit", "in a sentence"],
+)
+def test_nothing_else_accepts_anything(said: str, login: str, job: Job, github: FakeGitHub) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+    github.comments.append(comment(50, said.replace("HEAD", job.head[:10]), login))
+
+    run(["github", "report", "--gate", "block"])
+
+    assert [one["conclusion"] for one in github.checks] == ["failure"]
 
 
 def test_what_is_overtaken_is_told_and_fails_nothing(
@@ -189,14 +230,14 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(jo
 
     codes = [run(["github", "report", "nothing-yet"]), run(["github", "report", "nothing-yet"])]
 
-    (comment,), lines = github.comments, github.comments[0]["body"].splitlines()
+    (told,), lines = github.comments, github.comments[0]["body"].splitlines()
     assert codes == [0, 0]
     assert lines[:3] == [
         "<!-- perfci report acme/model -->",
         f"<!-- at {job.head} -->",
         "> **Outdated:** there is a newer head, `cccccccccc`; its result takes this place.",
     ]
-    assert comment["body"].count("What the older head showed") == 1
+    assert told["body"].count("What the older head showed") == 1
     assert len(github.checks) == 1  # of the older commit: nothing is known of the newer one yet
 
 
@@ -215,9 +256,9 @@ def test_a_job_without_a_checkout_finds_the_comment_of_one_that_had_its(
         job.starts("workflow_run", followed(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
         assert run(["github", "report", str(where)]) == 0
 
-    (comment,), (check,) = github.comments, github.checks
-    assert comment["body"].startswith("<!-- perfci report acme/model -->")
-    assert "### perfci: not run" in comment["body"]
+    (told,), (check,) = github.comments, github.checks
+    assert told["body"].startswith("<!-- perfci report acme/model -->")
+    assert "### perfci: not run" in told["body"]
     assert (check["name"], check["output"]["title"]) == ("perfci", "Not run")
 
 
@@ -245,7 +286,7 @@ def test_a_job_that_follows_a_fork_asks_github_whose_it_is(job: Job, github: Fak
     code = run(["github", "report"])
 
     assert code == 0
-    assert [comment["issue"] for comment in github.comments] == [7]
+    assert [one["issue"] for one in github.comments] == [7]
 
 
 def test_a_job_that_was_cancelled_says_so(job: Job, github: FakeGitHub) -> None:
@@ -287,9 +328,9 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
 
     run(["github", "report"])
 
-    (comment,) = github.comments
-    assert "evil" not in comment["body"]
-    assert "maintainers" not in comment["body"]
+    (told,) = github.comments
+    assert "evil" not in told["body"]
+    assert "maintainers" not in told["body"]
 
 
 def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
