@@ -17,12 +17,11 @@ from sqlalchemy.orm import Session
 from perfci.formats import Document, Given, detect_format, format_named, read_documents, run_document
 from perfci.model import Benchmark, Commit, PerfciError, Run
 from perfci.runner.git import Repository
-from perfci.service.levelling import keep_imported
 from perfci.service.resolving import apply_answers
 from perfci.store import Store, quarantine
 from perfci.store.quarantine import Answer
-from perfci.store.reads import newest_result
 from perfci.store.writes import describe_benchmarks, ingest_runs
+from perfci.verdicts.levels import digest
 
 APPROXIMATE = "commits ordered by date: their git was not at hand"
 
@@ -57,11 +56,9 @@ def ingest_path(
     arriving = _Arriving(line or {}, meanings)
     documents = read_documents(path, name, given, lambda sentence: arriving.warnings.update([sentence]))
     with _without_collector(), store.begin() as tx:
-        before = newest_result(tx)
-        counts = ingest_runs(tx, arriving.runs(documents), changed=format_named(name).CHANGED)
+        counts = ingest_runs(tx, arriving.runs(documents), changed=format_named(name).CHANGED, came_to=digest)
         describe_benchmarks(tx, given.project, arriving.described)
         quarantined = arriving.keep_apart(tx, given.project, name, datetime.now(UTC))
-        keep_imported(tx, before)
         quarantine.say_source(tx, sorted(arriving.unplaced), APPROXIMATE)
     return IngestReport(
         runs_new=counts.runs_new,

@@ -7,18 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Digest
-from perfci.store.levels import Measured, results_by_ids, results_with, set_levels, undigested
+from perfci.store.levels import Measured, results_by_ids, results_with, set_levels
 from perfci.verdicts.levels import digest
 
 
 def digests_of(tx: Transaction, result_ids: Collection[int]) -> dict[int, Digest]:
     """What these results came to, by their ids; one of which no process ended well came to nothing."""
     return _digests(results_by_ids(tx, result_ids))
-
-
-def keep_imported(tx: Transaction, since: int) -> None:
-    """Keep what results came to that were stored after one."""
-    set_levels(tx, _digests(undigested(tx, since)))
 
 
 def keep_measured(tx: Transaction, process_ids: Sequence[int]) -> None:

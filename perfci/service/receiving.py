@@ -16,6 +16,7 @@ from perfci.store.groups import Group
 from perfci.store.loading import HISTORY_KINDS
 from perfci.store.projects import PRIVATE, Project, create_project, project, touch
 from perfci.store.writes import ingest_run
+from perfci.verdicts.levels import digest
 
 HISTORY, COMPARE, EQUALS = "history", "compare", "aa"
 
@@ -95,7 +96,7 @@ def _of_pull_request(run: Run) -> bool:
 
 def _store(tx: Session, run: Run, key: str, body_hash: str, kind: str, now: datetime) -> bool:
     before = arrivals.session_kind(tx, run.session)
-    stored = ingest_run(tx, run, key, body_hash, kind=kind, received_at=now)
+    stored = ingest_run(tx, run, key, body_hash, kind=kind, received_at=now, came_to=digest)
     if stored and before not in (None, kind) and not {before, kind} <= set(HISTORY_KINDS):
         raise PerfciError(
             f"The session {run.session} is one of kind {before}, and this run would be one of kind {kind}: "

@@ -7,14 +7,14 @@ COPY fifteen times as fast as one by one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import PerfciError, Process, Result, Run, Series
+from perfci.model import Digest, PerfciError, Process, Result, Run, Series, Status
 from perfci.store import coordinates
 from perfci.store.coordinates import table
 from perfci.store.dialects import bulk_insert, insert_row, new_ids
@@ -26,7 +26,7 @@ Document = tuple[Run, str, str]
 
 RESULT = (
     "id", "run_id", "series_id", "status", "reason", "boundaries", "number", "value", "ci_lo", "ci_hi", "q25", "q75",
-    "n",
+    "n", "level", "clock", "spread",
 )  # fmt: skip
 
 PROCESS = (
@@ -36,9 +36,14 @@ PROCESS = (
 
 RUNS = table(RunRow)
 
+CameTo = Callable[[Sequence[Process]], Digest | None]
+"""Tells what the processes of a result came to."""
+
 NO_FLAGS = as_json(())
 
 NO_SUMMARY = (None,) * 6
+
+NO_DIGEST = (None,) * 3
 
 
 def insert_runs(
@@ -70,8 +75,10 @@ def insert_runs(
     return found
 
 
-def insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, Result]]) -> None:
-    """Add results of runs, by the ids of these, with all their processes."""
+def insert_results(
+    tx: Session, project_id: int, results: Sequence[tuple[int, Result]], came_to: CameTo | None = None
+) -> None:
+    """Add results of runs, by the ids of these, with all their processes, and what they came to where that is told."""
     if not results:
         return
     series_ids = coordinates.series_ids(tx, project_id, [result.series for _, result in results])
@@ -79,7 +86,8 @@ def insert_results(tx: Session, project_id: int, results: Sequence[tuple[int, Re
     _require_distinct(keys, results)
     result_ids = new_ids(tx, table(ResultRow), len(results))
     rows = [
-        (row_id, *key, *_measured(result)) for row_id, key, (_, result) in zip(result_ids, keys, results, strict=True)
+        (row_id, *key, *_measured(result), *_digest(result, came_to))
+        for row_id, key, (_, result) in zip(result_ids, keys, results, strict=True)
     ]
     bulk_insert(tx, table(ResultRow), RESULT, rows)
     processes = [
@@ -131,6 +139,12 @@ def _measured(result: Result) -> tuple[Any, ...]:
     one = result.summary
     summary = (one.value, one.ci_lo, one.ci_hi, one.q25, one.q75, one.n) if one else NO_SUMMARY
     return (result.status._value_, storable(result.reason), result.boundaries._value_, result.number, *summary)
+
+
+def _digest(result: Result, came_to: CameTo | None) -> tuple[Any, ...]:
+    """What is to be kept of it; nothing of what failed, and nothing where it is told by whoever reads it first."""
+    found = came_to(result.processes) if came_to and result.status is Status.OK else None
+    return NO_DIGEST if found is None else (found.level, found.clock._value_ if found.clock else "", found.spread)
 
 
 def _process(process: Process) -> tuple[Any, ...]:

@@ -136,11 +136,6 @@ def processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[int, 
     return found
 
 
-def undigested(tx: Session, since: int) -> Iterator[Measured]:
-    """Results newer than one that have samples, and of which nobody has worked out yet what they came to."""
-    return _measured(tx, RESULTS.c.clock.is_(None), RESULTS.c.id > since)
-
-
 def results_with(tx: Session, process_ids: Sequence[int]) -> Iterator[Measured]:
     """The results that these processes belong to, with all processes they have by now."""
     return _measured(tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids))))

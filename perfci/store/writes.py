@@ -26,7 +26,7 @@ from perfci.model import (
     cell_name,
 )
 from perfci.store import coordinates, reads, values
-from perfci.store.bulk import Document, count_processes, how_many, insert_results, insert_runs
+from perfci.store.bulk import CameTo, Document, count_processes, how_many, insert_results, insert_runs
 from perfci.store.coordinates import ids, table
 from perfci.store.dialects import ask, places
 from perfci.store.endings import in_chunks
@@ -168,10 +168,18 @@ def measured(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, i
 
 
 def ingest_run(
-    tx: Session, run: Run, key: str, body_hash: str, *, kind: str = "import", received_at: datetime | None = None
+    tx: Session,
+    run: Run,
+    key: str,
+    body_hash: str,
+    *,
+    kind: str = "import",
+    received_at: datetime | None = None,
+    came_to: CameTo | None = None,
 ) -> bool:
     """Store a whole run from elsewhere once; the same key with another body is refused."""
-    return ingest_runs(tx, [(run, key, body_hash)], kind=kind, received_at=received_at).runs_new == 1
+    one = [(run, key, body_hash)]
+    return ingest_runs(tx, one, kind=kind, received_at=received_at, came_to=came_to).runs_new == 1
 
 
 def ingest_runs(
@@ -181,15 +189,17 @@ def ingest_runs(
     kind: str = "import",
     changed: Literal["refuse", "add"] = "refuse",
     received_at: datetime | None = None,
+    came_to: CameTo | None = None,
 ) -> Counts:
     """Store many runs, reading them only as fast as they are stored.
 
+    ``came_to`` works out what each result came to while its samples are at hand; else that is done when it is judged.
     ``changed`` says what a known key with another body means: a mistake, or (asv rewrites its files as it measures
     more) a run that has grown, of which only the results that differ are added.
     """
     total = Counts()
     for batch in _batches(runs):
-        total += _ingest_batch(tx, batch, kind, changed, received_at)
+        total += _ingest_batch(tx, batch, kind, changed, received_at, came_to)
     return total
 
 
@@ -299,7 +309,12 @@ def _batches(runs: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 def _ingest_batch(
-    tx: Session, batch: Sequence[Document], kind: str, changed: str, received_at: datetime | None
+    tx: Session,
+    batch: Sequence[Document],
+    kind: str,
+    changed: str,
+    received_at: datetime | None,
+    came_to: CameTo | None,
 ) -> Counts:
     project_id = coordinates.project_id(tx, batch[0][0].project)
     new = list(_unknown(tx, batch, changed))
@@ -307,7 +322,7 @@ def _ingest_batch(
         coordinates.imported_session_id(tx, project_id, run, kind)
     run_ids = insert_runs(tx, project_id, new, received_at)
     results = [(run_ids[key], result) for run, key, _ in new for result in run.results]
-    insert_results(tx, project_id, results)
+    insert_results(tx, project_id, results, came_to)
     return Counts(
         runs_new=len(new),
         runs_known=len(batch) - len(new),

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from api_client import NOW, Api
-from builders import a_commit, a_process, a_result, a_run, a_series
+from builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 from sqlalchemy.exc import OperationalError
 
 from perfci.formats import run_document
-from perfci.model import Role
+from perfci.model import Clock, Digest, Role, Status
 from perfci.store import Store, outbox, reads
 from perfci.store.engine import sentences
+from perfci.store.levels import levels_of_series
 
 
 def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> None:
@@ -48,6 +49,16 @@ def test_refuses_another_body_under_the_same_key(api: Api) -> None:
     assert other.content_type == "application/problem+json"
     assert other.json["type"] == "/api/problems/conflict"
     assert other.json["instance"] == other.headers["X-Request-Id"]
+
+
+def test_keeps_what_an_upload_came_to_while_its_samples_are_at_hand(api: Api, store: Store) -> None:
+    failed = a_result(a_series("suite.b"), a_failed_process(), status=Status.FAILED)
+
+    api.upload(a_run(a_result(None, a_process(3.0, 1.0), a_process(4.0, index=1)), failed))
+
+    with store.read() as tx:
+        kept = levels_of_series(tx, [one.id for one in reads.series_of_project(tx, "acme/model")])
+    assert [one.digest for one in kept] == [Digest(3.0, Clock.WALL, 3.0), None]
 
 
 def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
+from keeping import keep_levels
 
 from perfci.model import Boundaries, Clock, Digest, Status
-from perfci.service.levelling import keep_imported
 from perfci.store import Store, projects, reads, writes
 from perfci.store.levels import levels_between, levels_of_series
 from perfci.store.values import series_identity
@@ -25,7 +25,7 @@ def fill(store: Store) -> None:
         for number, results in enumerate((base, head)):
             run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
             writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
-        keep_imported(tx, 0)
+        keep_levels(tx)
 
 
 def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
@@ -62,7 +62,7 @@ def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
     mixed = a_result(STEP, a_process(1.0), a_process(2.0, index=1, clock=Clock.CPU))
     with store.begin() as tx:
         writes.ingest_run(tx, a_run(mixed), "key", "body", kind="history")
-        keep_imported(tx, 0)
+        keep_levels(tx)
 
     with store.read() as tx:
         [row] = levels_of_series(tx, [one.id for one in reads.series_of_project(tx, PROJECT)])

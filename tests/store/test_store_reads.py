@@ -30,9 +30,9 @@ from builders import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from keeping import keep_levels
 
 from perfci.model import Benchmark, Boundaries, Clock, Commit, PerfciError, Point, Result, Series, Status
-from perfci.service.levelling import keep_imported
 from perfci.store import Store, reads, writes
 from perfci.store.endings import series_on_trial
 from perfci.store.order import along_the_line
@@ -305,7 +305,8 @@ def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, 
     ingested(store, a_skipped(witness), a_skipped(judged), commit=a_commit(2))
     ingested(store, a_result(compared), kind="compare", session="pull request")
     with store.begin() as tx:
-        keep_imported(tx, 0 if worked_out else reads.newest_result(tx))
+        if worked_out:
+            keep_levels(tx)
 
     with store.read() as tx:
         found = series_on_trial(tx, PROJECT)

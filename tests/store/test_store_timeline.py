@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from keeping import keep_levels
+
 from perfci.model import Boundaries
-from perfci.service.levelling import keep_imported
 from perfci.store import Store
 from perfci.store.reads import series_of_project
 from perfci.store.timeline import levels_at, visits
@@ -28,7 +29,7 @@ def fill(store: Store) -> dict[str, int]:
             result = a_result(THEIRS, processes=(), summary=a_summary(value), boundaries=Boundaries.UNKNOWN)
             run = a_run(result, commit=a_commit(2), session=f"asv-{later}", started_at=NOON + timedelta(hours=later))
             ingest_run(tx, run, f"key-{later}", "body")
-        keep_imported(tx, 0)
+        keep_levels(tx)
     with store.read() as tx:
         return {row.series.benchmark.name: row.id for row in series_of_project(tx, PROJECT)}
 
