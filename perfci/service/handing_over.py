@@ -67,11 +67,7 @@ def hand_over_runs(folder: Path, store: Store, sessions: Iterable[str]) -> None:
 
 
 def take_over(folder: Path) -> HandedOver | None:
-    """Read what was measured elsewhere and believe nothing of it: size, shape and numbers are checked. None if absent.
-
-    Whoever opened the pull request may have written it. Its words are foreign words wherever they are shown, and what
-    only the reporting side can know (links, who accepted what) is taken from there.
-    """
+    """Read what one job left in a folder for another; nothing where it left nothing."""
     path = folder / NAME
     if not path.exists():
         return None
@@ -80,16 +76,25 @@ def take_over(folder: Path) -> HandedOver | None:
             raw = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise PerfciError(f"{path} cannot be read: {error.strerror}") from None
+    return handed_over(raw, str(path))
+
+
+def handed_over(raw: bytes, what: str) -> HandedOver:
+    """Read what was measured elsewhere and believe nothing of it: size, shape and numbers are checked.
+
+    Whoever opened the pull request may have written it. Its words are foreign words wherever they are shown, and what
+    only the reporting side can know (links, who accepted what) is taken from there.
+    """
     if len(raw) > MOST_BYTES:
-        raise PerfciError(f"{path} is larger than any comparison: {MOST_BYTES // 2**20} MiB at most were expected")
+        raise PerfciError(f"{what} is larger than any comparison: {MOST_BYTES // 2**20} MiB at most were expected")
     try:
         handed = _shape().validate_python(json.loads(raw, parse_constant=_refused, parse_float=_finite))
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))
-        raise PerfciError(f"{path} is not what `perfci github compare` writes: {place}: {fault['msg']}") from None
+        raise PerfciError(f"{what} is not what `perfci github compare` writes: {place}: {fault['msg']}") from None
     except (ValueError, RecursionError) as error:
-        raise PerfciError(f"{path} is not what `perfci github compare` writes: {error}") from None
+        raise PerfciError(f"{what} is not what `perfci github compare` writes: {error}") from None
     bare = handed.findings and dataclasses.replace(handed.findings, page="", accept="", accepted="", command=())
     return dataclasses.replace(handed, findings=bare)
 
