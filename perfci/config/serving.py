@@ -1,4 +1,4 @@
-"""The tables of the service: store, server, access, client, notifications, and how long data is kept."""
+"""The tables of the service: store, server, access, GitHub App, client, notifications, and how long data is kept."""
 
 from __future__ import annotations
 
@@ -57,6 +57,13 @@ class AccessTable(Table):
         return self.github_issuer or f"{self.github_host}/_services/token"
 
 
+class AppTable(Table):
+    id: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")  # client id or number; empty = this server is no App
+    key_file: str = ""  # the private key, where PERFCI_APP_PRIVATE_KEY does not hold it
+    api: Address = "https://api.github.com"
+    gate: Literal["advisory", "block"] = "advisory"
+
+
 class ClientTable(Table):
     server: Address = ""
     spool: str = ".perfci/spool"  # where results wait to be sent, from the repository's root
@@ -83,5 +90,8 @@ class Secrets(Table):
 
     token: SecretStr = SecretStr("")  # PERFCI_TOKEN: what the client logs in with
     github_client_secret: SecretStr = SecretStr("")
+    app_private_key: SecretStr = SecretStr("")
+    app_webhook_secret: SecretStr = SecretStr("")
+    app_webhook_secret_old: SecretStr = SecretStr("")  # holds as well, while the new one replaces it
     smtp_password: SecretStr = SecretStr("")
     secret_key: SecretStr = SecretStr("")  # signs cookies; empty = one is made and kept in the database

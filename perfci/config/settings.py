@@ -21,7 +21,15 @@ from perfci.config.measuring import (
     RunTable,
     SuiteTable,
 )
-from perfci.config.serving import AccessTable, ClientTable, NotifyTable, RetentionTable, ServerTable, StoreTable
+from perfci.config.serving import (
+    AccessTable,
+    AppTable,
+    ClientTable,
+    NotifyTable,
+    RetentionTable,
+    ServerTable,
+    StoreTable,
+)
 from perfci.model import PerfciError
 
 
@@ -37,6 +45,7 @@ class Settings(Table):
     store: StoreTable = StoreTable()
     server: ServerTable = ServerTable()
     access: AccessTable = AccessTable()
+    app: AppTable = AppTable()
     client: ClientTable = ClientTable()
     notify: NotifyTable = NotifyTable()
     retention: RetentionTable = RetentionTable()

@@ -12,7 +12,7 @@ from perfci.config.serving import Secrets
 from perfci.config.settings import Settings, explain
 from perfci.model import PerfciError
 
-TABLES = ("store", "server", "access", "client", "notify", "retention")
+TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
 """The tables of a service, which runs where nobody edits files; what is measured belongs into the repository."""
 
 ALIKE = 0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
