@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import json
 import multiprocessing
 import os
@@ -19,7 +20,6 @@ import random
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -85,7 +85,8 @@ class Server:
         self._log, self.port = folder / "server.log", _free_port()
         place = ["--db", url]
         serve = ["serve", *place, "--port", str(self.port), "--workers", str(workers), "--no-worker"]
-        self._arguments = (serve, ["judge-worker", *place], folder, self._log)
+        self._judge = ["judge-worker", *place]
+        self._arguments = (serve, self._judge, folder, self._log)
         self._forks = multiprocessing.get_context("forkserver")
         self._forks.set_forkserver_preload(["perfci.cli.serve", "perfci.cli.judge_worker", __name__])
         self._process: BaseProcess | None = None
@@ -110,6 +111,15 @@ class Server:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.join()
 
+    def keep_promises(self) -> None:
+        """Judge what was promised to be judged, whoever was killed on the way."""
+        _, _, folder, log = self._arguments
+        process = self._forks.Process(target=run_verb, args=([*self._judge, "--once"], folder, log))
+        process.start()
+        process.join()
+        if process.exitcode != 0:
+            raise RuntimeError(f"the judge ended with {process.exitcode}:\n{log.read_text()[-3000:]}")
+
     def _answers(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
             return httpx.get(f"{self.address}/healthz", timeout=2.0).is_success
@@ -117,19 +127,25 @@ class Server:
 
 
 def run_both(serve: list[str], judge: list[str], folder: Path, log: Path) -> None:
-    """What one process of the group does: it leads the group, writes to the log, and serves.
+    """What one process of the group does: it leads the group and serves.
 
     Its child judges, at the priority that the judge beside `perfci serve` has.
     """
     os.setsid()
+    if os.fork() != 0:
+        run_verb(serve, folder, log)
+    os.nice(NICENESS)
+    run_verb(judge, folder, log)
+
+
+def run_verb(words: list[str], folder: Path, log: Path) -> None:
+    """Be a verb that writes to the log."""
+    gc.freeze()  # else whoever collects garbage copies every page of what was imported before the fork
     os.chdir(folder)
     with log.open("ab") as file:
         for place in (1, 2):
             os.dup2(file.fileno(), place)
-    if os.fork() != 0:
-        os._exit(cli.run(serve))
-    os.nice(NICENESS)
-    os._exit(cli.run(judge))
+    os._exit(cli.run(words))
 
 
 class Uploader(threading.Thread):
@@ -217,16 +233,10 @@ def torment(
             one.join()
             one.close()
         server.kill()
-    _judge(url, folder)
+    server.keep_promises()
     tally.seconds = round(time.monotonic() - started, 1)
     _count(url, uploaders, tally)
     return tally
-
-
-def _judge(url: str, folder: Path) -> None:
-    """What was promised is kept, whoever was killed on the way."""
-    worker = [sys.executable, "-m", "perfci.cli", "judge-worker", "--once", "--db", url]
-    subprocess.run(worker, cwd=folder, check=True, capture_output=True)
 
 
 def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
