@@ -123,7 +123,10 @@ class Hosted:
         clone.git("remote", "set-url", "origin", f"https://github.com/{HERE['full_name']}")
         clone.git("fetch", "--quiet", str(self.project.folder), sha)
         clone.git("checkout", "--quiet", "--detach", sha)
-        return place / ".github" / "workflows" / workflow
+        folder = place / ".github" / "workflows"
+        for path in folder.iterdir():  # act knows no other name for what lies in the repository itself
+            path.write_text(path.read_text().replace("uses: $/", "uses: ./"))
+        return folder / workflow
 
     def _token(self, number: int, path: Path, event: Json) -> str:
         """The token of a run may do what its jobs ask for; of a fork, it only reads."""
