@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -28,6 +29,7 @@ from perfci.service.receiving import receive
 from perfci.store import Store, incidents, outbox, reads
 from perfci.store.groups import Group
 from perfci.store.levels import levels_between
+from perfci.store.outbox import Work
 from perfci.store.projects import create_project, project
 
 SLUG = "acme/model"
@@ -217,6 +219,28 @@ def test_what_came_while_it_judged_is_left_for_the_next_look(group: Group, store
 
     with store.read() as tx:
         assert [one.subject for one in outbox.take(tx, ["judge"], 9, LATER)] == [run_document.idempotency_key(second)]
+
+
+def test_rests_as_long_as_it_worked(group: Group, store: Store) -> None:
+    upload(group, store, *a_step())
+    now, waited = [LATER], list[float]()
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout or 0.0)
+            if len(waited) == 2:
+                self.set()
+            return self.is_set()
+
+    def looked(looking: Looking, work: Sequence[Work]) -> None:
+        now[0] += timedelta(seconds=0.3)
+        original(looking, work)
+
+    original = Looking.look
+    with patch.object(Looking, "look", looked):
+        JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: now[0]).run(Stop(), every_s=1.0)
+
+    assert waited == [0.3, 1.0]  # then there was nothing to do
 
 
 def test_only_the_holder_of_the_lease_works(group: Group, store: Store) -> None:
