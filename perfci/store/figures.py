@@ -16,6 +16,7 @@ from perfci.store import outbox
 from perfci.store.dialects import size_of
 from perfci.store.engine import Store, address_of, path_of, sentences
 from perfci.store.tables_incidents import DeliveryRow
+from perfci.store.tables_jobs import RunEventRow
 from perfci.store.tables_work import LeaseRow, OutboxRow
 
 
@@ -29,14 +30,15 @@ class Figures:
     outbox_oldest_s: float
     deliveries_waiting: int
     deliveries_failed: int
+    run_events_waiting: int
+    run_events_failed: int
     judge_beat: int
 
 
 def figures(tx: Session, now: datetime) -> Figures:
     stuck = sa.func.count().filter(OutboxRow.attempts >= outbox.MOST_ATTEMPTS)
     waiting, failed = tx.execute(sa.select(sa.func.count(), stuck).select_from(OutboxRow)).one()
-    by_state = sa.select(DeliveryRow.state, sa.func.count()).group_by(DeliveryRow.state)
-    deliveries = dict(tx.execute(by_state).all())
+    deliveries, events = _by_state(tx, DeliveryRow), _by_state(tx, RunEventRow)
     oldest = outbox.oldest(tx)
     return Figures(
         database_bytes=size_of(tx),
@@ -45,8 +47,14 @@ def figures(tx: Session, now: datetime) -> Figures:
         outbox_oldest_s=max(0.0, (now - oldest).total_seconds()) if oldest else 0.0,
         deliveries_waiting=deliveries.get("waiting", 0) + deliveries.get("claimed", 0),
         deliveries_failed=deliveries.get("failed", 0),
+        run_events_waiting=events.get("waiting", 0),
+        run_events_failed=events.get("failed", 0),
         judge_beat=int(tx.scalar(sa.select(sa.func.max(LeaseRow.beat))) or 0),
     )
+
+
+def _by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> dict[str, int]:
+    return dict(tx.execute(sa.select(row.state, sa.func.count()).group_by(row.state)).all())
 
 
 def database_file(url: str) -> Path | None:

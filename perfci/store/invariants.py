@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store import outbox
+from perfci.store import outbox, run_events
 from perfci.store.coordinates import table
 from perfci.store.tables import ABSENT, BenchmarkRow, ProjectRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables_access import MembershipRow, TokenRow
@@ -28,6 +28,15 @@ def failed_work(tx: Session) -> Iterator[str]:
     given_up = sa.select(OutboxRow.id, OutboxRow.attempts, OutboxRow.problem)
     for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= outbox.MOST_ATTEMPTS)):
         yield f"Work {row_id} was given up after {attempts} attempts: {problem}"
+
+
+def failed_events(tx: Session) -> Iterator[str]:
+    for event in run_events.given_up(tx):
+        told = event.told
+        yield (
+            f"Nothing is told of workflow run {told.run} of {told.repository}: it was given up after {event.attempts} "
+            f"attempts: {event.problem} Redeliver {told.delivery} on the App's page of GitHub to try again."
+        )
 
 
 def foreign_members(tx: Session) -> Iterator[str]:
@@ -67,4 +76,10 @@ def _of_another_project(query: Any, series_id: Any, project_id: Any) -> Any:
     )
 
 
-CHECKS: tuple[Callable[[Session], Iterator[str]], ...] = (lost_work, failed_work, foreign_members, lost_rights)
+CHECKS: tuple[Callable[[Session], Iterator[str]], ...] = (
+    lost_work,
+    failed_work,
+    failed_events,
+    foreign_members,
+    lost_rights,
+)

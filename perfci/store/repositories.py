@@ -70,6 +70,12 @@ def binding_of(tx: Session, slug: str) -> Binding | None:
     return Binding(found.project_id, _repository(found)) if found else None
 
 
+def projects_of(tx: Session, repository_id: int) -> list[int]:
+    """The projects that are bound to the repository of this number."""
+    bound = REPOSITORIES.c.repository_id == repository_id
+    return list(tx.scalars(sa.select(REPOSITORIES.c.project_id).where(bound).order_by(REPOSITORIES.c.project_id)))
+
+
 def bind(tx: Session, project_id: int, repository: Repository, at: datetime) -> None:
     """Bind a project, in the place of what it was bound to; tokens of jobs that were given before end."""
     unbind(tx, project_id)

@@ -1,11 +1,11 @@
-"""The tables of jobs elsewhere that may write to a project: which, and the tokens they were given."""
+"""The tables of jobs elsewhere: which may write to a project, the tokens of theirs, what is told of their runs."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, String, UniqueConstraint
+from sqlalchemy import BigInteger, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from perfci.store.tables import JsonText, Table, own_id, refers_to
@@ -55,3 +55,29 @@ class RunTokenRow(Table):
     pull_request: Mapped[int | None]
     baseline: Mapped[bool]
     expires_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class RunEventRow(Table):
+    """What GitHub told of a run of a workflow, until it was acted upon and for a while after: it tells nothing twice.
+
+    ``delivery`` is GitHub's own name for the message; ``installation`` and ``run`` are GitHub's numbers.
+    """
+
+    __tablename__ = "run_events"
+    __table_args__ = (
+        UniqueConstraint("delivery", "project_id"),
+        Index("ix_run_events_state", "state", "not_before"),
+    )
+
+    id: Mapped[int] = own_id()
+    delivery: Mapped[str] = mapped_column(String(64))
+    project_id: Mapped[int] = refers_to("projects.id", index=True)
+    installation: Mapped[int] = mapped_column(BigInteger)
+    repository: Mapped[str]
+    run: Mapped[int] = mapped_column(BigInteger)
+    action: Mapped[str]
+    received_at: Mapped[datetime]
+    state: Mapped[str]
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    not_before: Mapped[datetime]
+    problem: Mapped[str] = mapped_column(server_default="")

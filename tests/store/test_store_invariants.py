@@ -17,6 +17,7 @@ from perfci.store.tables_incidents import (
     IncidentRow,
     LedgerRow,
 )
+from perfci.store.tables_jobs import RunEventRow
 from perfci.store.tables_work import OutboxRow
 
 MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
@@ -48,6 +49,12 @@ def an_outbox_row(project: int, kind: str, subject: str, attempts: int = 0) -> O
     )
 
 
+def a_run_event(project: int) -> RunEventRow:
+    told = {"delivery": "72d3162e", "installation": 44, "repository": "acme/model", "run": 17, "action": "completed"}
+    tried = {"state": "failed", "attempts": 1, "problem": "GitHub refused to read it."}
+    return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **told, **tried)
+
+
 def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
     member = IncidentMemberRow(incident_id=1, series_id=series_here, last_good="a", added_by="perfci", **MOVED)
     ledger = LedgerRow(id=7, project_id=there, series_id=series_here, recorded_at=NOON, **MOVED)
@@ -56,6 +63,7 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
         "no such run": [an_outbox_row(here, "judge", "another key")],
         "no such session": [an_outbox_row(here, "judge_pr", "another session")],
         "given up": [an_outbox_row(here, "judge", "key", attempts=8)],
+        "untold": [a_run_event(here)],
         "foreign member": [an_incident(there), member],
         "foreign ledger": [ledger],
         "foreign message": [an_incident(here), a_destination(there), a_delivery()],
@@ -71,6 +79,13 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
         ("no such run", ["Work 1 waits to judge another key, which is not stored."]),
         ("no such session", ["Work 1 waits to judge another sess, which is not stored."]),
         ("given up", ["Work 1 was given up after 8 attempts: no such file"]),
+        (
+            "untold",
+            [
+                "Nothing is told of workflow run 17 of acme/model: it was given up after 1 attempts: GitHub refused to "
+                "read it. Redeliver 72d3162e on the App's page of GitHub to try again."
+            ],
+        ),
         ("foreign member", ["Incident 1 has a member of another project."]),
         ("foreign ledger", ["Line 7 of the ledger names a series of another project."]),
         ("foreign message", ["Message 1 tells one project of an incident of another."]),

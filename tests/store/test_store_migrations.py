@@ -17,7 +17,7 @@ from perfci.store import check, engine, open_store, schema, writes
 from perfci.store.tables import ProjectRow
 from perfci.store.tables_access import AuditRow
 from perfci.store.tables_incidents import IncidentRow
-from perfci.store.tables_jobs import RepositoryRow, RunTokenRow, UsedTokenRow
+from perfci.store.tables_jobs import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables_work import OutboxRow
 
 
@@ -58,6 +58,9 @@ def fill(url: str) -> None:
         tx.add(UsedTokenRow(hash="0" * 64, expires_at=NOON))
         job = {"run_id": "1", "attempt": 1, "sha": "a" * 40, "event": "push", "baseline": True}
         tx.add(RunTokenRow(uid="0" * 12, secret_hash="1" * 64, project_id=project_id, expires_at=NOON, **job))
+        told = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "run": 2**40, "action": "completed"}
+        waits = {"received_at": NOON, "state": "waiting", "not_before": NOON}
+        tx.add(RunEventRow(project_id=project_id, **told, **waits))
     store.close()
 
 

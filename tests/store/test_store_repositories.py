@@ -32,6 +32,13 @@ def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
     assert found == [Binding(project_id, MODEL), None, None]
 
 
+def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
+    with store.begin() as tx:
+        bound = [a_bound_project(tx), a_bound_project(tx, "acme/other")]
+
+        assert (repositories.projects_of(tx, 2**40), repositories.projects_of(tx, 1)) == (bound, [])
+
+
 def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
     moved = replace(MODEL, owner_id=8, environment="perf")
     with store.begin() as tx:

@@ -47,10 +47,12 @@ def _warnings(store: Store, now: datetime) -> list[str]:
     late = f"The oldest upload waits for {found.outbox_oldest_s:.0f} s to be judged: does `perfci judge-worker` run?"
     stuck = f"{found.outbox_failed} uploads could not be judged: see `perfci db check`."
     unsent = f"{found.deliveries_failed} notifications could not be sent."
+    untold = f"{found.run_events_failed} pull requests could not be told of their runs: see `perfci db check`."
     return [
         *([late] if found.outbox_oldest_s > JUDGED_WITHIN_S else []),
         *([stuck] if found.outbox_failed else []),
         *([unsent] if found.deliveries_failed else []),
+        *([untold] if found.run_events_failed else []),
     ]
 
 

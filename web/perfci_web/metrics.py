@@ -32,6 +32,8 @@ GAUGES = {
     "outbox_oldest_seconds": "for how long the oldest upload waits to be judged",
     "deliveries_waiting": "notifications to be sent",
     "deliveries_failed": "notifications that could not be sent",
+    "run_events_waiting": "runs of workflows that GitHub told of and a pull request is to hear of",
+    "run_events_failed": "runs of workflows of which a pull request could not be told",
     "judge_beat": "grows while a process judges",
     "disk_free_bytes": "free bytes where a SQLite database is",
 }
@@ -118,6 +120,8 @@ class OfStore:
             "outbox_oldest_seconds": found.outbox_oldest_s,
             "deliveries_waiting": found.deliveries_waiting,
             "deliveries_failed": found.deliveries_failed,
+            "run_events_waiting": found.run_events_waiting,
+            "run_events_failed": found.run_events_failed,
             "judge_beat": found.judge_beat,
         }
         if file := database_file(self._store.url):
