@@ -31,8 +31,6 @@ VERDICT = (
     "base_level", "head_level", "noise_floor", "mde", "pairs", "reason", "evidence", "created_at",
 )  # fmt: skip
 
-RESULT = (*bulk.RESULT, "level", "clock", "spread")
-
 
 def load(store: Store, samples: int, *, first_commit: int = 0) -> int:
     """Add commits until so many samples are there; the number of the commit after the last."""
@@ -84,7 +82,7 @@ def _add_results(
     series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
     series_ids = coordinates.series_ids(tx, coordinates.project_id(tx, PROJECT), series)
     result_ids = dialects.new_ids(tx, RESULTS, len(cells))
-    dialects.bulk_insert(tx, RESULTS, RESULT, _results(run_id, series_ids, result_ids, levels))
+    dialects.bulk_insert(tx, RESULTS, bulk.RESULT, _results(run_id, series_ids, result_ids, levels))
     dialects.bulk_insert(tx, PROCESSES_TABLE, bulk.PROCESS, list(_processes(result_ids, levels, started, dice)))
 
 

@@ -27,6 +27,7 @@ class JudgedPoint(NamedTuple):
 
     commit_id: int
     environment_id: int
+    status: str
     level: float | None
     digest: Digest | None
     readings: Readings
@@ -64,6 +65,10 @@ class JudgedLines:
     def levels(self, series_id: int) -> list[tuple[str, float]]:
         """Sha and level of every commit that has one."""
         return [(commit.sha, level) for commit, level in self.line(series_id) if level is not None]
+
+    def hides(self, series_id: int) -> bool:
+        """Whether processes ended well at some commit, and something is known against each of them."""
+        return any(point.digest is not None and point.digest.level is None for point in self.points[series_id])
 
     def repeats(self, series_id: int) -> bool:
         """Whether nothing usable was read at any commit but one exact value."""
@@ -109,7 +114,7 @@ def _levels(points: Iterable[JudgedPoint]) -> dict[int, float]:
 
 def _of_one(row: ResultLevel, found: Digest) -> JudgedPoint:
     level = row.value if found.level is None else found.level
-    return JudgedPoint(row.commit_id, row.environment_id, level, found, READ_WELL[found.clock])
+    return JudgedPoint(row.commit_id, row.environment_id, row.status, level, found, READ_WELL[found.clock])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ class _Joining:
         found = _told_by(speaking, self.known) or digest([one for row in speaking for one in self.processes[row.id]])
         level = newest.value if found is None or found.level is None else found.level
         readings = Readings().union(*(self.readings.get(row.id, ()) for row in group))
-        return JudgedPoint(newest.commit_id, newest.environment_id, level, found, readings)
+        return JudgedPoint(newest.commit_id, newest.environment_id, newest.status, level, found, readings)
 
 
 def _speaking(group: Sequence[ResultLevel], readings: Mapping[int, Readings]) -> list[ResultLevel]:

@@ -23,7 +23,7 @@ FIRST_LOOK, LOOK_FURTHER = 2, 8
 """How many commits are looked at for the ends of histories, newest first, and by what factor more each time."""
 
 
-class _End(NamedTuple):
+class End(NamedTuple):
     """What the runs of the newest commit of a series gave: the newest result, and the newest with a value."""
 
     place: int
@@ -43,10 +43,10 @@ class _Trace(NamedTuple):
 def series_records(tx: Session, project: str, series: Mapping[int, Series]) -> list[SeriesRecord]:
     """The series with the ends of their histories, by name, in as many queries for a thousand as for one hundred."""
     points = _points(tx, project, series)
-    ends = _ends(tx, project, set(points))
+    ends = ends_of(tx, project, set(points))
     traces = _traces(tx, project, series)
     never = {row_id: trace.result for row_id, trace in traces.items() if trace.skipped_only}
-    why = _statuses(tx, {*(end.result for end in ends.values() if end.measured is None), *never.values()})
+    why = statuses_of(tx, {*(end.result for end in ends.values() if end.measured is None), *never.values()})
     clocks = _clocks(tx, [trace.measured for trace in traces.values() if trace.measured is not None])
     records = []
     for row_id, one in series.items():
@@ -111,21 +111,21 @@ def _points(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int
     return dict(tx.execute(_of(wanted, query).group_by(ResultRow.series_id)).all())
 
 
-def _ends(tx: Session, project: str, wanted: set[int]) -> dict[int, _End]:
+def ends_of(tx: Session, project: str, wanted: set[int]) -> dict[int, End]:
     """The newest commit of each of these histories; most end within the newest few, so those are asked first."""
     commits = load_commits(tx, project_of(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(along_the_line(commits.values()))}
     newest_first = sorted(commits, key=lambda row_id: place_of[commits[row_id]], reverse=True)
     query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, NEWEST, NEWEST_MEASURED))
     grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
-    found: dict[int, _End] = {}
+    found: dict[int, End] = {}
     start, count = 0, FIRST_LOOK
     while not found.keys() >= wanted and start < len(newest_first):
-        here: dict[int, _End] = {}
+        here: dict[int, End] = {}
         for series_id, commit_id, *outcome in tx.execute(
             grouped.where(RunRow.commit_id.in_(newest_first[start : start + count]))
         ):
-            end = _End(place_of[commits[commit_id]], commits[commit_id].sha, *outcome)
+            end = End(place_of[commits[commit_id]], commits[commit_id].sha, *outcome)
             here[series_id] = max(here.get(series_id, end), end)
         found = here | found
         start, count = start + count, min(count * LOOK_FURTHER, CHUNK)
@@ -148,7 +148,7 @@ def _of(wanted: Collection[int], query: Any) -> Any:
     return query.where(ResultRow.series_id.in_(wanted)) if len(wanted) <= CHUNK else query
 
 
-def _statuses(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
+def statuses_of(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
     """How results ended that gave no value, and why."""
     query = sa.select(ResultRow.id, ResultRow.status, ResultRow.reason)
     rows = (row for some in in_chunks(result_ids) for row in tx.execute(query.where(ResultRow.id.in_(some))))

@@ -27,6 +27,7 @@ from perfci.store import values
 from perfci.store.coordinates import CHUNK, table
 from perfci.store.endings import in_chunks, series_records
 from perfci.store.loading import (
+    Condition,
     in_history,
     load_commits,
     load_environments,
@@ -252,9 +253,18 @@ def change_points(tx: Session, project: str, series_id: int | None = None) -> li
 
 
 def commits(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
-    """The commits of a project, newest first along the line."""
-    newest_first = along_the_line(load_commits(tx, project_of(CommitRow.project_id, project)).values())[::-1]
-    return newest_first[:limit]
+    """The commits of a project, newest first along the line; of a ``limit`` no more are read than it takes."""
+    mine = project_of(CommitRow.project_id, project)
+    chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_newest(tx, mine, limit))]
+    return along_the_line(load_commits(tx, *chosen).values())[::-1][:limit]
+
+
+def _newest(tx: Session, mine: Condition, limit: int) -> sa.Select[Any]:
+    """The ids of the commits that are newest by position; all, where some have none and only dates tell."""
+    if tx.scalar(sa.select(CommitRow.id).where(mine, CommitRow.position.is_(None)).limit(1)) is not None:
+        return sa.select(CommitRow.id).where(mine)
+    by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
+    return sa.select(CommitRow.id).where(mine).order_by(*by_position).limit(limit)
 
 
 def commits_of(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:

@@ -46,7 +46,9 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.report.trend import Trend, trend_of
+from perfci.service.small_trends import Decided
 from perfci.store.records import ProjectRecord, SeriesRecord, VerdictRecord
+from perfci.store.standing import AtHead, Ended, Tally
 from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
 from perfci_web.pages.cells import by_cell, parts
 from perfci_web.pages.reasons import Reason
@@ -85,11 +87,15 @@ SLOWER = a_verdict(STEP_TIME, STEP, VerdictKind.REGRESSION, 1.183, (1.159, 1.208
 FASTER = a_verdict(GENERATE, STEP, VerdictKind.IMPROVEMENT, 0.8, (0.79, 0.83))
 
 
-def test_an_overview_leads_with_the_worst_open_regression() -> None:
-    trends = [a_trend(STEP_TIME, SLOWER), a_trend(GENERATE, FASTER)]
-    records = [a_record(STEP_TIME), a_record(GENERATE)]
+NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), Tally(), Decided((), ())
 
-    page = overview.overview(PROJECT, records, [a_decision(SLOWER), a_decision(FASTER)], [], NEWEST_FIRST, trends)
+
+def an_overview(*trends: Trend, told: Tally = NO_TALLY, decided: Decided = UNDECIDED) -> overview.Overview:
+    return overview.overview(PROJECT, NOTHING, told, decided, trends, NEWEST_FIRST)
+
+
+def test_an_overview_leads_with_the_worst_open_regression() -> None:
+    page = an_overview(a_trend(STEP_TIME, SLOWER), a_trend(GENERATE, FASTER))
 
     assert page.sentence.headline == "1 open regression"
     assert [finding.mark.ratio for finding in page.open] == [1.183]
@@ -98,19 +104,16 @@ def test_an_overview_leads_with_the_worst_open_regression() -> None:
 
 def test_an_overview_counts_candidates_that_nobody_confirmed() -> None:
     confirmed = ChangePoint(STEP_TIME, SLOWER.head, SLOWER.base, 0.18, 1.0, 1.18)
-    open_one = ChangePoint(MEMORY, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
+    open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
+    decided = Decided([SLOWER], [confirmed, open_one])
 
-    page = overview.overview(
-        PROJECT, [], [a_decision(SLOWER)], [confirmed, open_one], NEWEST_FIRST, [a_trend(STEP_TIME, SLOWER)]
-    )
+    page = an_overview(a_trend(STEP_TIME, SLOWER), told=Tally(change_points=5), decided=decided)
 
-    assert page.candidates == 1
+    assert page.candidates == 4
 
 
 def test_an_overview_of_numbers_alone_claims_nothing() -> None:
-    page = overview.overview(PROJECT, [a_record(STEP_TIME)], [], [], NEWEST_FIRST, [])
-
-    assert str(page.sentence) == "Nothing was compared yet. Measured: 6 series over 40 commits."
+    assert str(an_overview().sentence) == "Nothing was compared yet. Measured: 6 series over 40 commits."
 
 
 def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() -> None:
@@ -119,22 +122,17 @@ def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() ->
         for stage in (Stage.CONVICTION, Stage.SCREENING)
     )
 
-    page = overview.overview(PROJECT, [], [a_decision(recent), a_decision(suspected)], [], NEWEST_FIRST, [])
+    page = an_overview(decided=Decided([recent, suspected], []))
 
     assert [len(line.verdicts) for line in page.recent] == [0, 1, *[0] * 8]
 
 
 def test_coverage_tells_four_things_apart() -> None:
-    records = [
-        a_record(STEP_TIME),
-        a_record(STEP_FP32, status=Status.OOM, reason="out of memory"),
-        a_skipped_record(MFU, "no peak is known"),
-        a_record(MEMORY, last=20),
-    ]
+    ended = [Ended(STEP_FP32, Status.OOM, "out of memory"), Ended(MFU, Status.SKIPPED, "no peak is known")]
 
-    found = overview.coverage(records, NEWEST_FIRST)
+    found = overview.coverage_of(AtHead(a_commit(39), 1, ended, [MEMORY]))
 
-    assert found.head == a_commit(COMMITS - 1)
+    assert found.head == a_commit(39)
     assert [(share.word, share.count) for share in found.shares] == [
         ("measured", 1), ("not available", 1), ("failed", 1), ("not run", 1),
     ]  # fmt: skip
@@ -142,38 +140,23 @@ def test_coverage_tells_four_things_apart() -> None:
 
 
 def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
-    records = [a_skipped_record(series, reason) for series, reason in UNAVAILABLE.items()]
+    ended = [Ended(series, Status.SKIPPED, reason) for series, reason in UNAVAILABLE.items()]
 
-    found = overview.coverage(records, NEWEST_FIRST).unavailable
+    found = overview.coverage_of(AtHead(a_commit(39), 0, ended)).unavailable
 
     assert [(reason.text, len(reason.series)) for reason in found] == [
         (EMULATED, 3), (NO_ALLOCATOR, 1), ("the peak of this CPU is not known", 1),
     ]  # fmt: skip
 
 
-def test_coverage_misses_nothing_that_never_had_a_value() -> None:
-    gone = replace(a_skipped_record(MFU, "no peak is known"), last_commit_sha=a_commit(3).sha)
+def test_an_overview_links_no_more_series_than_it_names() -> None:
+    many = [a_series(f"train.time_{number:03}") for number in range(300)]
 
-    assert overview.coverage([a_record(STEP_TIME), gone], NEWEST_FIRST).not_run == ()
+    page = overview.overview(
+        PROJECT, overview.Coverage(a_commit(39), not_run=tuple(many)), Tally(), Decided((), ()), ()
+    )
 
-
-def test_coverage_does_not_wait_for_a_version_that_was_replaced() -> None:
-    old = replace(STEP_TIME, benchmark=Benchmark(STEP_TIME.benchmark.name, "0"))
-
-    found = overview.coverage([a_record(STEP_TIME), a_record(old, last=12)], NEWEST_FIRST)
-
-    assert (found.measured, found.not_run) == (1, ())
-
-
-def test_coverage_of_nothing_has_no_head() -> None:
-    assert overview.coverage([SeriesRecord(1, STEP_TIME, 0, None, None)], NEWEST_FIRST).head is None
-
-
-def test_an_overview_reads_only_the_histories_it_draws() -> None:
-    records = [a_record(STEP_TIME, row_id=1), a_record(MEMORY, row_id=2), a_record(GENERATE, row_id=3)]
-    candidate = ChangePoint(MEMORY, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
-
-    assert overview.series_to_draw(records, [a_decision(SLOWER)], [candidate]) == [1, 2]
+    assert (len(page.linked), page.coverage.shares[3].count) == (20, 300)
 
 
 def test_benchmarks_are_cut_into_pages() -> None:

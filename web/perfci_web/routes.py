@@ -27,11 +27,13 @@ from perfci.report.names import csv_cell
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned, trend_of
 from perfci.service.calibrating import calibrated
+from perfci.service.judged_points import JudgedLines
 from perfci.service.judging import Standards
-from perfci.store import Store, reads
+from perfci.service.small_trends import Decided, small_trends
+from perfci.store import Store, reads, standing
 from perfci.store.members import namesakes
 from perfci.store.projects import Project
-from perfci.store.records import ProjectRecord, RunRecord, SeriesRecord
+from perfci.store.records import RunRecord, SeriesRecord
 from perfci.verdicts.calibration import Calibration
 from perfci_web.admission import no_such_project, seen_projects
 from perfci_web.missing import Missing, Offer, nearest
@@ -107,18 +109,26 @@ def projects_page(store: Store) -> str | Answer:
 
 def overview_page(store: Store, standards_of: StandardsOf, project: str) -> str:
     with store.read() as tx:
-        known, record = _known(tx, project), _project(tx, project)
-        records = reads.series_of_project(tx, project)
-        verdicts = reads.verdict_records(tx, project)
-        changes = reads.change_points(tx, project)
-        drawn = set(overview.series_to_draw(records, verdicts, changes))
-        decided = _Decided([record.verdict for record in verdicts], changes)
-        trends = _trends(tx, project, [one for one in records if one.id in drawn], decided=decided)
+        known = _known(tx, project)
+        [record] = reads.projects(tx, project)
+        moved = JudgedLines.of(tx, standing.series_that_moved(tx, project, overview.MOST_MOVERS))
+        decided = Decided.of(tx, moved.points)
+        trends = sorted(small_trends(tx, moved, decided).values(), key=lambda trend: trend.series.label)
         found = incidents.open_on_overview(tx, known, standards_of(known))
-        commits, drawn_trends = reads.commits(tx, project), list(trends.values())
-        page = overview.overview(record, records, verdicts, changes, commits, drawn_trends, found.count)
+        page = overview.overview(
+            record,
+            overview.coverage_of(standing.at_head(tx, project)),
+            standing.tally(tx, project),
+            decided,
+            trends,
+            reads.commits(tx, project, limit=overview.RECENT_COMMITS),
+            reads.commits_of(tx, project, overview.marked_commits(trends)),
+            found.count,
+        )
         links = Links(project, namesakes(tx, project, page.linked), root=request.script_root)
-    return render_template("overview.html", page=page, incidents=found.entries, links=links)
+    return render_template(
+        "overview.html", page=page, incidents=found.entries, links=links, most_not_run=overview.MOST_NOT_RUN
+    )
 
 
 def benchmarks_page(store: Store, project: str) -> str:
@@ -285,12 +295,6 @@ def nothing_here(store: Store, path: str) -> Missing:
 
 def _links(project: str, records: Iterable[SeriesRecord] = ()) -> Links:
     return Links(project, (record.series for record in records), root=request.script_root)
-
-
-def _project(tx: Session, project: str) -> ProjectRecord:
-    """What is counted of a project."""
-    _known(tx, project)
-    return next(record for record in reads.projects(tx) if record.slug == project)
 
 
 def _known(tx: Session, project: str) -> Project:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
-from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
+from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict
 from perfci.report.sentences import Told, overview_sentence
 from perfci.report.standing import biggest_moves, open_regressions
 from perfci.report.trend import Mark, Trend
 from perfci.report.words import MOVES
-from perfci.store.records import ProjectRecord, SeriesRecord, VerdictRecord
+from perfci.service.small_trends import Decided
+from perfci.store.records import ProjectRecord
+from perfci.store.standing import AtHead, Tally
 from perfci_web.pages.reasons import Reason, by_reason, failure, how_many
 
 MOST_FINDINGS = 20
 MOST_MOVERS = 6
 RECENT_COMMITS = 10
+MOST_NOT_RUN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,46 +92,36 @@ class Overview:
         """The series that the page names."""
         shown = [one.trend.series for one in (*self.open, *self.movers)]
         failed = [series for reason in self.coverage.failed for series in reason.series]
-        return [*shown, *failed, *self.coverage.not_run]
-
-
-def series_to_draw(
-    records: Sequence[SeriesRecord], verdicts: Iterable[VerdictRecord], changes: Iterable[ChangePoint]
-) -> list[int]:
-    """Which histories an overview needs: of series with a confirmed change, and of the largest candidates."""
-    ids = {record.series: record.id for record in records}
-    convicted = [one.verdict.series for one in verdicts if _is_conviction(one.verdict)]
-    largest = sorted(changes, key=lambda change: -abs(change.rel))[:MOST_MOVERS]
-    wanted = dict.fromkeys([*convicted, *(change.series for change in largest)])
-    return [ids[series] for series in wanted if series in ids]
+        return [*shown, *failed, *self.coverage.not_run[:MOST_NOT_RUN]]
 
 
 def overview(
     project: ProjectRecord,
-    records: Sequence[SeriesRecord],
-    verdicts: Sequence[VerdictRecord],
-    changes: Sequence[ChangePoint],
-    commits: Sequence[Commit],
+    coverage: Coverage,
+    tally: Tally,
+    decided: Decided,
     trends: Sequence[Trend],
+    newest: Sequence[Commit] = (),
+    by_sha: Mapping[str, Commit] = MappingProxyType({}),
     incidents: int = 0,
 ) -> Overview:
-    """Join what is known of a project; ``commits`` come newest first, ``trends`` as ``series_to_draw`` asked.
+    """Join what is known of a project.
 
-    ``incidents`` tells how many are open.
+    ``trends`` are those of every series with a confirmed change, and of the largest candidates, ``decided`` what was
+    said of these; ``by_sha`` are the commits of their marks, ``newest`` the last of the project. ``incidents`` tells
+    how many are open.
     """
-    by_sha = {commit.sha: commit for commit in commits}
     found = [Finding(trend, mark, by_sha.get(mark.commit)) for trend in trends for mark in open_regressions(trend)]
     worst_first = sorted(found, key=lambda finding: -abs(finding.mark.ratio - 1))
     told = [finding.mark.verdict for finding in worst_first if finding.mark.verdict]
     open_marks = {id(finding.mark) for finding in found}
-    confirmed = {(mark.commit, trend.series) for trend in trends for mark in trend.convicted()}
     return Overview(
         project=project.slug,
         sentence=overview_sentence(
             told,
             series=project.series - project.never_measured,
             commits=project.commits,
-            compared=bool(verdicts),
+            compared=tally.compared,
             incidents=incidents,
         ),
         open=tuple(worst_first[:MOST_FINDINGS]),
@@ -137,10 +131,10 @@ def overview(
             for trend, mark in biggest_moves(trends, MOST_MOVERS + len(found))
             if id(mark) not in open_marks
         )[:MOST_MOVERS],
-        coverage=coverage(records, commits),
-        recent=_recent(commits, verdicts),
-        candidates=sum((change.commit, change.series) not in confirmed for change in changes),
-        undecided=sum(one.verdict.kind is VerdictKind.INCONCLUSIVE for one in verdicts),
+        coverage=coverage,
+        recent=_recent(newest, decided.verdicts),
+        candidates=tally.change_points - _confirmed(trends, decided.changes),
+        undecided=tally.undecided,
         commits=project.commits,
         series=project.series - project.never_measured,
         never_measured=project.never_measured,
@@ -149,46 +143,33 @@ def overview(
     )
 
 
-def coverage(records: Sequence[SeriesRecord], commits: Sequence[Commit]) -> Coverage:
-    """Count the newest measured commit's series; one that another version replaced is no longer expected, nor is one
-    that never had a value.
-    """
-    place = {commit.sha: k for k, commit in enumerate(commits)}
-    seen = [record for record in records if record.last_commit_sha in place]
-    if not seen:
-        return Coverage(None)
-    head = min(seen, key=lambda record: place[record.last_commit_sha or ""]).last_commit_sha
-    expected = _newest_versions(seen, place)
-    at_head = [record for record in expected if record.last_commit_sha == head]
-    skipped = (record for record in at_head if record.last_status is Status.SKIPPED)
-    failed = ((record, record.last_status) for record in at_head if record.failed_last)
+def coverage_of(found: AtHead) -> Coverage:
+    """Four words for what became of the series at the newest measured commit."""
+    skipped = (one for one in found.ended if one.status is Status.SKIPPED)
+    failed = (one for one in found.ended if one.status is not Status.SKIPPED)
     return Coverage(
-        head=commits[place[head or ""]],
-        measured=sum(record.last_status is Status.OK for record in at_head),
-        unavailable=by_reason((record.last_reason, record.series) for record in skipped),
-        failed=by_reason((failure(status, one.last_reason), one.series) for one, status in failed if status),
-        not_run=tuple(one.series for one in expected if one.last_commit_sha != head and not one.never_measured),
+        head=found.head,
+        measured=found.measured,
+        unavailable=by_reason((one.reason, one.series) for one in skipped),
+        failed=by_reason((failure(one.status, one.reason), one.series) for one in failed),
+        not_run=tuple(found.not_run),
     )
 
 
-def _newest_versions(records: Sequence[SeriesRecord], place: Mapping[str, int]) -> list[SeriesRecord]:
-    newest: dict[object, SeriesRecord] = {}
-    for record in records:
-        series = record.series
-        key = (series.benchmark.name, series.parameters, series.metric.name, series.machine, series.variant)
-        held = newest.get(key)
-        if held is None or place[record.last_commit_sha or ""] < place[held.last_commit_sha or ""]:
-            newest[key] = record
-    return list(newest.values())
+def marked_commits(trends: Iterable[Trend]) -> set[str]:
+    """The shas of all commits where a level moved."""
+    return {mark.commit for trend in trends for mark in trend.marks}
 
 
-def _recent(commits: Sequence[Commit], verdicts: Sequence[VerdictRecord]) -> tuple[CommitLine, ...]:
+def _confirmed(trends: Iterable[Trend], changes: Iterable[ChangePoint]) -> int:
+    """How many change points fresh pairs confirmed."""
+    confirmed = {(mark.commit, trend.series) for trend in trends for mark in trend.convicted()}
+    return sum((change.commit, change.series) in confirmed for change in changes)
+
+
+def _recent(commits: Sequence[Commit], verdicts: Iterable[Verdict]) -> tuple[CommitLine, ...]:
     found: dict[str, list[Verdict]] = {}
     for one in verdicts:
-        if _is_conviction(one.verdict):
-            found.setdefault(one.verdict.head, []).append(one.verdict)
+        if one.kind in MOVES and one.stage is Stage.CONVICTION and one.base != one.head:
+            found.setdefault(one.head, []).append(one)
     return tuple(CommitLine(commit, tuple(found.get(commit.sha, ()))) for commit in commits[:RECENT_COMMITS])
-
-
-def _is_conviction(verdict: Verdict) -> bool:
-    return verdict.kind in MOVES and verdict.stage is Stage.CONVICTION and verdict.base != verdict.head

@@ -1,0 +1,54 @@
+"""The trends of many series by their levels alone: as much as a small picture of each shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.model import ChangePoint, Point, Series, Status, Summary, Verdict
+from perfci.report.trend import Trend, trend_of
+from perfci.service.judged_points import JudgedLines
+from perfci.store.loading import series_by_ids
+from perfci.store.reads import histories
+from perfci.store.standing import changes_of, verdicts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was decided about some series and stands."""
+
+    verdicts: Sequence[Verdict]
+    changes: Sequence[ChangePoint]
+
+    @classmethod
+    def of(cls, tx: Transaction, series_ids: Collection[int]) -> Decided:
+        return cls(verdicts_of(tx, series_ids), changes_of(tx, series_ids))
+
+
+def small_trends(tx: Transaction, lines: JudgedLines, decided: Decided) -> dict[int, Trend]:
+    """Dots without spread; a history with a commit whose processes are all flagged is read whole, for it is shown."""
+    verdicts, changes = _by_series(decided.verdicts), _by_series(decided.changes)
+    whole = histories(tx, [row_id for row_id in lines.points if lines.hides(row_id)])
+    return {
+        row_id: trend_of(series, whole.get(row_id) or _points(lines, row_id), changes[series], verdicts[series])
+        for row_id, series in series_by_ids(tx, lines.points).items()
+    }
+
+
+def _points(lines: JudgedLines, series_id: int) -> list[Point]:
+    levels = ((point, None if point.level is None else Summary(point.level)) for point in lines.points[series_id])
+    return [Point(lines.commits[one.commit_id], Status(one.status), summary=level) for one, level in levels]
+
+
+Said = TypeVar("Said", ChangePoint, Verdict)
+
+
+def _by_series(said: Iterable[Said]) -> dict[Series, list[Said]]:
+    found: dict[Series, list[Said]] = defaultdict(list)
+    for one in said:
+        found[one.series].append(one)
+    return found

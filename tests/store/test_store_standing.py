@@ -1,0 +1,162 @@
+"""How a project stands, without reading all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from builders import (
+    NOON,
+    PROJECT,
+    a_change_point,
+    a_commit,
+    a_failed_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_verdict,
+)
+
+from perfci.model import Result, Series, Stage, Status, VerdictKind
+from perfci.store import Store, reads, writes
+from perfci.store.standing import AtHead, Ended, Tally, at_head, changes_of, series_that_moved, tally, verdicts_of
+
+STEP, OTHER, PEAK = a_series("suite.step"), a_series("suite.other"), a_series("suite.step", "peak")
+
+
+def measured(store: Store, commit: int, *results: Result, kind: str = "history") -> None:
+    with store.begin() as tx:
+        run = a_run(*results, commit=a_commit(commit), session=f"{kind} {commit}")
+        writes.ingest_run(tx, run, run.session, "body", kind=kind)
+
+
+def failed(series: Series) -> Result:
+    return a_result(series, a_failed_process(), status=Status.FAILED, reason="boom")
+
+
+def skipped(series: Series) -> Result:
+    return a_result(series, a_failed_process(Status.SKIPPED), status=Status.SKIPPED, reason="no GPU")
+
+
+def found(store: Store) -> AtHead:
+    with store.read() as tx:
+        return at_head(tx, PROJECT)
+
+
+def ids(store: Store, *series: Series) -> list[int]:
+    with store.read() as tx:
+        known = {record.series: record.id for record in reads.series_of_project(tx, PROJECT)}
+    return [known[one] for one in series]
+
+
+def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
+    gone = a_series("suite.gone")
+    measured(store, 1, a_result(STEP), a_result(OTHER), a_result(PEAK), a_result(gone))
+    measured(store, 2, a_result(STEP), failed(OTHER), skipped(PEAK))
+
+    told = found(store)
+
+    assert (told.head, told.measured, told.not_run) == (a_commit(2), 1, [gone])
+    assert told.ended == [Ended(OTHER, Status.FAILED, "boom"), Ended(PEAK, Status.SKIPPED, "no GPU")]
+
+
+def test_what_a_second_run_of_a_commit_gave_counts(store: Store) -> None:
+    measured(store, 1, failed(STEP))
+    measured(store, 1, a_result(STEP), kind="import")
+
+    assert (found(store).measured, found(store).ended) == (1, [])
+
+
+def test_a_comparison_is_no_head(store: Store) -> None:
+    measured(store, 1, a_result(STEP))
+    measured(store, 2, a_result(STEP), kind="compare")
+
+    assert found(store).head == a_commit(1)
+
+
+def test_a_head_is_found_behind_many_heads_of_pull_requests(store: Store) -> None:
+    measured(store, 1, a_result(STEP))
+    with store.begin() as tx:
+        writes.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
+
+    assert found(store).head == a_commit(1)
+
+
+def test_nothing_that_never_had_a_value_is_missed(store: Store) -> None:
+    measured(store, 1, skipped(PEAK), a_result(STEP))
+    measured(store, 2, a_result(STEP))
+
+    assert found(store).not_run == []
+
+
+@pytest.mark.parametrize("commits", [(1, 2), (2, 2)], ids=["then", "both at head"])
+def test_a_version_that_was_replaced_is_not_waited_for(store: Store, commits: Sequence[int]) -> None:
+    old, new = (a_series("suite.step", version=version) for version in ("1", "2"))
+    measured(store, commits[0], a_result(old))
+    measured(store, commits[1], a_result(new), kind="import")
+
+    assert (found(store).measured, found(store).not_run) == (1, [])
+
+
+def test_of_versions_that_are_gone_the_last_one_is_missed(store: Store) -> None:
+    first, second = (a_series("suite.gone", version=version) for version in ("a", "b"))
+    measured(store, 1, a_result(second))
+    measured(store, 2, a_result(first))
+    measured(store, 3, a_result(STEP))
+
+    assert found(store).not_run == [first]
+
+
+def test_nothing_measured_has_no_head(store: Store) -> None:
+    with store.begin() as tx:
+        writes.upsert_commits(tx, PROJECT, [a_commit(1)])
+
+    assert found(store) == AtHead()
+
+
+def decide(store: Store) -> None:
+    """The step is confirmed and moved twice, the other one moved furthest and is undecided, the peak moved least."""
+    measured(store, 1, a_result(STEP), a_result(OTHER), a_result(PEAK))
+    largest, confirmed, least = ((OTHER, -0.5), (STEP, 0.2), (PEAK, 0.06))
+    verdicts = [
+        a_verdict(STEP),
+        a_verdict(STEP, base=a_sha(2), head=a_sha(2)),
+        a_verdict(OTHER, VerdictKind.INCONCLUSIVE),
+        a_verdict(PEAK, stage=Stage.SCREENING),
+    ]
+    with store.begin() as tx:
+        writes.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
+        for series, rel in (largest, confirmed, least):
+            writes.replace_change_points(tx, PROJECT, series, [a_change_point(series, rel=rel)])
+
+
+def test_counts_what_was_decided(store: Store) -> None:
+    with store.read() as tx:
+        nothing = tally(tx, PROJECT)
+    decide(store)
+
+    with store.read() as tx:
+        assert (nothing, tally(tx, PROJECT)) == (Tally(), Tally(3, 1, True))
+
+
+def test_names_the_series_that_moved_most_and_those_confirmed(store: Store) -> None:
+    decide(store)
+    step, other = ids(store, STEP, OTHER)
+
+    with store.read() as tx:
+        assert sorted(series_that_moved(tx, PROJECT, candidates=1)) == sorted([step, other])
+
+
+def test_tells_what_was_decided_about_some_series(store: Store) -> None:
+    decide(store)
+
+    with store.read() as tx:
+        step = ids(store, STEP)
+        verdicts, changes = verdicts_of(tx, step), changes_of(tx, step)
+
+    assert [(one.series, one.base, one.head) for one in verdicts] == [
+        (STEP, a_sha(2), a_sha(2)),
+        (STEP, a_sha(1), a_sha(2)),
+    ]
+    assert changes == [a_change_point(STEP, rel=0.2)]
