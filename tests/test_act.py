@@ -115,7 +115,8 @@ def test_a_slower_pull_request_is_told_so_and_then_that_it_is_repaired(hosted: H
     assert "> **Outdated:**" in outdated
     assert [("1 regression" in one["body"], one["issue"]) for one in hub.comments] == [(False, 7)]
     assert [one["head_sha"] for one in hub.checks] == [slower["head"]["sha"], repaired["head"]["sha"]]
-    assert [one for one in hub.writes[written:] if "comments" in one] == []  # the second time it stood there
+    assert hub.writes[written:] == []  # the second time everything stood there
+    assert hub.checks[0]["details_url"] == "https://github.com/acme/model/actions/runs/1/attempts/1"
 
 
 def test_a_fork_reports_and_never_sees_a_credential(hosted: Hosted, hub: FakeGitHub, tmp_path: Path) -> None:

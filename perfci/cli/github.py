@@ -15,15 +15,20 @@ from perfci.cli.options import bench_option, global_options, smoke_option, suite
 from perfci.cli.variants import Asked
 from perfci.config import Config
 from perfci.config.github import GitHubJob
-from perfci.github.client import connect
+from perfci.github.client import Client, connect
 from perfci.github.wanted import ACTIONS, Author, Overtaken
 from perfci.model import PerfciError
 from perfci.report.checks import Gate
 from perfci.report.comment_forms import NotMeasured
 from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
 from perfci.service.pull_requests import (
+    RESULTS,
+    Pull,
     age,
     is_only_begun,
+    is_talk,
+    kept_of,
+    log_of,
     nothing_of,
     outcome_of,
     page_of,
@@ -34,10 +39,8 @@ from perfci.service.pull_requests import (
     tell_job,
 )
 
-RESULTS = Path("perfci-results")
-
 results_option = click.option(
-    "--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, metavar="DIR",
+    "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, metavar="DIR",
     help="the folder that one job hands to the other",
 )  # fmt: skip
 
@@ -86,7 +89,7 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, results: P
 
 
 @command.command("report")
-@click.argument("results", type=click.Path(path_type=Path), default=RESULTS)
+@click.argument("results", type=click.Path(path_type=Path), default=Path(RESULTS))
 @click.option("--gate", type=click.Choice(["advisory", "block"]), default="advisory", show_default=True,
               help="whether a regression turns the check red")  # fmt: skip
 @click.option("--outcome", default="", metavar="WORD",
@@ -98,27 +101,36 @@ def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
 
     The token is GITHUB_TOKEN, with the permissions pull-requests: write and checks: write. Which pull request it is,
     GitHub says; what is about another commit than its newest is refused. Where there are no results, it says so;
-    where the workflow run that it follows has only begun, it says of a comment on an older commit that it is one.
+    where the workflow run that it follows has only begun, it says of a comment on an older commit that it is one;
+    where somebody's comment accepts what got worse, it takes what was measured from the artifacts of the repository.
     """
     config = config_here()
     job = the_job(config)
     token = job.token.get_secret_value()
     if not token:
         raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
-    handed = take_over(results)
-    page = page_of(config.settings.client.server, handed) if handed else ""
-    client, by = connect(token, job.api_url), Author(author)
+    handed, client = take_over(results), connect(token, job.api_url)
     try:
         for pull in pulls_of(job, client):
-            if is_only_begun(job):
-                aged = age(client, by, pull, config.project)
-                click.echo(f"{aged}: told to be of an older commit" if aged else "no comment on an older commit")
-                continue
-            shown = handed or nothing_of(pull, config.project, outcome or outcome_of(job))
-            one = tell(client, by, pull, config.project, shown, gate=gate, page=page, log=job.url)
-            click.echo(f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}")
-    except Overtaken as told:
-        click.echo(str(told))
+            click.echo(_told(job, config, client, Author(author), pull, handed, gate, outcome or outcome_of(job)))
+    except Overtaken as gone:
+        click.echo(str(gone))
+
+
+def _told(
+    job: GitHubJob, config: Config, client: Client, author: Author, pull: Pull, handed: HandedOver | None, gate: Gate,
+    outcome: str,
+) -> str:  # fmt: skip
+    """Do what there is to do about one pull request, and say it in a line."""
+    if is_only_begun(job):
+        aged = age(client, author, pull, config.project)
+        return f"{aged}: told to be of an older commit" if aged else "no comment on an older commit"
+    shown = handed or (kept_of(client, pull) if is_talk(job) else nothing_of(pull, config.project, outcome))
+    if shown is None:
+        return f"{pull.repository}#{pull.number}: no results of {pull.head[:12]} are kept: measure it again"
+    page = page_of(config.settings.client.server, shown) if shown.findings else ""
+    one = tell(client, author, pull, config.project, shown, gate=gate, page=page, log=log_of(job))
+    return f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}"
 
 
 def the_job(config: Config) -> GitHubJob:

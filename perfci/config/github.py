@@ -36,7 +36,10 @@ class GitHubJob(Table):
     @property
     def url(self) -> str:
         """Where a person sees this run of the workflow."""
-        return f"{self.server_url}/{self.repository}/actions/runs/{self.run_id}/attempts/{self.attempt or 1}"
+        return self.url_of(self.run_id, self.attempt or 1)
+
+    def url_of(self, run_id: int | str, attempt: int | str) -> str:
+        return f"{self.server_url}/{self.repository}/actions/runs/{run_id}/attempts/{attempt}"
 
     @property
     def origin(self) -> Pairs:
