@@ -72,6 +72,7 @@ class FakeGitHub(httpx.BaseTransport):
     labels: list[str] = field(default_factory=list)
     issues: list[Json] = field(default_factory=list)
     artifact: bytes = b"PK"
+    measured: list[str] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     asked: list[httpx.Request] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -290,6 +291,12 @@ def _app(hub: FakeGitHub) -> Flask:
         size = len(hub.artifact)
         found = [{"id": 5, "name": request.args["name"], "size_in_bytes": size, "expired": False}]
         return _page(found, "artifacts")
+
+    @on("GET", f"{here}/actions/artifacts")
+    def newest_artifacts() -> Response:
+        about = {"id": 5, "name": request.args["name"], "size_in_bytes": len(hub.artifact), "expired": False}
+        runs = [{"id": 17 - age, "head_sha": sha} for age, sha in enumerate(hub.measured)]
+        return _page([about | {"workflow_run": run} for run in runs], "artifacts")
 
     @on("GET", f"{here}/actions/artifacts/5/zip")
     def artifact() -> Response:

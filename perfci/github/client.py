@@ -135,6 +135,13 @@ class Client:
         where = place(repository) | {"run_id": run}
         return self._one(shapes.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}).artifacts
 
+    def newest_artifacts(self, repository: str, name: str) -> Iterator[shapes.Artifact]:
+        """Artifacts of that name, whichever run left them, the newest first."""
+        where = place(repository)
+        pages = self._caller.pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})
+        shape, operation = shapes.Artifacts, ask.LIST_REPOSITORY_ARTIFACTS
+        return (one for page in pages for one in self._read(shape, operation, where, page).artifacts)
+
     def download(self, repository: str, artifact: int, limits: Limits) -> bytes:
         """An artifact as a zip, which whoever opened the pull request may have written."""
         where = place(repository) | {"artifact_id": artifact, "archive_format": "zip"}

@@ -115,6 +115,9 @@ LIST_ARTIFACTS = Operation(
     "GET", HERE + "/actions/runs/{run_id}/artifacts", "list the artifacts of workflow run {run_id} of {owner}/{repo}",
     ("actions: read",),
 )  # fmt: skip
+LIST_REPOSITORY_ARTIFACTS = Operation(
+    "GET", HERE + "/actions/artifacts", "list the artifacts of {owner}/{repo}", ("actions: read",)
+)
 DOWNLOAD_ARTIFACT = Operation(
     "GET", HERE + "/actions/artifacts/{artifact_id}/{archive_format}",
     "download artifact {artifact_id} of {owner}/{repo}", ("actions: read",),

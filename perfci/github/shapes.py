@@ -44,6 +44,7 @@ class RepositoryRef:
 
     id: int
     full_name: str
+    owner: Account | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,11 @@ class CommitStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferencedWorkflow:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkflowRun:
     """``path`` is the workflow's file; ``pull_requests`` of it is left aside because it is empty for forks."""
 
@@ -190,6 +196,27 @@ class WorkflowRun:
     status: str | None = None
     conclusion: str | None = None
     run_attempt: int = 1
+    html_url: str = ""
+    referenced_workflows: tuple[ReferencedWorkflow, ...] | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files it ran: its own, and as OWNER/NAME/PATH those of other repositories; without their refs."""
+        paths = (self.path, *(one.path for one in self.referenced_workflows or ()))
+        return tuple(path.partition("@")[0] for path in paths)
+
+    @property
+    def log_url(self) -> str:
+        """Where a person sees how it went; nothing where GitHub does not say."""
+        return f"{self.html_url}/attempts/{self.run_attempt}" if self.html_url else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRun:
+    """The workflow run that left an artifact, and which commit that was about."""
+
+    id: int | None = None
+    head_sha: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +225,7 @@ class Artifact:
     name: str
     size_in_bytes: int
     expired: bool
+    workflow_run: ArtifactRun | None = None
 
 
 @dataclass(frozen=True, slots=True)

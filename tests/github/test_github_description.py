@@ -39,6 +39,7 @@ ANSWERS: dict[Operation, Any] = {
     ask.CREATE_STATUS: shapes.CommitStatus,
     ask.GET_WORKFLOW_RUN: shapes.WorkflowRun,
     ask.LIST_ARTIFACTS: shapes.Artifacts,
+    ask.LIST_REPOSITORY_ARTIFACTS: shapes.Artifacts,
     ask.GET_USER: shapes.Account,
     ask.GET_APP: shapes.App,
     ask.MINT_TOKEN: shapes.MintedToken,

@@ -35,6 +35,7 @@ def ask_everything(client: Client, where: str = "acme/model") -> None:
     client.create_status(where, HEAD, STATUS)
     client.workflow_run(where, 4)
     client.artifacts(where, 4, "perfci-run")
+    list(client.newest_artifacts(where, "perfci-results"))
     client.download(where, 5, Limits(1000))
     client.dispatch(where, "perf.yml", "main", {"range": "v1..v2"})
 

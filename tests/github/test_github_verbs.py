@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ SUITE = """
 """
 ALWAYS = {"metadata": "read"}
 WORKFLOW = Grant(
-    "github-actions[bot]", ALWAYS | {"pull_requests": "write", "checks": "write", "contents": "read"}, app=15368
+    "github-actions[bot]", ALWAYS | {"pull_requests": "write", "checks": "write", "actions": "read"}, app=15368
 )
 
 
@@ -176,8 +178,49 @@ def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGit
     ]  # fmt: skip
 
 
+def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+    run(["github", "report", "--gate", "block"])
+    github.artifact, github.measured = zipped(Path("perfci-results/findings.json")), ["c" * 40, job.head]
+    github.comments.append(comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"))
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    job.monkeypatch.chdir(bare)
+    job.starts("issue_comment", said(github.comments[-1]), TOKEN="t0ken")
+
+    code = run(["github", "report", "--gate", "block"])
+
+    assert code == 0
+    assert "**Accepted:** `bob: it is meant`" in github.comments[0]["body"]
+    assert [one["conclusion"] for one in github.checks] == ["success"]
+
+
+def test_without_results_there_is_nothing_to_accept(
+    job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = f"/perfci accept {job.head[:10]} it is meant"
+    job.starts("issue_comment", said(comment(50, words, "bob")), TOKEN="t0ken")
+
+    code = run(["github", "report"])
+
+    assert (code, github.writes) == (0, [])
+    assert capsys.readouterr().out == f"acme/model#7: no results of {job.head[:12]} are kept: measure it again\n"
+
+
+def test_other_talk_is_passed_over(job: Job, github: FakeGitHub) -> None:
+    talk = said(comment(50, "looks good", "bob"))
+    issue = said(comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"), issue={"number": 7})
+
+    for event in (talk, issue):
+        job.starts("issue_comment", event, TOKEN="t0ken")
+        assert run(["github", "report"]) == 0
+
+    assert github.asked == []
+
+
 @pytest.mark.parametrize(
-    ("said", "login"),
+    ("words", "login"),
     [
         ("/perfci accept HEAD it is meant", "mallory"),
         ("/perfci accept HEAD", "bob"),
@@ -186,10 +229,10 @@ def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGit
     ],
     ids=["may not write", "no reason", "another commit", "in a sentence"],
 )
-def test_nothing_else_accepts_anything(said: str, login: str, job: Job, github: FakeGitHub) -> None:
+def test_nothing_else_accepts_anything(words: str, login: str, job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run(["github", "compare"])
-    github.comments.append(comment(50, said.replace("HEAD", job.head[:10]), login))
+    github.comments.append(comment(50, words.replace("HEAD", job.head[:10]), login))
 
     run(["github", "report", "--gate", "block"])
 
@@ -354,3 +397,21 @@ def followed(head: str, fork: int, conclusion: str | None = "success", action: s
         "action": action, "workflow_run": run_of_fork, "repository": {"id": 1, "full_name": "acme/model"},
         "sender": {"id": 3, "login": "ada"},
     }  # fmt: skip
+
+
+def said(talk: dict[str, Any], **about: Any) -> dict[str, Any]:
+    """The event of a comment on a pull request."""
+    issue = {"number": 7, "pull_request": {"url": "https://api.github.com/repos/acme/model/pulls/7"}}
+    return {
+        "action": "created", "comment": talk, "sender": talk["user"], "issue": issue, **about,
+        "repository": {"id": 1, "full_name": "acme/model"},
+    }  # fmt: skip
+
+
+def zipped(*files: Path) -> bytes:
+    """An artifact as GitHub keeps it."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.write(file, file.name)
+    return packed.getvalue()
