@@ -218,6 +218,10 @@ class Series:
     variant: Variant = field(default_factory=Variant)
     harness: str = ""
 
+    def __hash__(self) -> int:
+        """By what tells nearly all of them apart: thousands are looked up for one page, and all of it takes long."""
+        return hash((self.benchmark.name, self.parameters, self.metric.name))
+
     @property
     def cell(self) -> str:
         """Benchmark and parameters as asv writes them: ``training.Step.time_step(8, 'bf16')``."""

@@ -45,6 +45,8 @@ CELL = (
 )
 """What the versions of a series share."""
 
+Cell = tuple[Any, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -83,12 +85,10 @@ def at_head(tx: Session, project: str) -> AtHead:
     if head is None:
         return AtHead()
     of_head = (project_of(CommitRow.project_id, project), CommitRow.sha == head.sha)
-    ends: dict[Any, Any] = {}
-    for row in _at(tx, of_head):
-        ends.setdefault(tuple(row[3:]), row)
-    why = statuses_of(tx, [row.newest for row in ends.values() if row.measured is None])
-    series = series_by_ids(tx, [row.series_id for row in ends.values() if row.measured is None])
-    ended = [Ended(series[row.series_id], *why[row.newest]) for row in ends.values() if row.measured is None]
+    ends = _ends_at(tx, of_head)
+    unmeasured = {series_id: newest for series_id, newest, measured in ends.values() if measured is None}
+    why, series = statuses_of(tx, unmeasured.values()), series_by_ids(tx, unmeasured)
+    ended = [Ended(series[series_id], *why[newest]) for series_id, newest in unmeasured.items()]
     return AtHead(
         head,
         len(ends) - len(ended),
@@ -175,20 +175,21 @@ def _with_results() -> sa.Select[Any]:
     )
 
 
-def _at(tx: Session, of_commit: Sequence[Condition]) -> Sequence[Any]:
-    """How every series that is there ended at a commit, with what its versions share, by id."""
+def _ends_at(tx: Session, of_commit: Sequence[Condition]) -> dict[Cell, tuple[int, int, int | None]]:
+    """The series of each cell that is there at a commit, its newest result, and the newest with a value."""
     ends = in_history(sa.select(ResultRow.series_id, NEWEST.label("newest"), NEWEST_MEASURED.label("measured")))
     found = ends.where(*of_commit).group_by(ResultRow.series_id).subquery()
     query = (
         sa.select(found, *CELL)
         .join(SeriesRow, SeriesRow.id == found.c.series_id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .order_by(found.c.series_id)
+        .order_by(found.c.series_id.desc())
     )
-    return tx.connection().execute(query).all()
+    rows = tx.connection().execute(query).all()
+    return {tuple(cell): (series_id, newest, measured) for series_id, newest, measured, *cell in rows}
 
 
-def _not_run(tx: Session, project: str, of_head: Sequence[Condition], there: Collection[Any]) -> list[Series]:
+def _not_run(tx: Session, project: str, of_head: Sequence[Condition], there: Collection[Cell]) -> list[Series]:
     at_head = in_history(sa.select(ResultRow.series_id)).where(*of_head)
     history = in_history(sa.select(ResultRow.id)).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
     query = (
@@ -197,7 +198,7 @@ def _not_run(tx: Session, project: str, of_head: Sequence[Condition], there: Col
         .where(of_project(project), SeriesRow.id.not_in(at_head), history.exists())
         .order_by(SeriesRow.id)
     )
-    versions: dict[Any, list[int]] = {}
+    versions: dict[Cell, list[int]] = {}
     for row_id, *cell in tx.connection().execute(query):
         if tuple(cell) not in there:
             versions.setdefault(tuple(cell), []).append(row_id)
