@@ -144,14 +144,18 @@ on:
   workflow_run: # zizmor: ignore[dangerous-triggers] checks nothing out, and treats the artifact as hostile
     workflows: [perf]
     types: [requested, completed]
+  issue_comment: # somebody accepts what got worse, or takes that back
+    types: [created, deleted]
 permissions: {{}}
 concurrency:
-  group: perf-report-${{{{ github.event.workflow_run.id }}}}
+  group: perf-report-${{{{ github.event.workflow_run.id || github.event.comment.id }}}}
   cancel-in-progress: false
 jobs:
   report:
     name: tell the pull request
-    if: github.event.workflow_run.event == 'pull_request'
+    if: >-
+      github.event.workflow_run.event == 'pull_request' ||
+      github.event.issue.pull_request && startsWith(github.event.comment.body, '/perfci accept ')
     runs-on: ubuntu-latest
     timeout-minutes: 10
     permissions:
