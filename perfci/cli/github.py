@@ -17,9 +17,10 @@ from perfci.config import Config
 from perfci.config.github import GitHubJob
 from perfci.github.client import Client, connect
 from perfci.github.wanted import ACTIONS, Author, Overtaken
-from perfci.model import PerfciError
+from perfci.model import Commit, PerfciError
 from perfci.report.checks import Gate
 from perfci.report.comment_forms import NotMeasured
+from perfci.runner.git import Repository
 from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
 from perfci.service.pull_requests import (
     RESULTS,
@@ -60,13 +61,17 @@ def command() -> None:
 @bench_option
 @smoke_option
 @click.option("--budget", default="", metavar="TIME", help="stop buying pairs after this long, e.g. 20m")
+@click.option(
+    "--main", "with_main", is_flag=True, help="measure what the target branch did since as well, a second run"
+)
 @results_option
 @global_options
-def compare(suite: Path | None, bench: str, smoke: bool, budget: str, results: Path) -> int:
+def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main: bool, results: Path) -> int:
     """Measure the job's pull request against its merge base, and leave what came of it in a folder.
 
     A pull request that changes no file the benchmarks can see ([suite] unseen) is not measured. The job's summary and
     outputs tell the verdict; a regression does not fail this job, the check that `perfci github report` sets may.
+    Both sides are always measured, pair by pair: results of another day know nothing of this one's machine.
 
     Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
     """
@@ -74,16 +79,21 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, results: P
     repository = repository_here()
     config = config_for(repository)
     job = the_job(config)
-    base, head = sides(repository, pull_of(job))
-    unseen = config.settings.suite.unseen
-    if repository.content(base.sha, unseen) == repository.content(head.sha, unseen):
+    base, head, main = sides(repository, pull_of(job))
+    if _look_alike(repository, config, base, head):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
         _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.IDENTICAL))
         return 0
     found, measurement = measured(repository, config, base, head, asked)
     print_report(found, asked)
+    sessions = measurement.sessions
+    if with_main and not _look_alike(repository, config, base, main):
+        click.echo(f"\nwhat main did since: {base.short} → {main.short}")
+        drift, drifting = measured(repository, config, base, main, asked)
+        print_report(drift, asked)
+        found, sessions = replace(found, drift=drift.verdicts, main=main), [*sessions, *drifting.sessions]
     with closing(store_to_read(config)) as store:
-        hand_over_runs(results, store, measurement.sessions)
+        hand_over_runs(results, store, sessions)
     _finish(results, job, HandedOver(config.project, base, head, replace(found, merge_base=True)))
     return 4 if exit_code(found, measurement.statuses, strict=False) == 4 else 0
 
@@ -131,6 +141,12 @@ def _told(
     page = page_of(config.settings.client.server, shown) if shown.findings else ""
     one = tell(client, author, pull, config.project, shown, gate=gate, page=page, log=log_of(job))
     return f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}"
+
+
+def _look_alike(repository: Repository, config: Config, one: Commit, other: Commit) -> bool:
+    """Whether no file that the benchmarks can see differs between two commits."""
+    unseen = config.settings.suite.unseen
+    return repository.content(one.sha, unseen) == repository.content(other.sha, unseen)
 
 
 def the_job(config: Config) -> GitHubJob:

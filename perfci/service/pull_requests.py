@@ -71,8 +71,8 @@ def pulls_of(job: GitHubJob, client: Client) -> list[Pull]:
     return [Pull(event.repository.full_name, one.number, one.base.sha, one.head.sha) for one in found]
 
 
-def sides(repository: Repository, pull: Pull) -> tuple[Commit, Commit]:
-    """The commit where the pull request left its target, and its newest one."""
+def sides(repository: Repository, pull: Pull) -> tuple[Commit, Commit, Commit]:
+    """The commit where the pull request left its target, its newest one, and the newest of the target."""
     head, target = repository.resolve(pull.head), repository.resolve(pull.base)
     base = repository.merge_base(target, head)
     if base is None:
@@ -80,7 +80,7 @@ def sides(repository: Repository, pull: Pull) -> tuple[Commit, Commit]:
             f"#{pull.number} and the branch it goes to have no commit in common in this clone: "
             "give actions/checkout `fetch-depth: 0`"
         )
-    return repository.commit(base), repository.commit(head)
+    return repository.commit(base), repository.commit(head), repository.commit(target)
 
 
 def outcome_of(job: GitHubJob) -> str:

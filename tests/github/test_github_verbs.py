@@ -113,6 +113,30 @@ def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
     assert len({run_document.idempotency_key(one) for one in runs}) == len(runs) == 4  # two commits, then fresh pairs
 
 
+def test_what_main_did_since_stands_beside_what_the_pull_request_does(job: Job) -> None:
+    job.project.git("checkout", "--quiet", "main")
+    job.target = job.project.commit("Cost more elsewhere", thing="BYTES = 1500\n")
+    job.project.git("checkout", "--quiet", "--detach", job.head)
+    job.starts("pull_request", job.proposed())
+
+    code = run(["github", "compare", "--main"])
+
+    assert code == 0
+    assert job.outputs == "verdict=worse\nregressions=1\n"
+    assert f"**You, and main since** (now `{job.target[:10]}`): 1 series moved on main." in job.summary
+    assert "▲ **worse +20.0 %**, exact | ▲ **worse +50.0 %**, exact |" in job.summary
+
+
+def test_a_main_that_stood_still_is_not_measured(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
+    job.target = job.project.git("merge-base", "main", job.head).strip()
+    job.starts("pull_request", job.proposed())
+
+    run(["github", "compare", "--main"])
+
+    assert "what main did since" not in capsys.readouterr().out
+    assert "You, and main since" not in job.summary
+
+
 def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
     job.project.git("checkout", "--quiet", "-b", "words", "main")
     job.head = job.project.commit("Say it better", **{"README.md": "# Model\n", "docs__guide.md": "How\n"})
