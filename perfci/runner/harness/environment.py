@@ -61,12 +61,14 @@ def desk(control: socket.socket, parent: int) -> None:
 
 def introduce(preload: list[str]) -> Json:
     """Import what every commit shares and tell what this environment is."""
+    gc.disable()  # a fifth of the time of importing torch went to looking for garbage
     failed = {name: last_line(error) for name in preload if (error := try_import(name))}
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
     import asv_runner.discovery  # noqa: F401  (its import walks every installed distribution: once is enough)
 
+    gc.enable()
     gc.collect()
     gc.freeze()  # children must not copy pages by counting references in them
     gather_into_huge_pages()
