@@ -19,6 +19,7 @@ from perfci.github.app import PERMISSIONS
 
 Json = dict[str, Any]
 
+OWNER = {"id": 10, "login": "acme"}
 BASE, HEAD, NEWER = "b" * 40, "a" * 40, "c" * 40
 STORE = "files.example.net"
 """Where artifacts are kept: another host than GitHub's."""
@@ -72,6 +73,7 @@ class FakeGitHub(httpx.BaseTransport):
     labels: list[str] = field(default_factory=list)
     issues: list[Json] = field(default_factory=list)
     artifact: bytes = b"PK"
+    run: Json = field(default_factory=dict)
     measured: list[str] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     asked: list[httpx.Request] = field(default_factory=list)
@@ -171,8 +173,7 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", here)
     def repository() -> Json:
-        owner = {"id": 10, "login": "acme"}
-        return {"id": 1, "full_name": "acme/model", "owner": owner, "default_branch": "main", "private": False}
+        return {"id": 1, "full_name": "acme/model", "owner": OWNER, "default_branch": "main", "private": False}
 
     @on("GET", f"{here}/collaborators/<login>/permission")
     def permission(login: str) -> Json:
@@ -279,18 +280,19 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{here}/actions/runs/<int:number>")
     def workflow_run(number: int) -> Json:
-        repository = {"id": 1, "full_name": "acme/model"}
+        repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
         return {
             "id": number, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "run_attempt": 1,
             "repository": repository, "head_repository": repository, "path": ".github/workflows/perf.yml",
             "status": "completed", "conclusion": "success", "pull_requests": [],
+            "html_url": f"https://github.com/acme/model/actions/runs/{number}", **hub.run,
         }  # fmt: skip
 
     @on("GET", f"{here}/actions/runs/<int:number>/artifacts")
     def artifacts(number: int) -> Response:
         size = len(hub.artifact)
         found = [{"id": 5, "name": request.args["name"], "size_in_bytes": size, "expired": False}]
-        return _page(found, "artifacts")
+        return _page(found if hub.artifact else [], "artifacts")
 
     @on("GET", f"{here}/actions/artifacts")
     def newest_artifacts() -> Response:

@@ -70,10 +70,11 @@ def binding_of(tx: Session, slug: str) -> Binding | None:
     return Binding(found.project_id, _repository(found)) if found else None
 
 
-def projects_of(tx: Session, repository_id: int) -> list[int]:
+def bindings_to(tx: Session, repository_id: int) -> list[Binding]:
     """The projects that are bound to the repository of this number."""
     bound = REPOSITORIES.c.repository_id == repository_id
-    return list(tx.scalars(sa.select(REPOSITORIES.c.project_id).where(bound).order_by(REPOSITORIES.c.project_id)))
+    found = tx.execute(sa.select(*REPOSITORIES.c).where(bound).order_by(REPOSITORIES.c.project_id))
+    return [Binding(row.project_id, _repository(row)) for row in found]
 
 
 def bind(tx: Session, project_id: int, repository: Repository, at: datetime) -> None:

@@ -36,7 +36,8 @@ def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
     with store.begin() as tx:
         bound = [a_bound_project(tx), a_bound_project(tx, "acme/other")]
 
-        assert (repositories.projects_of(tx, 2**40), repositories.projects_of(tx, 1)) == (bound, [])
+        assert repositories.bindings_to(tx, 2**40) == [Binding(one, MODEL) for one in bound]
+        assert repositories.bindings_to(tx, 1) == []
 
 
 def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:

@@ -14,7 +14,17 @@ from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.service.judging import standards_of
 from perfci.store import Store
-from perfci_web import admission, health, incident_routes, ledger_routes, logs, metrics, rendering, request_ids
+from perfci_web import (
+    admission,
+    health,
+    incident_routes,
+    ledger_routes,
+    logs,
+    metrics,
+    rendering,
+    request_ids,
+    webhook,
+)
 from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
@@ -74,6 +84,7 @@ def create_app(
         clock=clock,
         settings=settings,
     )
+    webhook.install(app, lambda: app.extensions["perfci_api"].group(), settings, secrets or Secrets(), clock)
     _explain_errors(app, store)
     return app
 

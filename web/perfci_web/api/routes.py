@@ -1,4 +1,4 @@
-"""Every operation becomes a route; nothing below the prefix is registered anywhere else."""
+"""Every operation becomes a route; nothing else is below the prefix but where GitHub posts what happened."""
 
 from __future__ import annotations
 

@@ -1,0 +1,251 @@
+"""What GitHub posts is believed by its signature, kept once, and done later; everybody else is sent away."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from builders import NOON as NOW
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
+from flask import Flask
+from npm_files import EXAMPLES, asked_of_npm, content
+from signed_webhooks import (
+    HERE,
+    INSTALLATION,
+    OLD_SECRET,
+    PATH,
+    RUN,
+    SECRET,
+    SECRETS,
+    SETTINGS,
+    a_bound_project,
+    post,
+    signature,
+    told_of_run,
+)
+
+from perfci.config import Secrets, Settings
+from perfci.model import PerfciError
+from perfci.store import Store, run_events
+from perfci.store.run_events import Told
+from perfci_web import create_app
+
+TOLD = Told("d-1", INSTALLATION, "acme/model", RUN, "completed")
+
+
+@pytest.fixture
+def app(store: Store) -> Iterator[Flask]:
+    with ExitStack() as over:
+        yield served(store, over)
+
+
+def served(store: Store, over: ExitStack, settings: Settings = SETTINGS, secrets: Secrets = SECRETS) -> Flask:
+    app = create_app(store, read_only=False, clock=lambda: NOW, settings=settings, secrets=secrets)
+    over.callback(lambda: app.extensions["perfci_api"].group.close())
+    return app
+
+
+def kept(store: Store) -> list[tuple[str, Told]]:
+    with store.read() as tx:
+        return [(one.project, one.told) for one in run_events.due(tx, NOW, 100)]
+
+
+@pytest.fixture
+def ended() -> dict[str, Any]:
+    return asked_of_npm(told_of_run)
+
+
+def test_keeps_what_is_to_be_told_to_a_pull_request(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+    a_bound_project(store, NOW)
+
+    answer = post(app, "workflow_run", ended)
+
+    assert (answer.status_code, answer.text) == (202, "The pull request will be told.\n")
+    assert kept(store) == [("acme/model", TOLD)]
+
+
+def test_a_delivery_that_comes_again_does_nothing(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+    a_bound_project(store, NOW)
+
+    answers = [post(app, "workflow_run", ended) for _ in range(3)]
+
+    assert [one.status_code for one in answers] == [202, 200, 200]
+    assert len(kept(store)) == 1
+
+
+def test_keeps_it_for_each_project_of_the_repository(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+    nightly = replace(HERE, workflow=".github/workflows/nightly.yml")
+    for slug, bound in {"acme/one": HERE, "acme/two": HERE, "acme/nightly": nightly}.items():
+        a_bound_project(store, NOW, slug, bound)
+
+    post(app, "workflow_run", ended)
+
+    assert [slug for slug, _ in kept(store)] == ["acme/one", "acme/two"]
+
+
+def test_takes_a_workflow_that_another_repository_holds(app: Flask, store: Store) -> None:
+    a_bound_project(store, NOW, bound=replace(HERE, workflow="acme/ci/.github/workflows/perf.yml"))
+    called = [{"path": "acme/ci/.github/workflows/perf.yml@refs/heads/main", "sha": "a" * 40}]
+    told = asked_of_npm(lambda: told_of_run(path=".github/workflows/ci.yml@main", referenced_workflows=called))
+
+    assert post(app, "workflow_run", told).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"path": ".github/workflows/lint.yml"},
+        {"path": ".github/workflows/perf.yml.yml"},
+        {"event": "push"},
+        {"event": "pull_request_target"},
+        {"repository": {"id": 2, "full_name": "acme/model", "owner": {"id": 10, "login": "acme"}}},
+        {"repository": {"id": 1, "full_name": "acme/model", "owner": {"id": 11, "login": "acme"}}},
+        {"repository": {"id": 1, "full_name": "acme/model"}},
+    ],
+    ids=["workflow", "longer", "push", "target", "repository", "owner", "nobody's"],
+)
+def test_keeps_nothing_of_runs_that_are_not_bound(app: Flask, store: Store, changes: dict[str, Any]) -> None:
+    a_bound_project(store, NOW)
+    told = asked_of_npm(lambda: told_of_run(**changes))
+
+    answer = post(app, "workflow_run", told)
+
+    assert (answer.status_code, answer.text) == (200, "Nothing to do, or known already.\n")
+    assert kept(store) == []
+
+
+def test_keeps_nothing_that_a_webhook_of_a_repository_tells(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+    a_bound_project(store, NOW)
+
+    answer = post(app, "workflow_run", {name: value for name, value in ended.items() if name != "installation"})
+
+    assert (answer.status_code, kept(store)) == (200, [])
+
+
+def test_takes_or_passes_over_every_event_that_github_sends(app: Flask, store: Store) -> None:
+    a_bound_project(store, NOW)
+    kinds = asked_of_npm(lambda: json.loads(content(EXAMPLES, "api.github.com/index.json")))
+
+    told = {
+        (kind["name"], post(app, kind["name"], sent, f"{number}").status_code)
+        for kind in kinds
+        for number, sent in enumerate(kind["examples"])
+    }
+
+    assert len(kinds) == 58
+    assert {one for one in told if one[1] != 200} == set()
+    assert kept(store) == []
+
+
+def test_the_secret_before_holds_while_it_is_set(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+    a_bound_project(store, NOW)
+    body = json.dumps(ended).encode()
+
+    answer = post(app, "workflow_run", body, **{"X-Hub-Signature-256": signature(body, OLD_SECRET)})
+
+    assert answer.status_code == 202
+
+
+def test_believes_nothing_that_is_not_signed(
+    app: Flask, store: Store, ended: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    a_bound_project(store, NOW)
+    body = json.dumps(ended).encode()
+    wrong = [
+        "",
+        "sha256=",
+        "sha256=" + "0" * 64,
+        signature(body, "guessed"),
+        signature(body + b" "),
+        signature(body)[7:],
+    ]
+
+    answers = [post(app, "workflow_run", body, **{"X-Hub-Signature-256": one}) for one in wrong]
+
+    assert {(one.status_code, one.json["detail"]) for one in answers} == {
+        (401, "The body is not signed with the secret of this server's webhook.")
+    }
+    assert kept(store) == []
+    assert SECRET not in caplog.text + "".join(one.text for one in answers)
+
+
+def test_reads_nothing_before_it_believes_it(app: Flask) -> None:
+    answer = post(app, "workflow_run", b'{"action": "completed', **{"X-Hub-Signature-256": "sha256=" + "0" * 64})
+
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "detail"),
+    [
+        (b"payload=%7B%7D", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "A body of type application"),
+        (gzip.compress(b"{}"), {"Content-Encoding": "gzip"}, 415, "A body is taken as GitHub sends it, without Conte"),
+        (b" " * (5 * 1024 * 1024 + 1), {}, 413, "A body of at most 5 MiB is taken."),
+        (b"{", {}, 400, "This ping event is not as GitHub sends them (the whole: Invalid JSON"),
+        (b"{}", {"X-GitHub-Event": ""}, 400, "The header X-GitHub-Event is missing, or is not as GitHub sends it."),
+        (b"{}", {"X-GitHub-Event": "Ping\t"}, 400, "The header X-GitHub-Event is missing"),
+        (b'{"zen": "", "hook_id": 1}', {"X-GitHub-Delivery": ""}, 400, "The header X-GitHub-Delivery is missing"),
+        (b'{"zen": "", "hook_id": 1}', {"X-GitHub-Delivery": "x" * 65}, 400, "The header X-GitHub-Delivery is missing"),
+    ],
+    ids=["a form", "packed", "large", "broken", "no kind", "another kind", "no name", "a long name"],
+)
+def test_takes_only_what_github_would_send(
+    app: Flask, body: bytes, headers: dict[str, str], status: int, detail: str
+) -> None:
+    answer = post(app, "ping", body, **headers)
+
+    assert (answer.status_code, answer.json["detail"][: len(detail)]) == (status, detail)
+
+
+def test_is_not_there_where_the_server_is_no_app(store: Store) -> None:
+    with ExitStack() as over:
+        app = served(store, over, Settings())
+
+        answer = post(app, "ping", {"zen": "", "hook_id": 1})
+        nothing = app.test_client().post("/api/v1/github/nothing", data=b"{}")
+
+    assert (answer.status_code, answer.json["detail"]) == (404, nothing.json["detail"])
+
+
+def test_is_asked_by_post_alone(app: Flask) -> None:
+    assert app.test_client().get(PATH).status_code == 405
+
+
+def test_does_not_start_without_the_secret(store: Store) -> None:
+    with pytest.raises(PerfciError) as caught:
+        create_app(store, settings=SETTINGS)
+
+    assert str(caught.value) == (
+        "[app] id names a GitHub App and PERFCI_APP_WEBHOOK_SECRET is not set: without it nobody could tell what "
+        "GitHub sent from what others send. Set it here and on the App's page of GitHub."
+    )
+
+
+def test_a_login_is_neither_needed_nor_looked_at(store: Store, ended: dict[str, Any]) -> None:
+    a_bound_project(store, NOW)
+    told = SETTINGS.model_dump() | {"access": {"mode": "open"}}
+    with ExitStack() as over:
+        app = served(store, over, Settings.model_validate(told))
+        foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Authorization": "Bearer nonsense"}
+
+        answer = post(app, "workflow_run", ended, **foreign)
+
+    assert answer.status_code == 202
+
+
+def test_says_when_it_cannot_keep_it(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+    a_bound_project(store, NOW)
+    app.extensions["perfci_api"].group().close()
+
+    answer = post(app, "workflow_run", ended)
+
+    assert (answer.status_code, answer.json["detail"]) == (503, "The server cannot store it now: redeliver it later.")
