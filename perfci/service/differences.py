@@ -16,10 +16,9 @@ from perfci.service.incidents import Situation
 from perfci.service.matching import Found, Kept, matched
 from perfci.store import incidents as stored
 from perfci.store.incident_records import Event, IncidentRecord, Member, Suspension
-from perfci.store.members import changes, members_of, series_ids_of
+from perfci.store.members import changes, ids_of_series, members_of
 from perfci.store.projects import Project
 from perfci.store.suspensions import suspensions
-from perfci.store.values import series_identity
 from perfci.verdicts.budget import Told
 
 SEEN_NO_MORE = "no longer seen after more points"
@@ -79,17 +78,13 @@ class _Comparison:
 
     def _parts(self) -> list[Found]:
         """A series that moved more than once in one incident is its member once, with its largest move."""
-        names = {
-            change.series: series_identity(self.project.slug, change.series)
-            for told in self.found.told
-            for change in told.incident.members
-        }
-        ids = series_ids_of(self.tx, list(names.values()))
+        moved = {change.series for told in self.found.told for change in told.incident.members}
+        ids = ids_of_series(self.tx, self.project.slug, moved)
         found = []
         for told in reversed(self.found.told):
             members: dict[int, Member] = {}
             for change in told.incident.members:
-                row_id = ids[names[change.series]]
+                row_id = ids[change.series]
                 move = (change.commit, change.last_good, change.rel, change.before, change.after)
                 members.setdefault(row_id, Member(row_id, *move))
             found.append(Found(told, members))

@@ -16,9 +16,10 @@ from perfci.store.coordinates import CHUNK, table
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.endings import in_chunks
 from perfci.store.incident_records import LedgerLine, Member
-from perfci.store.loading import load_series, of_project, series_by_ids
+from perfci.store.loading import load_series, of_project, series_by_ids, series_by_project
 from perfci.store.tables import BenchmarkRow, SeriesRow
 from perfci.store.tables_incidents import IncidentMemberRow, IncidentRow, LedgerRow
+from perfci.store.values import series_identity
 
 MEMBERS, LEDGER, INCIDENTS = table(IncidentMemberRow), table(LedgerRow), table(IncidentRow)
 FIELDS = [MEMBERS.c[name] for name in Member.__dataclass_fields__]
@@ -33,8 +34,8 @@ def members_of(tx: Session, incident_ids: Collection[int], *, dropped: bool = Fa
     query = sa.select(MEMBERS.c.incident_id, *FIELDS)
     query = query if dropped else query.where(MEMBERS.c.dropped_at.is_(None))
     for some in in_chunks(incident_ids):
-        for row in tx.execute(query.where(MEMBERS.c.incident_id.in_(some))):
-            found[row[0]].append(Member(*row[1:]))
+        for incident_id, *member in tx.connection().execute(query.where(MEMBERS.c.incident_id.in_(some))).all():
+            found[incident_id].append(Member(*member))
     for members in found.values():
         members.sort(key=lambda one: (-abs(one.rel), one.series_id))
     return found
@@ -182,6 +183,17 @@ def series_ids_of(tx: Session, identities: Collection[str]) -> dict[str, int]:
         rows = tx.execute(query.where(SeriesRow.identity.in_(ordered[start : start + CHUNK])))
         found |= dict(rows.all())
     return found
+
+
+def ids_of_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
+    """The ids of stored series; many are sooner found among all of their project than each by its identity."""
+    if len(series) > FEW_SERIES:
+        return {one: row_id for row_id, one in series_by_project(tx, project).items() if one in series}
+    identities = {series_identity(project, one): one for one in series}
+    return {identities[identity]: row_id for identity, row_id in series_ids_of(tx, identities).items()}
+
+
+FEW_SERIES = 500
 
 
 def namesakes(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
