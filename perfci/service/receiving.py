@@ -28,19 +28,20 @@ def receive(
     group: Group, run: Run, key: str, body_hash: str, *, project: Project, actor: Actor, now: datetime, request_id: str
 ) -> Receipt:
     """Store a run and answer only after the commit; the same run with the same content is a success as well."""
+    return group.submit(lambda tx: received(tx, run, key, body_hash, project, Act(actor, now, request_id)))
 
-    def job(tx: Session) -> Receipt:
-        kind = kind_of(run)
-        _require_grant(tx, actor, run, kind)
-        stored = _store(tx, run, key, body_hash, kind, now)
-        if stored:
-            _promise(tx, run, key, kind, project, now)
-            _note(tx, actor, project, now, key, request_id)
-            touch(tx, [project.id])
-        samples = sum(len(process.samples) for result in run.results for process in result.processes)
-        return Receipt(key=key, project=run.project, stored=stored, results=len(run.results), samples=samples)
 
-    return group.submit(job)
+def received(tx: Session, run: Run, key: str, body_hash: str, project: Project, act: Act) -> Receipt:
+    """The same within a transaction."""
+    kind = kind_of(run)
+    _require_grant(tx, act.actor, run, kind)
+    stored = _store(tx, run, key, body_hash, kind, act.at)
+    if stored:
+        _promise(tx, run, key, kind, project, act.at)
+        _note(tx, act, project, key)
+        touch(tx, [project.id])
+    samples = sum(len(process.samples) for result in run.results for process in result.processes)
+    return Receipt(key=key, project=run.project, stored=stored, results=len(run.results), samples=samples)
 
 
 def first_seen(tx: Session, act: Act, slug: str) -> Project:
@@ -112,7 +113,7 @@ def _promise(tx: Session, run: Run, key: str, kind: str, project: Project, now: 
         outbox.add(tx, project.id, "judge_pr", run.session, now)
 
 
-def _note(tx: Session, actor: Actor, project: Project, now: datetime, key: str, request_id: str) -> None:
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if not audit.was_done(tx, project.id, actor.name, RECEIVED, today):
-        audit.record(tx, actor.name, RECEIVED, key, at=now, project_id=project.id, request_id=request_id)
+def _note(tx: Session, act: Act, project: Project, key: str) -> None:
+    today = act.at.replace(hour=0, minute=0, second=0, microsecond=0)
+    if not audit.was_done(tx, project.id, act.actor.name, RECEIVED, today):
+        act.note(tx, RECEIVED, key, project.id)
