@@ -349,9 +349,10 @@ class DecisionRow(Table):
 
 class ChangePointRow(Table):
     __tablename__ = "change_points"
+    __table_args__ = (Index("ix_change_points_sizes", "series_id", "rel"),)
 
     id: Mapped[int] = own_id()
-    series_id: Mapped[int] = refers_to("series.id", index=True)
+    series_id: Mapped[int] = refers_to("series.id")
     commit: Mapped[str]
     last_good: Mapped[str]
     rel: Mapped[float]
