@@ -91,7 +91,7 @@ jobs:
         if: ${{{{ !cancelled() }}}}
         run: |
           mkdir -p perfci-results/runs
-          perfci export --format perfci > perfci-results/runs/history.jsonl
+          perfci export --format perfci | split --lines 1 --additional-suffix .json - perfci-results/runs/history-
 {HAND_OVER}
   equals:
     name: compare a commit with itself

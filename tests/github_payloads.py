@@ -35,6 +35,13 @@ def run_of(pull: Json, number: int, conclusion: str | None = "success", action: 
     return _example("workflow_run", action, workflow_run=run, repository=HERE)
 
 
+def said(pull: Json, body: str, login: str) -> Json:
+    """Somebody wrote a comment on a pull request."""
+    talk = {"number": pull["number"], "pull_request": {"url": "https://api.github.com/repos/acme/model/pulls/7"}}
+    comment = {"body": body, "user": {"login": login}}
+    return _example("issue_comment", "created", issue=talk, comment=comment, repository=HERE)
+
+
 def pushed(sha: str) -> Json:
     return _example("push", ref="refs/heads/main", before=ZERO, after=sha, repository=HERE)
 

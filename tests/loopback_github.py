@@ -7,22 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
-from stateful_github import FakeGitHub
+from stateful_github import STORE, FakeGitHub
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
+
+FILES = f"https://{STORE}"
 
 
 @contextmanager
 def on_loopback(hub: FakeGitHub) -> Iterator[str]:
-    """Requests are held against GitHub's description as everywhere, so they arrive as if sent to GitHub's address."""
+    """Requests are held against GitHub's description as everywhere, so they arrive as if sent to GitHub's addresses."""
 
     @Request.application
     def answer(sent: Request) -> Response:
         headers = {name: value for name, value in sent.headers if name != "Host"}
-        url = f"{hub.description.base_url}{sent.full_path.removesuffix('?')}"
-        asked = httpx.Request(sent.method, url, headers=headers, content=sent.get_data())
-        told = hub.handle_request(asked)
-        return Response(told.read(), told.status_code, content_type=told.headers.get("Content-Type"))
+        host = FILES if sent.path.startswith("/signed/") else hub.description.base_url
+        url = f"{host}{sent.full_path.removesuffix('?')}"
+        told = hub.handle_request(httpx.Request(sent.method, url, headers=headers, content=sent.get_data()))
+        answer = Response(told.read(), told.status_code, content_type=told.headers.get("Content-Type"))
+        if "Location" in told.headers:
+            answer.headers["Location"] = told.headers["Location"].replace(FILES, sent.host_url.rstrip("/"))
+        return answer
 
     server = make_server("127.0.0.1", 0, answer)
     thread = threading.Thread(target=server.serve_forever)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from descriptions import described
-from github_payloads import dispatched, pushed, scheduled
+from github_payloads import dispatched, pushed, said, scheduled
 from hosted_runners import Hosted, Ran
 from loopback_github import on_loopback
 from loopback_issuer import issuing
 from npm_files import asked_of_npm
 from real_servers import a_bound_server, stored
-from stateful_github import FakeGitHub
+from stateful_github import FakeGitHub, comment
 
 from perfci.starter import starter_files
 
@@ -57,7 +57,7 @@ FORGE = """
     import os, pathlib
     runs = pathlib.Path(os.environ["GITHUB_WORKSPACE"], "perfci-results", "runs")
     runs.mkdir(parents=True, exist_ok=True)
-    text = pathlib.Path(os.environ["HUB"], "artifacts", "1", "perfci-results", "runs", "history.jsonl").read_text()
+    text = pathlib.Path(os.environ["HUB"], "artifacts", "1", "perfci-results", "runs", "history-aa.json").read_text()
     mine = text.replace('"run_id":"1"', '"run_id":"' + os.environ["GITHUB_RUN_ID"] + '"')
     (runs / "forged.json").write_text(mine.replace('"session":"', '"session":"x'))
 """
@@ -86,7 +86,7 @@ def hosted(tmp_path: Path, hub: FakeGitHub) -> Iterator[Hosted]:
         yield hosted
 
 
-def test_a_slower_pull_request_is_told_so_and_then_that_it_is_repaired(hosted: Hosted, hub: FakeGitHub) -> None:
+def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Hosted, hub: FakeGitHub) -> None:
     hosted.project.commit("Measure time", benchmarks__starter=TIMES)
     slower = hosted.propose(hosted.branch("faster", "Think harder", thing=a_thing(work=90_000)))
 
@@ -102,12 +102,19 @@ def test_a_slower_pull_request_is_told_so_and_then_that_it_is_repaired(hosted: H
     assert [("time_step" in one["body"], "1 regression" in one["body"]) for one in hub.comments] == [(True, True)]
     assert [(one["head_sha"], one["conclusion"]) for one in hub.checks] == [(slower["head"]["sha"], "neutral")]
 
+    hosted.keep_artifact(slower, measured)
+    accept = f"/perfci accept {slower['head']['sha'][:10]} it is meant"
+    hub.comments.append(comment(50, accept, "bob"))
+    hosted.run("perf-report.yml", "issue_comment", said(slower, accept, "bob"))
+
+    assert "**Accepted:** `bob: it is meant`" in hub.comments[0]["body"]
+    assert [one["conclusion"] for one in hub.checks] == ["success"]
+    del hub.comments[1]
+
     repaired = hosted.propose(hosted.branch("faster", "Think as before", thing=a_thing() + "    # as before\n"))
     hosted.report(repaired, Ran(0, ""), action="requested")
     outdated = hub.comments[0]["body"]
     again = hosted.measure(repaired)
-    hosted.report(repaired, again)
-    written = len(hub.writes)
     hosted.report(repaired, again)
 
     assert again.outputs["regressions"] == "0"
@@ -115,8 +122,7 @@ def test_a_slower_pull_request_is_told_so_and_then_that_it_is_repaired(hosted: H
     assert "> **Outdated:**" in outdated
     assert [("1 regression" in one["body"], one["issue"]) for one in hub.comments] == [(False, 7)]
     assert [one["head_sha"] for one in hub.checks] == [slower["head"]["sha"], repaired["head"]["sha"]]
-    assert hub.writes[written:] == []  # the second time everything stood there
-    assert hub.checks[0]["details_url"] == "https://github.com/acme/model/actions/runs/1/attempts/1"
+    assert hub.checks[1]["details_url"] == f"https://github.com/acme/model/actions/runs/{again.number}/attempts/1"
 
 
 def test_a_fork_reports_and_never_sees_a_credential(hosted: Hosted, hub: FakeGitHub, tmp_path: Path) -> None:
