@@ -109,7 +109,7 @@ class Hosted:
             _let_sign(path, self.issuer)
         done = subprocess.run(
             [*self._act(kind, path, number), *told],
-            cwd=place / "files", env=self._environment(place), capture_output=True, text=True, check=False, timeout=900,
+            cwd=place / "files", env=self._environment(place), capture_output=True, text=True, check=False, timeout=3600,
         )  # fmt: skip
         return _read(Ran(number, "success" if done.returncode == 0 else "failure"), done.stdout + done.stderr)
 
