@@ -17,6 +17,7 @@ from perfci.model import Interval, Machine, ObservedChange, Series, Stage, Verdi
 from perfci.report.comment import comment
 from perfci.report.comment_forms import NotMeasured, not_measured, outdated
 from perfci.report.findings import Findings
+from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.goals import parse
 from perfci.verdicts.pooled import PooledKind, PooledVerdict
 from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
@@ -127,10 +128,16 @@ def everywhere() -> PooledVerdict:
 
 OBSERVED = (ObservedChange("driver", "550.54", "560.28"), ObservedChange("torch", "", "2.13.0"))
 REGRESSIONS = told([slower(), hungrier(), faster(), undecided(), *same(3)], accept="/perfci accept")
+ANNOUNCED = [
+    Announcement("peak_allocated", 0.12, "the cache holds two layers"),
+    Announcement("step_time", 0.1, "more tokens in each"),
+    Announcement("ttft", 0.05, "the first token waits for all", counts=False),
+]
 FORMS: dict[str, Callable[[], str]] = {
     "nothing-changed": lambda: comment(told(same(3))),
     "regressions": lambda: comment(REGRESSIONS),
     "accepted": lambda: comment(replace(REGRESSIONS, accepted="ada: the new attention needs it until #12 lands")),
+    "announced": lambda: comment(replace(REGRESSIONS, announced=ANNOUNCED)),
     "inconclusive": lambda: comment(told([undecided(), undecided(128, None)], budget="20 min")),
     "thousand-regressions": lambda: comment(told(thousand())),
     "failed-head": lambda: comment(told([failed(), *same(2)])),

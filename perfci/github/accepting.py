@@ -37,21 +37,21 @@ def command(head: str) -> str:
 
 def acceptance(client: Client, repository: str, pull: int, head: str) -> Acceptance | None:
     """The newest that stands: a comment that was deleted accepts nothing, nor does one about another commit."""
-    may_write = cache(lambda login: _may_write(client, repository, login))
+    known = cache(lambda login: may_write(client, repository, login))
     for comment in reversed(list(client.comments(repository, pull))):
-        if (found := _accepting(comment, full(head), may_write)) is not None:
+        if (found := _accepting(comment, full(head), known)) is not None:
             return found
     return None
 
 
-def _accepting(comment: Comment, head: str, may_write: Callable[[str], bool]) -> Acceptance | None:
+def _accepting(comment: Comment, head: str, trusts: Callable[[str], bool]) -> Acceptance | None:
     found = LINE.match(comment.body)
     if found is None or comment.user is None or not head.startswith(found[1]):
         return None
-    return Acceptance(comment.user.login, found[2].strip()) if may_write(comment.user.login) else None
+    return Acceptance(comment.user.login, found[2].strip()) if trusts(comment.user.login) else None
 
 
-def _may_write(client: Client, repository: str, login: str) -> bool:
+def may_write(client: Client, repository: str, login: str) -> bool:
     """GitHub does not know every login that may comment, Apps for one."""
     try:
         return client.permission(repository, login).may_write

@@ -93,6 +93,7 @@ class PullRequest:
     merge_commit_sha: str | None = None
     labels: tuple[Label, ...] = ()
     body: str | None = None
+    user: Account | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +184,11 @@ class ReferencedWorkflow:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadCommit:
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkflowRun:
     """``path`` is the workflow's file; ``pull_requests`` of it is left aside because it is empty for forks."""
 
@@ -198,6 +204,12 @@ class WorkflowRun:
     run_attempt: int = 1
     html_url: str = ""
     referenced_workflows: tuple[ReferencedWorkflow, ...] | None = None
+    head_commit: HeadCommit | None = None
+
+    @property
+    def head_subject(self) -> str:
+        lines = self.head_commit.message.splitlines() if self.head_commit else []
+        return lines[0] if lines else ""
 
     @property
     def files(self) -> tuple[str, ...]:

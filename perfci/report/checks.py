@@ -28,7 +28,7 @@ class State(StrEnum):
 
     FINE = "fine"  # all within bounds, with enough evidence
     WORSE = "worse"  # a regression, a head that fails, a broken goal
-    ACCEPTED = "accepted"  # worse, and somebody who may write says it is meant
+    ACCEPTED = "accepted"  # worse, and somebody who may write says it is meant, or announced it
     OPEN = "open"  # inconclusive, not comparable, dropped, nothing to compare with
     IDENTICAL = "identical"  # the benchmarks cannot tell base from head
     NOT_RUN = "not run"  # cancelled, or no time
@@ -79,9 +79,12 @@ def state_of(found: Findings | NotMeasured) -> State:
     if isinstance(found, NotMeasured):
         return ENDINGS[found]
     outcomes = {goal.outcome for goal in found.goals}
-    worse = any(map(is_worse, found.verdicts)) or outcomes & {Outcome.BROKEN, Outcome.REJECTED} or found.rejected
-    if worse:
+    worse = [one for one in found.verdicts if is_worse(one)]
+    unannounced = [one for one in worse if not found.is_announced(one)]
+    if unannounced or outcomes & {Outcome.BROKEN, Outcome.REJECTED} or found.rejected:
         return State.ACCEPTED if found.accepted else State.WORSE
+    if worse:
+        return State.ACCEPTED
     undecided = any(map(is_open, found.verdicts)) or Outcome.UNDECIDED in outcomes
     return State.OPEN if undecided or not _judged(found.verdicts) else State.FINE
 
@@ -90,8 +93,8 @@ def check_title(found: Findings | NotMeasured) -> str:
     """One line of plain text."""
     if isinstance(found, NotMeasured):
         return _capital(TITLES[found])
-    accepted = " (accepted)" if state_of(found) is State.ACCEPTED else ""
-    return _capital(str(headline(found))) + accepted
+    how = f" ({'accepted' if found.accepted else 'as announced'})" if state_of(found) is State.ACCEPTED else ""
+    return _capital(str(headline(found))) + how
 
 
 def status_text(found: Findings | NotMeasured, gate: Gate = "advisory") -> str:

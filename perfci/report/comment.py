@@ -20,7 +20,7 @@ from perfci.report.names import code_block, code_span, link
 from perfci.report.pooled import pooled_markdown
 from perfci.report.rows import SECTIONS
 from perfci.report.sentences import LONGEST_REASON
-from perfci.report.units import counting, percent
+from perfci.report.units import counting, percent, signed_percent
 from perfci.report.variants import rejected_name
 from perfci.verdicts.reached import WORST_FIRST, Outcome
 
@@ -55,6 +55,7 @@ def comment(findings: Findings) -> str:
     parts = [
         Block(f"### perfci: {_title(findings)}"),
         *(Block(line) for line in lines if line),
+        *_announced(findings),
         *_pooled(findings),
         *_rejected(findings),
         *tables.worse(findings),
@@ -102,6 +103,16 @@ def _pairs(findings: Findings) -> str:
 
 def _accepted(findings: Findings) -> str:
     return f"**Accepted:** {code_span(findings.accepted)}" if findings.accepted else ""
+
+
+def _announced(findings: Findings) -> list[Block]:
+    """What the pull request said of itself beforehand, and what was found of it."""
+    lines = []
+    for one in findings.announced:
+        what = code_span(f"{one.match} {signed_percent(one.change)}")
+        only_told = "" if one.counts else ", by somebody who may not write here: it counts once it is accepted"
+        lines.append(f"- {what}: {one.kept(findings.verdicts)}{only_told}. {code_span(one.reason)}")
+    return [Block(f"**Announced** in the pull request:\n\n{lines[0]}", lines[1:])] if lines else []
 
 
 def _environment(findings: Findings) -> str:

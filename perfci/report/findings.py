@@ -10,6 +10,7 @@ from typing import Literal
 from perfci.model import Commit, MetricClass, ObservedChange, PerfciError, Series, Verdict, VerdictKind
 from perfci.report.units import counting
 from perfci.report.words import is_suspicion
+from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.pooled import PooledVerdict
 from perfci.verdicts.reached import GoalVerdict, Outcome
@@ -35,8 +36,9 @@ class Findings:
     ``main``, the newest commit of the branch to be merged into. ``budget`` is the time budget where it ended the
     measuring. ``command`` measures the same again, where naming the two commits does not. ``page`` is the address of
     the comparison on our own dashboard: no other link is ever written. ``accept`` is the comment that accepts the
-    changes, where somebody listens for it, and ``accepted`` tells who did, and why. ``bars`` has one for each verdict,
-    or none where those of the metrics' classes held; ``strict`` tells that whole intervals had to be beyond them.
+    changes, where somebody listens for it, and ``accepted`` tells who did, and why; ``announced`` is what the pull
+    request said of itself beforehand. ``bars`` has one for each verdict, or none where those of the metrics' classes
+    held; ``strict`` tells that whole intervals had to be beyond them.
     """
 
     verdicts: Sequence[Verdict]
@@ -56,12 +58,16 @@ class Findings:
     strict: bool = False
     accepted: str = ""
     accept: str = ""
+    announced: Sequence[Announcement] = ()
     command: Sequence[str] = ()
     page: str = ""
 
     def __post_init__(self) -> None:
         if self.bars and len(self.bars) != len(self.verdicts):
             raise PerfciError(f"There are {len(self.verdicts)} verdicts and {len(self.bars)} bars.")
+
+    def is_announced(self, verdict: Verdict) -> bool:
+        return any(one.counts and one.covers(verdict) for one in self.announced)
 
     @property
     def held_to(self) -> dict[Series, Bar]:

@@ -24,6 +24,7 @@ from perfci.report.findings import is_worse
 from perfci.report.names import printable
 from perfci.runner.git import Repository
 from perfci.service.handing_over import NAME, HandedOver, handed_over
+from perfci.verdicts.announcing import Announcement, announcements
 
 RESULTS = "perfci-results"
 """The artifact that the job which measures leaves for the one that reports."""
@@ -141,7 +142,7 @@ def tell(
             f"what was measured is about {handed.head.sha[:12]} and {pull.repository}#{pull.number} is at "
             f"{pull.head[:12]}: nothing was written"
         )
-    handed = _with_acceptance(client, pull, handed)
+    handed = _as_meant(client, pull, handed)
     return deliver(client, author, report_of(pull, key, handed, gate, page, log))
 
 
@@ -190,13 +191,24 @@ def page_of(server: str, handed: HandedOver) -> str:
     return f"{server.rstrip('/')}/{segment(handed.project)}/compare/{handed.base.sha}...{handed.head.sha}"
 
 
-def _with_acceptance(client: Client, pull: Pull, handed: HandedOver) -> HandedOver:
-    """What got worse may be meant: then somebody who may write says so, of this very commit."""
+def _as_meant(client: Client, pull: Pull, handed: HandedOver) -> HandedOver:
+    """What got worse may be meant: announced by the pull request, or accepted of this very commit."""
     if handed.findings is None or state_of(handed.findings) is not State.WORSE:
         return handed
-    found = accepting.acceptance(client, pull.repository, pull.number, pull.head)
-    told = replace(handed.findings, accept=accepting.command(pull.head), accepted=str(found) if found else "")
+    told = replace(handed.findings, announced=_announced(client, pull))
+    if state_of(told) is State.WORSE:
+        found = accepting.acceptance(client, pull.repository, pull.number, pull.head)
+        told = replace(told, accept=accepting.command(pull.head), accepted=str(found) if found else "")
     return replace(handed, findings=told)
+
+
+def _announced(client: Client, pull: Pull) -> list[Announcement]:
+    """The announcements in a description count where its author may write to the repository."""
+    proposed = client.pull(pull.repository, pull.number)
+    found = announcements(proposed.body or "")
+    if found and not (proposed.user and accepting.may_write(client, pull.repository, proposed.user.login)):
+        return [replace(one, counts=False) for one in found]
+    return found
 
 
 def _pull_talked_about(event: IssueCommentEvent, client: Client) -> list[Pull]:

@@ -202,6 +202,28 @@ def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGit
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("line", "author", "conclusion"),
+    [
+        ("Perfci-Expect: peak +20% the cache is meant", "ada", "success"),
+        ("Perfci-Expect: peak +3% the cache is meant", "ada", "failure"),
+        ("Perfci-Expect: peak +20% the cache is meant", "mallory", "failure"),
+    ],
+    ids=["as announced", "more than announced", "by a stranger"],
+)
+def test_what_a_pull_request_announces_is_held_against_what_was_found(
+    line: str, author: str, conclusion: str, job: Job, github: FakeGitHub
+) -> None:
+    github.pulls[0] |= {"body": f"Keep two layers.\n\n{line}\n", "user": {"id": 3, "login": author}}
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    run(["github", "compare"])
+
+    run(["github", "report", "--gate", "block"])
+
+    assert [one["conclusion"] for one in github.checks] == [conclusion]
+    assert "**Announced** in the pull request:" in github.comments[0]["body"]
+
+
 def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
     run(["github", "compare"])

@@ -24,12 +24,16 @@ from perfci.model import Stage, VerdictKind
 from perfci.report.checks import CONCLUSIONS, Gate, State, check_title, conclusion, state_of, status_text
 from perfci.report.comment_forms import NotMeasured
 from perfci.report.findings import Findings
+from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.reached import Outcome
 from perfci.verdicts.variants import Rejection
 
 FINE = told(same(3))
 WORSE = told([slower(), *same(3)])
 ACCEPTED = replace(WORSE, accepted="ada: it is meant")
+ANNOUNCED = replace(WORSE, announced=[Announcement("step_time", 0.2, "it is meant")])
+EXCEEDED = replace(WORSE, announced=[Announcement("step_time", 0.1, "it is meant")])
+STRANGE = replace(WORSE, announced=[Announcement("step_time", 0.2, "it is meant", counts=False)])
 OPEN = told([undecided(), *same(3)])
 
 TABLE: list[tuple[str, Findings | NotMeasured, Gate, str, str]] = [
@@ -39,6 +43,10 @@ TABLE: list[tuple[str, Findings | NotMeasured, Gate, str, str]] = [
     ("regression", WORSE, "block", "failure", "failure"),
     ("regression, acknowledged", ACCEPTED, "advisory", "success", "success"),
     ("regression, acknowledged", ACCEPTED, "block", "success", "success"),
+    ("regression, announced", ANNOUNCED, "block", "success", "success"),
+    ("regression, larger than announced", EXCEEDED, "block", "failure", "failure"),
+    ("regression, announced by a stranger", STRANGE, "block", "failure", "failure"),
+    ("announced, and a goal is broken", replace(ANNOUNCED, goals=[goal()]), "block", "failure", "failure"),
     ("inconclusive", OPEN, "advisory", "neutral", "success"),
     ("inconclusive", OPEN, "block", "neutral", "success"),
     ("hardware mismatch", told([not_comparable(), *same(3)]), "block", "neutral", "success"),
@@ -99,6 +107,7 @@ def test_the_state_of_a_comparison(found: Findings, state: State) -> None:
         (WORSE, "block", "1 regression (3 unchanged)", "1 regression (3 unchanged)"),
         (WORSE, "advisory", "1 regression (3 unchanged)", "1 regression (3 unchanged) (advisory)"),
         (ACCEPTED, "block", "1 regression (3 unchanged) (accepted)", "1 regression (3 unchanged) (accepted)"),
+        (ANNOUNCED, "block", "1 regression (3 unchanged) (as announced)", "1 regression (3 unchanged) (as announced)"),
         (NotMeasured.CANCELLED, "block", "Not run", "Not run"),
         (told(thousand()), "block", "1,000 regressions (200 unchanged)", "1,000 regressions (200 unchanged)"),
     ],

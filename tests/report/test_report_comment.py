@@ -28,6 +28,7 @@ from perfci.report.comment import LIMIT, comment, worth_a_comment
 from perfci.report.comment_forms import NotMeasured, not_measured, outdated
 from perfci.report.findings import Findings
 from perfci.report.ladder import ladders_markdown
+from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.goals import Clause
 from perfci.verdicts.ladder import Ladder, Rung
 from perfci.verdicts.policy import Policy
@@ -196,7 +197,8 @@ def spoken_by(word: str) -> Findings:
         some, Commit(word, word, word), Commit(word, word, word), merge_base=True, sides=word, manner="in turns",
         goals=[GoalVerdict(word, Outcome.BROKEN, (reached,), about=word, reason=word)],
         rejected=[Rejection(word, pairs_of({word: word}), word)], environment=[ObservedChange(word, word, word)],
-        drift=some, main=Commit(word), budget=word, accepted=word, command=("perfci", word), page=word,
+        drift=some, main=Commit(word), budget=word, accepted=word,
+        announced=[Announcement(word, 0.1, word), Announcement("nothing", 0.1, word)], command=("perfci", word), page=word,
     )  # fmt: skip
 
 

@@ -1,0 +1,91 @@
+"""What a pull request announces of itself, and what of it is kept."""
+
+from __future__ import annotations
+
+import pytest
+from builders import a_series, a_verdict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perfci.model import Verdict, VerdictKind
+from perfci.verdicts.announcing import Announcement, Kept, announcements
+
+SAID = """\
+Keep two layers.
+
+Perfci-Expect: peak_bytes +3% the cache holds two layers
+perfci-expect: training.* −2.5 % fewer tokens, more of each
+"""
+
+
+def found(ratio: float, noise_floor: float | None = 0.01, metric: str = "peak_bytes") -> Verdict:
+    return a_verdict(a_series("memory.Cache.track", metric=metric), ratio=ratio, noise_floor=noise_floor)
+
+
+def test_reads_them_where_git_has_its_trailers() -> None:
+    assert announcements(SAID) == [
+        Announcement("peak_bytes", 0.03, "the cache holds two layers"),
+        Announcement("training.*", -0.025, "fewer tokens, more of each"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Perfci-Expect: peak_bytes +3%",
+        "Perfci-Expect: peak_bytes +3 bytes more",
+        "Perfci-Expect: +3% the cache",
+        "Perfci-Expect: peak_bytes 0% nothing changes",
+        "Perfci-Expect: peak_bytes +nan% the cache",
+        "I said Perfci-Expect: peak_bytes +3% the cache",
+    ],
+    ids=["no reason", "no percent", "no name", "no change", "no number", "in a sentence"],
+)
+def test_what_is_written_in_another_way_announces_nothing(line: str) -> None:
+    assert announcements(line) == []
+
+
+def test_takes_no_more_than_a_reader_would() -> None:
+    assert len(announcements("Perfci-Expect: peak_bytes +3% the cache\n" * 100)) == 20
+
+
+@pytest.mark.parametrize("match", ["peak_bytes", "memory.Cache.track", "memory.*", "*.track.peak_bytes"])
+def test_names_a_metric_a_benchmark_or_both(match: str) -> None:
+    assert Announcement(match, 0.03, "meant").names(found(1.03).series)
+
+
+@pytest.mark.parametrize("match", ["peak", "cache", "PEAK_BYTES", "time_*"])
+def test_names_nothing_by_half(match: str) -> None:
+    assert not Announcement(match, 0.03, "meant").names(found(1.03).series)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "noise_floor", "covered"),
+    [(1.029, 0.0, True), (1.0304, None, True), (1.031, 0.0, False), (1.039, 0.01, True), (1.041, 0.01, False),
+     (0.97, 0.01, False)],
+)  # fmt: skip
+def test_covers_what_was_announced_and_the_noise_around_it(
+    ratio: float, noise_floor: float | None, covered: bool
+) -> None:
+    assert Announcement("peak_bytes", 0.03, "meant").covers(found(ratio, noise_floor)) is covered
+
+
+def test_covers_nothing_that_has_no_ratio() -> None:
+    failed = a_verdict(a_series("memory.Cache.track", metric="peak_bytes"), VerdictKind.FAILED, ratio=None)
+
+    assert not Announcement("*", 0.03, "meant").covers(failed)
+
+
+def test_one_that_exceeds_it_breaks_the_word() -> None:
+    meant = Announcement("peak_bytes", 0.03, "meant")
+
+    assert meant.kept([found(1.03), found(1.02, metric="time")]) is Kept.AS_ANNOUNCED
+    assert meant.kept([found(1.03), found(1.2)]) is Kept.EXCEEDED
+    assert meant.kept([found(1.2, metric="time")]) is Kept.NOT_SEEN
+
+
+@given(st.text(max_size=2000))
+def test_whatever_is_written_is_read(text: str) -> None:
+    for one in announcements(text):
+        assert one.reason.strip()
+        assert one.change
