@@ -34,6 +34,7 @@ from pydantic_core.core_schema import (
 
 from perfci.formats import Document, Given, Warn
 from perfci.formats.files import MIB, read_bytes, unpack
+from perfci.formats.json_bounds import require_bounded
 from perfci.model import (
     Benchmark,
     Boundaries,
@@ -248,6 +249,12 @@ def read(source: Path | bytes) -> Run:
     if isinstance(source, Path):
         return _parse(read_bytes(source, MAX_BYTES), str(source))
     return _parse(unpack(source, "The run document", MAX_BYTES), "The run document")
+
+
+def read_plain(body: bytes, what: str) -> Run:
+    """Read one document of a stranger: not packed, and bounded before it is believed."""
+    require_bounded(body, what)
+    return _parse(body, what)
 
 
 def write(run: Run) -> str:

@@ -7,7 +7,6 @@ pydantic, whose reader takes several hundred bytes for an empty list, and as man
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import zlib
 from collections.abc import Iterator
@@ -18,6 +17,8 @@ from flask import Request
 from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import ClientDisconnected
 
+from perfci.formats.json_bounds import TooMuch, require_bounded
+from perfci.model import PerfciError
 from perfci.net.shapes import Asked
 from perfci_web.api.problems import Declined, of_faults
 
@@ -27,10 +28,6 @@ ONE_GZIP_MEMBER = 31  # zlib's window bits for gzip and nothing else
 BIG = MIB
 """A body of this size becomes some ten times as much in Python: only a few are unpacked at once."""
 BIG_AT_ONCE = 2
-MOST_OF = {(b"{", b"["): 250_000, (b":",): 1_250_000, (b",",): 2_000_000}
-"""Objects and lists, keys, and values of a body: ten thousand results of five processes, or a million samples, fit."""
-MOST_KEYS = 1000
-"""Keys of one object: as many as an environment may observe."""
 DRAIN = 4
 """A refused body is read to its end, so that the client sees the answer, up to so many times the limit."""
 
@@ -131,31 +128,20 @@ def parsed(raw: bytes, shape: type[BaseModel]) -> BaseModel:
     """A body as its class; whatever is wrong with it is told with its place."""
     if issubclass(shape, Asked) and len(raw) > BIG:
         raise Declined("too-large", f"A body of this kind may have at most {BIG // MIB} MiB.")
-    _bound(raw)
+    _require_bounded(raw)
     try:
         return shape.model_validate_json(raw, strict=True)
     except ValidationError as error:
         raise of_faults(error, "The body does not fit") from None
 
 
-def _bound(raw: bytes) -> None:
-    """Refuse what is made of too many parts or nested too deep; what is no JSON at all, pydantic says better."""
-    if any(sum(map(raw.count, marks)) > most for marks, most in MOST_OF.items()):
-        raise Declined("too-large", "The body holds more objects, lists or values than any run has.")
+def _require_bounded(raw: bytes) -> None:
     try:
-        json.loads(raw, object_pairs_hook=_checked)
-    except RecursionError:
-        raise Declined("bad-request", "The body is nested too deep.") from None
-    except ValueError:
-        return
-
-
-def _checked(pairs: list[tuple[str, Any]]) -> None:
-    """Refuse a key that occurs twice in one object: every reader would believe another of the two."""
-    if len(pairs) > MOST_KEYS:
-        raise Declined("bad-request", f"An object of the body has {len(pairs)} keys; at most {MOST_KEYS} are expected.")
-    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):
-        raise Declined("bad-request", "A key occurs twice in one object of the body.")
+        require_bounded(raw, "The body")
+    except TooMuch as error:
+        raise Declined("too-large", str(error)) from None
+    except PerfciError as error:
+        raise Declined("bad-request", str(error)) from None
 
 
 def _coding(request: Request) -> str:
