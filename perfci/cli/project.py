@@ -9,8 +9,8 @@ import click
 
 from perfci.auth.access import Role
 from perfci.cli.context import config_here, write_json
-from perfci.cli.desk import said, server_option, the_desk
 from perfci.cli.options import global_options, json_option
+from perfci.cli.registry import said, server_option, the_registry
 from perfci.cli.repository import COMMANDS
 from perfci.config import project_name, tables_of_file
 from perfci.model import PerfciError
@@ -40,8 +40,8 @@ for one in COMMANDS:
 @global_options
 def create_command(name: str, visibility: Visibility, server: str) -> None:
     """Add a project; one is also added by the first run that is measured here for it."""
-    with the_desk(server, writes=True) as desk:
-        desk.create_project(project_name(name), visibility)
+    with the_registry(server, writes=True) as registry:
+        registry.create_project(project_name(name), visibility)
     click.echo(f"{name} is there, and {visibility}")
 
 
@@ -51,8 +51,8 @@ def create_command(name: str, visibility: Visibility, server: str) -> None:
 @global_options
 def list_command(server: str, json_file: str | None) -> None:
     """Show the projects of this store or server."""
-    with the_desk(server) as desk:
-        found = desk.projects()
+    with the_registry(server) as registry:
+        found = registry.projects()
     if json_file:
         write_json(json_file, [one.model_dump(mode="json", exclude_none=True) for one in found])
     if json_file != "-":
@@ -77,8 +77,8 @@ def set_command(name: str, judged_by: Path | None, judged_as_others: bool, serve
         raise PerfciError(
             "Say what to change: --visibility, --archived, --not-archived, --judged-by FILE or --judged-as-others."
         )
-    with the_desk(server, writes=True) as desk:
-        after = desk.change_project(name, change)
+    with the_registry(server, writes=True) as registry:
+        after = registry.change_project(name, change)
     tables = " and ".join(f"[{table}]" for table in after.settings.model_dump(exclude_none=True))
     told = f"; judged by its own {tables}" if tables else ""
     click.echo(f"{name} is {after.visibility}{' and archived' if after.archived else ''}{told}")
@@ -93,8 +93,8 @@ def set_command(name: str, judged_by: Path | None, judged_as_others: bool, serve
 def grant_command(member: str, role: str, all_projects: bool, server: str) -> None:
     """Give MEMBER (github/NUMBER or proxy/NAME) a role: reader, sheriff or admin."""
     place = _place(all_projects)
-    with the_desk(server, writes=True) as desk:
-        desk.set_member(place, member, Role(role))
+    with the_registry(server, writes=True) as registry:
+        registry.set_member(place, member, Role(role))
     click.echo(f"{member} is {role} of {place or 'all projects'}")
 
 
@@ -105,8 +105,8 @@ def grant_command(member: str, role: str, all_projects: bool, server: str) -> No
 @global_options
 def withdraw_command(member: str, all_projects: bool, server: str) -> None:
     """Take the role of MEMBER away, and the tokens MEMBER made."""
-    with the_desk(server, writes=True) as desk:
-        if not desk.remove_member(_place(all_projects), member):
+    with the_registry(server, writes=True) as registry:
+        if not registry.remove_member(_place(all_projects), member):
             raise PerfciError(f"{member} is no member here: see `perfci project members`.")
     click.echo(f"{member} is no member any more")
 
@@ -118,8 +118,8 @@ def withdraw_command(member: str, all_projects: bool, server: str) -> None:
 @global_options
 def members_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """Show who has a role."""
-    with the_desk(server) as desk:
-        found = desk.members(_place(all_projects))
+    with the_registry(server) as registry:
+        found = registry.members(_place(all_projects))
     if json_file:
         write_json(json_file, [one.model_dump(mode="json") for one in found])
     if json_file != "-":

@@ -14,7 +14,7 @@ from perfci.cli.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.service import bindings
 from perfci.service.accounts import Act
-from perfci.service.desks import the_project
+from perfci.service.registries import the_project
 from perfci.store import repositories
 
 WORKFLOW = ".github/workflows/perf.yml"

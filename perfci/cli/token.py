@@ -9,8 +9,8 @@ import click
 
 from perfci.auth.access import Scope
 from perfci.cli.context import config_here, write_json
-from perfci.cli.desk import said, server_option, the_desk
 from perfci.cli.options import global_options, json_option
+from perfci.cli.registry import said, server_option, the_registry
 from perfci.model import PerfciError
 from perfci.net.shapes.access import NewToken, ScopeWord, TokenShape
 from perfci.service.accounts import DAYS, MOST_DAYS
@@ -42,8 +42,8 @@ def create_command(scopes: tuple[ScopeWord, ...], name: str, expires: str, all_p
     """Make a token and print it; nobody can see it again."""
     asked = tuple(sorted(set(scopes)))
     wanted = said(NewToken, name=name or ", ".join(asked), scopes=asked, days=_days(expires))
-    with the_desk(server, writes=True) as desk:
-        made = desk.create_token(_place(all_projects), wanted)
+    with the_registry(server, writes=True) as registry:
+        made = registry.create_token(_place(all_projects), wanted)
     click.echo(
         f"token {made.token.uid} of {_place(all_projects) or 'all projects'}, until {made.token.expires_at:%Y-%m-%d}; "
         "keep it now, it is not shown again:",
@@ -59,8 +59,8 @@ def create_command(scopes: tuple[ScopeWord, ...], name: str, expires: str, all_p
 @global_options
 def list_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """Show the tokens of a project: never the tokens themselves."""
-    with the_desk(server) as desk:
-        found = desk.tokens(_place(all_projects))
+    with the_registry(server) as registry:
+        found = registry.tokens(_place(all_projects))
     if json_file:
         write_json(json_file, [one.model_dump(mode="json") for one in found])
     if json_file == "-":
@@ -79,8 +79,8 @@ def list_command(all_projects: bool, server: str, json_file: str | None) -> None
 @global_options
 def revoke_command(uid: str, all_projects: bool, server: str) -> None:
     """Make a token, and all that was made with it, stop working."""
-    with the_desk(server, writes=True) as desk:
-        if not desk.revoke_token(_place(all_projects), uid):
+    with the_registry(server, writes=True) as registry:
+        if not registry.revoke_token(_place(all_projects), uid):
             raise PerfciError(f"There is no token {uid} here: see `perfci token list`.")
     click.echo(f"token {uid} is revoked")
 

@@ -95,7 +95,9 @@ def handed_over(raw: bytes, what: str) -> HandedOver:
         raise PerfciError(f"{what} is not what `perfci github compare` writes: {place}: {fault['msg']}") from None
     except (ValueError, RecursionError) as error:
         raise PerfciError(f"{what} is not what `perfci github compare` writes: {error}") from None
-    bare = handed.findings and dataclasses.replace(handed.findings, page="", accept="", accepted="", announced=(), command=())
+    if handed.findings is None:
+        return handed
+    bare = dataclasses.replace(handed.findings, page="", accept="", accepted="", announced=(), command=())
     return dataclasses.replace(handed, findings=bare)
 
 

@@ -198,7 +198,8 @@ def spoken_by(word: str) -> Findings:
         goals=[GoalVerdict(word, Outcome.BROKEN, (reached,), about=word, reason=word)],
         rejected=[Rejection(word, pairs_of({word: word}), word)], environment=[ObservedChange(word, word, word)],
         drift=some, main=Commit(word), budget=word, accepted=word,
-        announced=[Announcement(word, 0.1, word), Announcement("nothing", 0.1, word)], command=("perfci", word), page=word,
+        announced=[Announcement(word, 0.1, word), Announcement("nothing", 0.1, word)],
+        command=("perfci", word), page=word,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from perfci.net.shapes.access import (
 from perfci.net.shapes.runs import ProjectShape
 from perfci.service import accounts
 from perfci.service.accounts import Act
-from perfci.service.desks import member_shape, project_shape, token_shape
+from perfci.service.registries import member_shape, project_shape, token_shape
 from perfci.store import access, audit, tokens
 from perfci.store.projects import project
 from perfci_web.api import cursors

@@ -9,8 +9,8 @@ from perfci.config import project_name
 from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
 from perfci.service.accounts import Act
-from perfci.service.desks import project_shape
 from perfci.service.receiving import new_project, receive
+from perfci.service.registries import project_shape
 from perfci.store import pages, reads
 from perfci.store.projects import projects
 from perfci_web.api import cursors

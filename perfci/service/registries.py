@@ -22,7 +22,7 @@ from perfci.store.projects import Project, project, projects
 ALL_PROJECTS = "What is for all projects is kept where the server's store is: do it there, with --db."
 
 
-class Desk(Protocol):
+class Registry(Protocol):
     """A ``place`` is the name of a project; none stands for all of them."""
 
     def projects(self) -> Sequence[ProjectShape]: ...
@@ -44,7 +44,7 @@ class Desk(Protocol):
     def remove_member(self, place: str | None, member: str) -> bool: ...
 
 
-class StoreDesk:
+class StoreRegistry:
     """Whoever has the store may do everything in it."""
 
     def __init__(self, store: Store) -> None:
@@ -92,7 +92,7 @@ class StoreDesk:
             return accounts.remove_member(tx, _act(), _id_of(tx, place), member)
 
 
-class ServerDesk:
+class ServerRegistry:
     """A server does what the caller's token may do."""
 
     def __init__(self, client: Client) -> None:

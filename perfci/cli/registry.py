@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.cli.context import config_here, store_here_is_named, store_to_read, store_to_write
 from perfci.model import PerfciError
-from perfci.service.desks import Desk, ServerDesk, StoreDesk
+from perfci.service.registries import Registry, ServerRegistry, StoreRegistry
 from perfci.service.uploading import client_of
 
 T = TypeVar("T", bound=BaseModel)
@@ -31,7 +31,7 @@ def said(shape: type[T], **values: Any) -> T:
 
 
 @contextmanager
-def the_desk(server: str, *, writes: bool = False) -> Iterator[Desk]:
+def the_registry(server: str, *, writes: bool = False) -> Iterator[Registry]:
     """--db names a store, whatever server is configured."""
     config = config_here()
     if server and store_here_is_named():
@@ -39,7 +39,7 @@ def the_desk(server: str, *, writes: bool = False) -> Iterator[Desk]:
     address = server or ("" if store_here_is_named() else config.settings.client.server)
     if address:
         with closing(client_of(config, address.rstrip("/"))) as client:
-            yield ServerDesk(client)
+            yield ServerRegistry(client)
     else:
         with closing((store_to_write if writes else store_to_read)(config)) as store:
-            yield StoreDesk(store)
+            yield StoreRegistry(store)
