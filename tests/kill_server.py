@@ -110,6 +110,9 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.join()
+        until = time.monotonic() + STARTED_WITHIN_S
+        while not _is_free(self.port) and time.monotonic() < until:  # its workers die when they get their turn
+            time.sleep(0.02)
 
     def keep_promises(self) -> None:
         """Judge what was promised to be judged, whoever was killed on the way."""
@@ -286,6 +289,16 @@ def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None
         yield url, restart
     finally:
         postgres_server.end(data)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _free_port() -> int:
