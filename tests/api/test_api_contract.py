@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 import schemathesis
@@ -19,6 +18,7 @@ from builders import a_process, a_result, a_run, a_series
 from flask import Flask
 from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
+from schemathesis.schemas import BaseSchema
 
 from perfci.auth.access import LOCAL, Scope
 from perfci.config import Settings
@@ -28,9 +28,6 @@ from perfci.store import open_store, writes
 from perfci_web import create_app
 from perfci_web.api.openapi import document
 from perfci_web.api.table import ALL
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "3"))
 
@@ -49,36 +46,41 @@ CONFIG = SchemathesisConfig.from_dict(
 """428 is what RFC 6585 made for an If-Match that is missing; schemathesis does not expect it by itself."""
 
 
-class Behind:
-    """The application behind the schema, which is read before there is one."""
-
-    app: Flask
-
-    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return self.app(environ, start_response)
-
-
-behind = Behind()
-CONFIG.projects.default.update(base_url="http://localhost")
-schema = schemathesis.openapi.from_dict(json.loads(json.dumps(document(ALL, enforced=True))), config=CONFIG)
-schema.app = behind
-
-
 @pytest.fixture(scope="module")
-def bearer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The headers of an admin of everything; the application behind the schema holds a project for as long."""
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, str]]:
+    """An application that holds a project, and the token of an admin of everything."""
     url = f"sqlite:///{tmp_path_factory.mktemp('contract')}/perfci.db"
     with closing(open_store(url, create=True)) as store:
         with store.begin() as tx:
             writes.ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
             made = accounts.create_token(tx, Act(LOCAL, NOW), None, "contract", {Scope.ADMIN})
         app = create_app(store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS))
-        behind.app = app
-        yield {"Authorization": f"Bearer {made.text}", "Accept-Encoding": "identity"}
+        yield app, made.text
         app.extensions["perfci_api"].group.close()
 
 
-@schema.parametrize()
+@pytest.fixture(scope="module")
+def contract(served: tuple[Flask, str]) -> BaseSchema:
+    """What the application says of itself. What to send is worked out from it by the one process that sends it."""
+    CONFIG.projects.default.update(base_url="http://localhost")
+    schema = schemathesis.openapi.from_dict(json.loads(json.dumps(document(ALL, enforced=True))), config=CONFIG)
+    schema.app, _ = served
+    return schema
+
+
+@pytest.fixture
+def bearer(served: tuple[Flask, str]) -> dict[str, str]:
+    _, token = served
+    return {"Authorization": f"Bearer {token}", "Accept-Encoding": "identity"}
+
+
+@pytest.fixture(autouse=True)
+def node_where_schemathesis_looks(request: pytest.FixtureRequest) -> None:
+    """It reads the name of a test from where pytest kept it before 9.1."""
+    request.node._nodeid = request.node.nodeid
+
+
+@schemathesis.pytest.from_fixture("contract").parametrize()
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
