@@ -12,6 +12,7 @@ from perfci.model import Role, Series, Stage, Verdict
 from perfci.service.confirming import FALSE_DISCOVERY_RATE
 from perfci.service.deciding import PAIRS, Sides, decision, judged_sides, look_record, pairs_of
 from perfci.service.sampled import Samples
+from perfci.store.arrivals import began_later
 from perfci.store.decisions import DecisionRecord, Equal, add_decisions, equals_until, newest_verdict
 from perfci.store.reads import session_processes, verdict_records
 from perfci.store.writes import add_verdicts
@@ -24,7 +25,11 @@ Decided = tuple[Verdict, DecisionRecord]
 
 @dataclass(frozen=True, slots=True)
 class UploadedPairs:
-    """What has to be read of one session before its pairs are judged."""
+    """What has to be read of one session before its pairs are judged.
+
+    ``settled`` are the questions that a session which began later has answered: fresh pairs speak after those that
+    raised the suspicion, in whichever order they arrive.
+    """
 
     project: str
     uid: str
@@ -32,23 +37,27 @@ class UploadedPairs:
     equals: Mapping[Series, Sequence[Equal]]
     known_until: int
     standing: frozenset[Verdict]
+    settled: frozenset[tuple[Series, str, str]]
 
     @classmethod
     def of(cls, tx: Transaction, project: str, uid: str) -> UploadedPairs:
         """What was known of noise when the session was first judged is what counts whenever that is done again."""
         samples = Samples.of(session_processes(tx, uid))
-        records = [
+        told = [
             record
             for base, head in _questions(samples)
             for record in verdict_records(tx, project, base=base, head=head, current_only=False)
-            if record.session_uid == uid
         ]
+        records = [record for record in told if record.session_uid == uid]
         until = min((record.id - 1 for record in records), default=newest_verdict(tx))
-        standing = frozenset(record.verdict for record in records if record.superseded_by is None)
-        return cls(project, uid, samples, equals_until(tx, project, until), until, standing)
+        current = [record for record in told if record.superseded_by is None]
+        standing = frozenset(record.verdict for record in current if record.session_uid == uid)
+        later = began_later(tx, uid, {record.session_uid for record in current})
+        settled = frozenset(_question(record.verdict) for record in current if record.session_uid in later)
+        return cls(project, uid, samples, equals_until(tx, project, until), until, standing, settled)
 
     def judged(self, policy: Policy) -> list[Decided]:
-        """One verdict for each judged series of each comparison, where it is not the one that stands already.
+        """One verdict for each judged series of each comparison, where none that stands already says as much or more.
 
         They were looked at once, so they are held to what convicts, and to the false discovery rate of all together.
         """
@@ -58,7 +67,11 @@ class UploadedPairs:
             (replace(verdict, evidence=self.samples.evidence(verdict, reached)), reached)
             for verdict, (_, reached) in zip(verdicts, decided, strict=True)
         ]
-        return [(verdict, reached) for verdict, reached in told if verdict not in self.standing]
+        return [
+            (verdict, reached)
+            for verdict, reached in told
+            if verdict not in self.standing and _question(verdict) not in self.settled
+        ]
 
     def _of_commits(self, base: str, head: str, policy: Policy) -> list[Decided]:
         readings = {sha: list(self.samples.measured.get(sha, ())) for sha in (base, head)}
@@ -89,6 +102,10 @@ def _questions(samples: Samples) -> list[tuple[str, str]]:
     """Which commits its pairs compared; half a pair compares nothing."""
     whole = (sides for sides in samples.compared.values() if {Role.BASE, Role.HEAD} <= sides.keys())
     return list(dict.fromkeys((sides[Role.BASE], sides[Role.HEAD]) for sides in whole))
+
+
+def _question(verdict: Verdict) -> tuple[Series, str, str]:
+    return verdict.series, verdict.base, verdict.head
 
 
 def write(tx: Transaction, project: str, uid: str, decided: Sequence[Decided], now: datetime) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -29,6 +29,12 @@ def runs_of_session(tx: Session, uid: str) -> list[int]:
     """The runs of a session in the order in which they began."""
     query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
     return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
+
+
+def began_later(tx: Session, uid: str, others: Collection[str]) -> set[str]:
+    """Which of some other sessions began to measure after this one."""
+    mine = sa.select(SessionRow.started_at).where(SessionRow.uid == uid).scalar_subquery()
+    return set(tx.scalars(sa.select(SessionRow.uid).where(SessionRow.uid.in_(others), SessionRow.started_at > mine)))
 
 
 def origins_of_session(tx: Session, uid: str) -> list[Pairs]:

@@ -103,6 +103,26 @@ def test_judges_uploaded_pairs_and_keeps_how(group: Group, store: Store) -> None
     assert len(records[0].verdict.evidence) == 24
 
 
+@pytest.mark.parametrize("order", [("suspected", "fresh"), ("fresh", "suspected")])
+def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
+    order: tuple[str, str], group: Group, store: Store
+) -> None:
+    measured = {
+        "suspected": [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)],
+        "fresh": [a_pair(number, 1.0 + number / 1e4, 1.0 + (11 - number) / 1e4) for number in range(12)],
+    }
+    for session in order:
+        for side, commit in enumerate((a_commit(1), a_commit(2))):
+            result = a_result(None, *(pair[side] for pair in measured[session]))
+            began = NOON + timedelta(minutes=10 if session == "fresh" else 0)
+            upload(group, store, a_run(result, commit=commit, session=session, started_at=began))
+        a_worker(store).empty()
+
+    with store.read() as tx:
+        records = reads.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+    assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.UNCHANGED, "fresh")]
+
+
 def judged_by(store: Store, slug: str, **tables: object) -> None:
     with store.begin() as tx:
         known = project(tx, slug) or create_project(tx, slug, "private", NOON)
