@@ -13,7 +13,7 @@ from perfci.cli.context import config_here, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.stored import read, written
 from perfci.model import IncidentState, PerfciError
-from perfci.service.courier import means_of
+from perfci.service.senders import means_of
 from perfci.service.states import By
 from perfci.service.subscribing import CHECKS, drop_destination, keep_destination, try_destination
 from perfci.store.deliveries import Destination, destination, destinations

@@ -12,31 +12,54 @@ import click
 from perfci.cli.context import config_here, store_to_write
 from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
+from perfci.config import Config
 from perfci.service.chores import Chores
-from perfci.service.courier import Courier, means_of
+from perfci.service.courier import MESSAGES, REPORTS, Courier
+from perfci.service.delivering import deliver
+from perfci.service.following import Follower, app_of
 from perfci.service.judge_worker import JudgeWorker
 from perfci.service.judging import standards_of
 from perfci.service.pruning import Retention
+from perfci.service.reporting import Reporting
+from perfci.service.senders import means_of
+from perfci.store import Store
 
 
 @click.command("judge-worker")
 @click.option("--once", is_flag=True, help="end as soon as nothing waits")
 @global_options
 def command(once: bool) -> None:
-    """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies."""
+    """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies.
+
+    It also sends notifications and, where the server is a GitHub App ([app]), tells pull requests what was measured.
+    """
     config = config_here()
     write_logs(config.settings.server.log)
     with closing(store_to_write(config)) as store:
         meanwhile = (Chores(store), Retention(store, config.settings.retention.raw_days))
         worker = JudgeWorker(store, partial(standards_of, config.settings), meanwhile=meanwhile)
-        courier = Courier(store, means_of(config.settings, config.secrets))
+        means = means_of(config.settings, config.secrets)
+        messages, reports = Courier(store, MESSAGES, partial(deliver, store, means)), _reports(config, store)
         if once:
-            click.echo(f"{worker.empty()} uploads judged, {courier.empty()} messages sent")
+            followed = [f"{one.empty()} runs of GitHub followed" for one in reports]
+            click.echo(", ".join([f"{worker.empty()} uploads judged", f"{messages.empty()} messages sent", *followed]))
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        carrying = threading.Thread(target=courier.run, args=(stop,), name="perfci-courier")
-        carrying.start()
+        carrying = [
+            threading.Thread(target=one.run, args=(stop,), name="perfci-courier") for one in (messages, *reports)
+        ]
+        for thread in carrying:
+            thread.start()
         worker.run(stop, config.settings.server.judge_every_s)
-        carrying.join()
+        for thread in carrying:
+            thread.join()
+
+
+def _reports(config: Config, store: Store) -> list[Courier]:
+    """Who tells pull requests what was measured: nobody, where this server is no GitHub App."""
+    if not config.settings.app.id:
+        return []
+    follow = Follower(store, app_of(config), config.settings)
+    return [Courier(store, REPORTS, Reporting(store, follow))]

@@ -14,6 +14,7 @@ from perfci.cli.context import config_file_given, config_here, store_to_read, st
 from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
 from perfci.config import Config
+from perfci.service.following import app_of
 from perfci.store import open_store, upgrade_if_older
 from perfci_web import serve, serve_workers
 from perfci_web.starting import READ_ONLY_LINE, may_write
@@ -71,6 +72,8 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
 @contextmanager
 def _judging(config: Config, wanted: bool) -> Iterator[Beside]:
     """The process that judges what is uploaded here, started with the server and ended with it."""
+    if wanted and config.settings.app.id:
+        app_of(config)  # that process would say in the log what can be said here
     file = config_file_given()
     arguments = ["judge-worker", *(["--config", str(file.absolute())] if file else [])]
     beside = Beside(arguments if wanted else [], {"PERFCI_DB": config.database_url}, config.root)

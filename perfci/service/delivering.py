@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 from types import MappingProxyType
 
 from perfci.model import PerfciError
 from perfci.net.addresses import Forbidden
+from perfci.service.backing_off import again_at
 from perfci.service.hours import send_at
 from perfci.service.issues import to_issue
 from perfci.service.senders import Means, Sender, Undelivered, to_mail, to_slack, to_webhook
@@ -20,10 +21,6 @@ from perfci.store.deliveries import CLAIMED, Delivery
 SENDERS: Mapping[str, Sender] = MappingProxyType(
     {"slack": to_slack, "webhook": to_webhook, "email": to_mail, "github_issue": to_issue}
 )
-
-MOST_TRIES = 10
-FIRST_WAIT, LONGEST_WAIT = timedelta(seconds=30), timedelta(hours=2)
-"""Doubled from try to try: ten tries are over after five hours, by when a person has to look anyway."""
 
 
 def deliver(store: Store, means: Means, now: datetime, *, limit: int = 20) -> int:
@@ -77,12 +74,10 @@ def _deliver(store: Store, holder: str, batch: Sequence[Delivery], means: Means,
 
 def _again_at(error: PerfciError, batch: Sequence[Delivery], now: datetime) -> datetime | None:
     """When to try again; never where the receiver refused it, or was asked often enough."""
+    undelivered = error if isinstance(error, Undelivered) else None
+    final = isinstance(error, Forbidden) or bool(undelivered and undelivered.final)
     tries = max(one.attempts for one in batch) + 1
-    if isinstance(error, Forbidden) or (isinstance(error, Undelivered) and error.final) or tries >= MOST_TRIES:
-        return None
-    wait = min(FIRST_WAIT * (1 << tries - 1), LONGEST_WAIT)
-    asked = timedelta(seconds=error.after_s) if isinstance(error, Undelivered) and error.after_s else timedelta()
-    return now + max(wait, min(asked, LONGEST_WAIT))
+    return again_at(now, tries, final=final, after_s=undelivered.after_s if undelivered else None)
 
 
 def _urgent(batch: Sequence[Delivery]) -> bool:

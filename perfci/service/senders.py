@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.net import mail
 from perfci.net.addresses import Network
+from perfci.net.slugs import segment
 from perfci.net.webhooks import Answer, request
 from perfci.report import notices
 from perfci.store.deliveries import Delivery
@@ -29,6 +31,24 @@ class Means:
     mail_server: mail.MailServer = field(default_factory=lambda: mail.MailServer(""))
     github_api: str = "https://api.github.com"
     link: Link = lambda project, number: ""
+
+
+def means_of(settings: Settings, secrets: Secrets) -> Means:
+    """What senders need, as it is configured."""
+    notify, public = settings.notify, settings.server.public_url
+    server = mail.MailServer(
+        host=notify.smtp_host,
+        port=notify.smtp_port,
+        user=notify.smtp_user,
+        password=secrets.smtp_password.get_secret_value(),
+        tls=notify.smtp_tls,
+        sender=notify.sender or "perfci@localhost",
+    )
+
+    def link(project: str, number: int) -> str:
+        return f"{public}/{segment(project)}/incidents/{number}" if public else ""
+
+    return Means(notify.allow_networks, server, notify.github_api or "https://api.github.com", link)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ import ipaddress
 import json
 import random
 from datetime import timedelta
+from functools import partial
 
 from api_client import Api
 from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from receivers import a_hook
 
 from perfci.net.slugs import segment
-from perfci.service.courier import Courier
+from perfci.service.courier import MESSAGES, Courier
+from perfci.service.delivering import deliver
 from perfci.service.judge_worker import JudgeWorker
 from perfci.service.judging import Standards
 from perfci.service.senders import Means
@@ -27,7 +29,8 @@ def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> No
     chance, series = random.Random(7), a_series("training.Step.time_step")
     worker = JudgeWorker(store, lambda _: Standards(), clock=lambda: NOW)
     with a_hook() as hook:
-        courier = Courier(store, Means(HERE, link=lambda project, number: f"https://perf/{number}"), lambda: NOW)
+        means = Means(HERE, link=lambda project, number: f"https://perf/{number}")
+        courier = Courier(store, MESSAGES, partial(deliver, store, means), lambda: NOW)
         for number in range(1, 31):
             level = 1.3 if number >= STEP else 1.0
             processes = [a_process(level * chance.gauss(1, 0.002), index=k) for k in range(3)]

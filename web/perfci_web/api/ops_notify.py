@@ -20,7 +20,7 @@ from perfci.net.shapes.notify import (
     Routes,
     TestAnswer,
 )
-from perfci.service.courier import means_of
+from perfci.service.senders import means_of
 from perfci.service.showing import delivery_fields
 from perfci.service.states import By
 from perfci.service.subscribing import drop_destination, keep_destination, note_trial, try_destination

@@ -1,0 +1,156 @@
+"""Follow a run of a workflow as a GitHub App: what it measured is stored, and its pull requests are told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+from perfci.config import Config, Settings
+from perfci.github.app import App, Key
+from perfci.github.artifacts import contents, runs_in
+from perfci.github.client import Client
+from perfci.github.downloads import Limits
+from perfci.github.refusals import Refused, Unanswered, Unreachable
+from perfci.github.resolving import pulls_of_run
+from perfci.github.shapes import WorkflowRun
+from perfci.github.wanted import Author, Overtaken
+from perfci.model import Commit, PerfciError
+from perfci.report.comment_forms import NotMeasured
+from perfci.service.accounts import Act
+from perfci.service.artifact_runs import actor_of, take_in
+from perfci.service.handing_over import NAME, HandedOver, handed_over
+from perfci.service.hearing import BEGUN, is_bound_run
+from perfci.service.pull_requests import MOST_PACKED, RESULTS, Pull, age, nothing_of, page_of, tell
+from perfci.store import Store, repositories
+from perfci.store.projects import Project, project
+from perfci.store.run_events import RunEvent
+
+NEVER_RAN = frozenset({"action_required", "skipped", "stale"})
+"""Conclusions of runs in which nothing was to be measured: one that waits for an approval is told of when it ran."""
+
+log = logging.getLogger("perfci.github")
+
+
+def app_of(config: Config) -> App:
+    """The GitHub App as it is configured, with a key that can sign."""
+    table, pem = config.settings.app, config.secrets.app_private_key.get_secret_value()
+    if not pem and not table.key_file:
+        raise PerfciError(
+            "[app] id names a GitHub App and there is no private key of it: set PERFCI_APP_PRIVATE_KEY, or key_file in "
+            "[app], for the process that judges."
+        )
+    key = Key(table.id, pem or _key_in(config.root / table.key_file))
+    key.signed(0)
+    return App(key, table.api)
+
+
+def _key_in(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PerfciError(f"The private key {path} of the GitHub App cannot be read: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a run left behind: findings and run documents, or why they cannot be read."""
+
+    handed: HandedOver | None = None
+    runs: Mapping[str, bytes] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Who acts upon what GitHub told: with the App's key, and on nothing that a pull request wrote."""
+
+    store: Store
+    app: App
+    settings: Settings
+
+    def __call__(self, event: RunEvent, now: datetime) -> str:
+        """Do it, and answer why there was nothing to do; to do it twice writes nothing twice."""
+        with self.store.read() as tx:
+            of, bound = project(tx, event.project), repositories.repository_of(tx, event.project_id)
+        if of is None or of.archived or bound is None:
+            return "The project is archived, or bound to no repository any more."
+        told, client = event.told, self.app.client(event.told.installation, [bound.repository_id])
+        ran = client.workflow_run(told.repository, told.run)  # what was told may be old, and is not needed
+        if not is_bound_run(ran, bound):
+            return "The project is bound to another repository or workflow by now."
+        if (told.action in BEGUN) == (ran.status == "completed"):
+            return f"The run is {ran.status} by now, which GitHub tells by itself."
+        try:
+            return self._follow(client, ran, told.action in BEGUN, of, Act(actor_of(of, ran), now, told.delivery))
+        except Overtaken as gone:
+            return str(gone)
+
+    def _follow(self, client: Client, ran: WorkflowRun, begun: bool, of: Project, act: Act) -> str:
+        repository = ran.repository.full_name
+        pulls = [Pull(repository, one.number, one.base.sha, one.head.sha) for one in pulls_of_run(client, ran)]
+        if begun:
+            for pull in pulls:
+                age(client, self._author, pull, of.slug)
+            return ""
+        left = left_behind(client, ran)
+        if left.handed is None and ran.conclusion in NEVER_RAN:
+            return f"Nothing was measured: the run ended as {ran.conclusion}."
+        page = self._page(ran, left, of, act)
+        for pull in pulls:
+            shown, gate = _shown(left, pull, of.slug, ran), self.settings.app.gate
+            told = tell(client, self._author, pull, of.slug, shown, gate=gate, page=page, log=ran.log_url)
+            log.info("%s#%d is told: %s", repository, pull.number, ", ".join(told.written) or "nothing new")
+        return ""
+
+    def _page(self, ran: WorkflowRun, left: Left, of: Project, act: Act) -> str:
+        """Where the comparison is shown, once it is stored; nowhere, where nothing of it could be."""
+        here, refused = take_in(self.store, of, ran, left.runs, act)
+        if refused:
+            what = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"
+            log.warning("run %d of %s: %s", ran.id, ran.repository.full_name, what)
+        if not here or left.handed is None or left.handed.findings is None:
+            return ""
+        return page_of(self.settings.server.public_url, replace(left.handed, project=of.slug))
+
+    @cached_property
+    def _author(self) -> Author:
+        return self.app.author()
+
+
+def left_behind(client: Client, ran: WorkflowRun) -> Left:
+    """The newest artifact of a run; one that cannot be read is no reason to ask again."""
+    repository = ran.repository.full_name
+    found = [one for one in client.artifacts(repository, ran.id, RESULTS) if one.name == RESULTS and not one.expired]
+    if not found:
+        return Left()
+    newest = max(found, key=lambda one: one.id)
+    try:
+        return _read(client.download(repository, newest.id, Limits(MOST_PACKED)), ran)
+    except (Refused, Unanswered, Unreachable):
+        raise
+    except PerfciError as error:
+        log.warning("run %d of %s: %s", ran.id, repository, error)
+        return Left(problem=str(error))
+
+
+def _read(archive: bytes, ran: WorkflowRun) -> Left:
+    files = contents(archive)
+    if NAME not in files:
+        return Left(runs=runs_in(files))
+    handed = handed_over(files[NAME], NAME)
+    if handed.head.sha != ran.head_sha:
+        raise PerfciError(f"{NAME} is about {handed.head.sha[:12]}, and {ran.head_sha[:12]} was to be measured.")
+    return Left(handed, runs_in(files))
+
+
+def _shown(left: Left, pull: Pull, key: str, ran: WorkflowRun) -> HandedOver:
+    if left.problem:
+        sides = Commit(pull.base), Commit(pull.head)
+        return HandedOver(key, *sides, ending=NotMeasured.BROKEN, detail=left.problem)
+    if left.handed is None:
+        return nothing_of(pull, key, ran.conclusion or "")
+    return replace(left.handed, project=key)
