@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, expect
 from web_builders import COMMITS, FAILED_AT, FASTER, HOSTILE_SUBJECT, NO_ALLOCATOR, STEP, a_commit
 
 pytestmark = pytest.mark.browser
@@ -56,6 +58,7 @@ class Reader:
     page: Page
     url: str
     complaints: list[str] = field(default_factory=list)
+    loaded: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
 
     def open(self, path: str) -> Page:
@@ -72,7 +75,11 @@ class Reader:
         if message.type in {"error", "warning"}:
             self.complaints.append(message.text)
 
+    def failed(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
     def asked(self, request: Request) -> None:
+        self.loaded.append(urlsplit(request.url).path)
         if not request.url.startswith((self.url, "data:")):
             self.strangers.append(request.url)
 
@@ -82,68 +89,66 @@ class Reader:
         assert self.page.evaluate("window.broken ?? []") == []
 
 
-@pytest.fixture
-def look() -> dict[str, object]:
-    return DESK
-
-
-def a_reader(context: BrowserContext, url: str) -> Reader:
-    reader = Reader(context.new_page(), url)
-    reader.page.on("console", reader.heard)
-    reader.page.on("pageerror", lambda error: reader.complaints.append(str(error)))
-    reader.page.on("request", reader.asked)
-    return reader
-
-
-@pytest.fixture
-def reader(browser: Browser, url: str, look: dict[str, object]) -> Iterator[Reader]:
-    context = browser.new_context(**look)
-    context.add_init_script(WATCH_POLICY)
-    reader = a_reader(context, url)
+@contextmanager
+def reading(tab: Page, url: str) -> Iterator[Reader]:
+    """Read in a tab that others have read in: it forgets what they chose, and keeps what it has loaded."""
+    tab.context.clear_cookies()
+    tab.mouse.move(0, 0)
+    reader = Reader(tab, url)
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "console": reader.heard, "pageerror": reader.failed, "request": reader.asked,
+    }  # fmt: skip
+    for event, listener in listeners.items():
+        tab.on(event, listener)
     yield reader
     reader.assert_content()
-    context.close()
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
 
 
 @pytest.fixture(scope="module")
-def desk_and_phone(browser: Browser) -> Iterator[dict[str, BrowserContext]]:
-    """Two browsers that keep what they have loaded from page to page, as those of readers do."""
-    looks = {"desk": DESK, "phone": PHONE}
-    contexts = {name: browser.new_context(**look) for name, look in looks.items()}
+def tabs(browser: Browser) -> Iterator[dict[str, Page]]:
+    """One tab at a desk and one on a phone: to open another costs more than to load a page."""
+    contexts = {name: browser.new_context(**look) for name, look in {"desk": DESK, "phone": PHONE}.items()}
     for context in contexts.values():
         context.add_init_script(WATCH_POLICY)
-    yield contexts
+    yield {name: context.new_page() for name, context in contexts.items()}
     for context in contexts.values():
         context.close()
 
 
-@pytest.mark.parametrize("path", EVERY_PAGE)
-def test_every_page_loads_without_a_complaint(desk_and_phone: dict[str, BrowserContext], url: str, path: str) -> None:
-    reader = a_reader(desk_and_phone["desk"], url)
+@pytest.fixture
+def reader(tabs: dict[str, Page], url: str) -> Iterator[Reader]:
+    with reading(tabs["desk"], url) as reader:
+        yield reader
 
+
+@pytest.fixture
+def reader_on_a_phone(tabs: dict[str, Page], url: str) -> Iterator[Reader]:
+    with reading(tabs["phone"], url) as reader:
+        yield reader
+
+
+@pytest.mark.parametrize("path", EVERY_PAGE)
+def test_every_page_loads_without_a_complaint(reader: Reader, path: str) -> None:
     page = reader.charted(path) if "/s/" in path and path not in CHARTLESS else reader.open(path)
 
     expect(page.locator("h1")).to_be_visible()
-    reader.assert_content()
-    page.close()
 
 
 @pytest.mark.parametrize("path", EVERY_PAGE)
-def test_no_page_scrolls_sideways_on_a_phone(desk_and_phone: dict[str, BrowserContext], url: str, path: str) -> None:
-    reader = a_reader(desk_and_phone["phone"], url)
+def test_no_page_scrolls_sideways_on_a_phone(reader_on_a_phone: Reader, path: str) -> None:
+    open_it = reader_on_a_phone.charted if "/s/" in path and path not in CHARTLESS else reader_on_a_phone.open
 
-    page = reader.charted(path) if "/s/" in path and path not in CHARTLESS else reader.open(path)
+    page = open_it(path)
     for summary in page.locator("summary").all():
         summary.click()
 
     assert page.evaluate("document.documentElement.scrollWidth") == 390
-    reader.assert_content()
-    page.close()
 
 
-@pytest.mark.parametrize("look", [{"java_script_enabled": False}])
-def test_every_page_reads_without_javascript(browser: Browser, url: str, look: dict[str, object]) -> None:
-    page = browser.new_context(**look).new_page()
+def test_every_page_reads_without_javascript(browser: Browser, url: str) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
 
     for path in EVERY_PAGE:
         page.goto(f"{url}{path}")
@@ -268,14 +273,11 @@ def test_the_drawn_chart_stays_where_the_library_does_not_load(browser: Browser,
 
 
 def test_the_chart_library_is_loaded_only_where_a_chart_is(reader: Reader) -> None:
-    loaded: list[str] = []
-    reader.page.on("request", lambda request: loaded.append(urlsplit(request.url).path))
-
     for path in (f"{P}/", f"{P}/benchmarks", f"{P}/commit/{a_commit(STEP).sha}", *CHARTLESS):
         reader.open(path)
         reader.page.wait_for_load_state("networkidle")
 
-    assert not [path for path in loaded if "plotly" in path]
+    assert not [path for path in reader.loaded if "plotly" in path]
 
 
 def test_light_and_dark_follow_the_reader(reader: Reader) -> None:
