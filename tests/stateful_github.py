@@ -70,7 +70,6 @@ class FakeGitHub(httpx.BaseTransport):
     comments: list[Json] = field(default_factory=list)
     checks: list[Json] = field(default_factory=list)
     statuses: list[Json] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
     issues: list[Json] = field(default_factory=list)
     artifact: bytes = b"PK"
     run: Json = field(default_factory=dict)
@@ -133,8 +132,6 @@ def _hold_against_what_the_description_leaves_out(asked: httpx.Request) -> None:
         assert len(body["body"]) <= 65_536
     if "/statuses/" in asked.url.path and body:
         assert len(body["description"]) <= 140
-    if "/compare/" in asked.url.path:
-        assert all(len(sha) == 40 for sha in asked.url.path.rpartition("/")[2].split("..."))
 
 
 def pull(number: int = 7, head: str = HEAD, *, repository: int = 1, branch: str = "faster") -> Json:
@@ -192,20 +189,6 @@ def _app(hub: FakeGitHub) -> Flask:
     def one_pull(number: int) -> Json:
         return _found(hub.pulls, "number", number)
 
-    @on("GET", f"{here}/commits/<sha>/pulls")
-    def pulls_of_commit(sha: str) -> Response:
-        return _page([one for one in hub.pulls if one.get("merge_commit_sha") == sha])
-
-    @on("GET", f"{here}/pulls/<int:number>/files")
-    def files(number: int) -> Response:
-        return _page([{"filename": f"model/part{i}.py", "status": "modified"} for i in range(number * 50)])
-
-    @on("GET", f"{here}/compare/<basehead>")
-    def compare(basehead: str) -> Json:
-        base = {"sha": basehead.partition("...")[0]}
-        files = [{"filename": "docs/new.md", "status": "renamed", "previous_filename": "docs/old.md"}]
-        return {"status": "ahead", "merge_base_commit": base, "ahead_by": 2, "behind_by": 0, "files": files}
-
     @on("GET", f"{here}/issues/<int:number>/comments")
     def comments(number: int) -> Response:
         return _page([one for one in hub.comments if one["issue"] == number])
@@ -224,15 +207,6 @@ def _app(hub: FakeGitHub) -> Flask:
     def delete_comment(number: int) -> tuple[str, int]:
         hub.comments.remove(_found(hub.comments, "id", number))
         return "", 204
-
-    @on("GET", f"{here}/issues/<int:number>/labels")
-    def labels(number: int) -> Response:
-        return _page([{"id": i, "name": name} for i, name in enumerate(hub.labels)])
-
-    @on("POST", f"{here}/issues/<int:number>/labels")
-    def add_labels(number: int) -> Response:
-        hub.labels += [name for name in request.json["labels"] if name not in hub.labels]
-        return _page([{"id": i, "name": name} for i, name in enumerate(hub.labels)])
 
     @on("GET", f"{here}/issues")
     def issues() -> Response:
@@ -307,16 +281,6 @@ def _app(hub: FakeGitHub) -> Flask:
     @on("GET", "/signed/5")
     def stored() -> Response:
         return Response(hub.artifact[i : i + 1000] for i in range(0, len(hub.artifact), 1000))
-
-    @on("POST", f"{here}/actions/workflows/<workflow>/dispatches")
-    def dispatch(workflow: str) -> tuple[Json | str, int]:
-        return ({"workflow_run_id": 99}, 200) if "return_run_details" in request.json else ("", 204)
-
-    @on("GET", f"{prefix}/user")
-    def user() -> Json:
-        if _grant(hub).app is not None:
-            abort(403, "Resource not accessible by integration")
-        return {"id": 3, "login": _grant(hub).login}
 
     @on("GET", f"{prefix}/app")
     def itself() -> Json:

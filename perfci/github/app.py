@@ -30,7 +30,6 @@ FRESH_FOR_S = 300
 PERMISSIONS: Mapping[str, str] = {
     "actions": "read",
     "checks": "write",
-    "contents": "read",
     "metadata": "read",
     "pull_requests": "write",
 }

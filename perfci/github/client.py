@@ -38,10 +38,6 @@ class Client:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def login(self) -> str:
-        """Whose token this is; those of a workflow or an App belong to nobody and are refused."""
-        return self._one(shapes.Account, ask.GET_USER, {}).login
-
     def app(self) -> shapes.App:
         """Which App asks; GitHub answers to its own signature only, and to no token."""
         return self._one(shapes.App, ask.GET_APP, {})
@@ -67,17 +63,6 @@ class Client:
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
         return self._all(shapes.PullRequest, ask.LIST_PULLS, place(repository), query)
 
-    def pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
-        """The pull request that brought a commit of the default branch; commits of forks are unknown here."""
-        return self._all(shapes.PullRequest, ask.LIST_PULLS_OF_COMMIT, place(repository) | {"commit_sha": full(sha)})
-
-    def pull_files(self, repository: str, number: int) -> Iterator[shapes.ChangedFile]:
-        return self._all(shapes.ChangedFile, ask.LIST_PULL_FILES, place(repository) | {"pull_number": number})
-
-    def compare(self, repository: str, base: str, head: str) -> shapes.Comparison:
-        where = place(repository) | {"basehead": f"{full(base)}...{full(head)}"}
-        return self._one(shapes.Comparison, ask.COMPARE, where)
-
     def comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
         return self._all(shapes.Comment, ask.LIST_COMMENTS, place(repository) | {"issue_number": number})
 
@@ -91,13 +76,6 @@ class Client:
 
     def delete_comment(self, repository: str, comment: int) -> None:
         self._caller.answer(ask.DELETE_COMMENT, place(repository) | {"comment_id": comment})
-
-    def labels(self, repository: str, number: int) -> Iterator[shapes.Label]:
-        return self._all(shapes.Label, ask.LIST_LABELS, place(repository) | {"issue_number": number})
-
-    def add_labels(self, repository: str, number: int, labels: Sequence[str]) -> None:
-        where = place(repository) | {"issue_number": number}
-        self._caller.answer(ask.ADD_LABELS, where, body={"labels": list(labels)})
 
     def newest_issues(self, repository: str, label: str) -> tuple[shapes.Issue, ...]:
         """The hundred that were opened last, closed ones too."""
@@ -146,17 +124,6 @@ class Client:
         """An artifact as a zip, which whoever opened the pull request may have written."""
         where = place(repository) | {"artifact_id": artifact, "archive_format": "zip"}
         return self._caller.file(ask.DOWNLOAD_ARTIFACT, where, f"artifact {artifact}", limits)
-
-    def dispatch(self, repository: str, workflow: str, ref: str, inputs: Mapping[str, str]) -> shapes.Dispatched:
-        """Start a workflow file on a branch; github.com says which run it became, an Enterprise Server does not."""
-        asked: dict[str, Any] = {"ref": ref, "inputs": dict(inputs)}
-        if self._caller.server == HOSTED:
-            asked["return_run_details"] = True
-        where = place(repository) | {"workflow_id": workflow}
-        found = self._caller.answer(ask.DISPATCH_WORKFLOW, where, body=asked)
-        if found.status_code == 204:
-            return shapes.Dispatched()
-        return self._read(shapes.Dispatched, ask.DISPATCH_WORKFLOW, where, found.content)
 
     def _one(
         self,

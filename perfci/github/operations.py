@@ -60,16 +60,6 @@ GET_PULL = Operation(
     "GET", HERE + "/pulls/{pull_number}", "read pull request {owner}/{repo}#{pull_number}", ("pull_requests: read",)
 )
 LIST_PULLS = Operation("GET", HERE + "/pulls", "list the pull requests of {owner}/{repo}", ("pull_requests: read",))
-LIST_PULLS_OF_COMMIT = Operation(
-    "GET", HERE + "/commits/{commit_sha}/pulls", "list the pull requests with commit {commit_sha} of {owner}/{repo}",
-    ("pull_requests: read",),
-)  # fmt: skip
-LIST_PULL_FILES = Operation(
-    "GET", HERE + "/pulls/{pull_number}/files", "list the files of {owner}/{repo}#{pull_number}",
-    ("pull_requests: read",),
-)  # fmt: skip
-COMPARE = Operation("GET", HERE + "/compare/{basehead}", "compare {basehead} in {owner}/{repo}", ("contents: read",))
-
 LIST_COMMENTS = Operation(
     "GET", HERE + "/issues/{issue_number}/comments", "list the comments on {owner}/{repo}#{issue_number}", READ_TALK
 )
@@ -83,14 +73,6 @@ UPDATE_COMMENT = Operation(
 DELETE_COMMENT = Operation(
     "DELETE", HERE + "/issues/comments/{comment_id}", "delete comment {comment_id} of {owner}/{repo}", WRITE_TALK
 )
-LIST_LABELS = Operation(
-    "GET", HERE + "/issues/{issue_number}/labels", "list the labels of {owner}/{repo}#{issue_number}", READ_TALK
-)
-ADD_LABELS = Operation(
-    "POST", HERE + "/issues/{issue_number}/labels", "label {owner}/{repo}#{issue_number}", WRITE_TALK
-)
-"""May be asked for twice although it is a POST: a label that is there stays there."""
-
 LIST_ISSUES = Operation("GET", HERE + "/issues", "list the issues of {owner}/{repo}", ("issues: read",))
 CREATE_ISSUE = Operation("POST", HERE + "/issues", "open an issue in {owner}/{repo}", ("issues: write",), False)
 
@@ -122,12 +104,6 @@ DOWNLOAD_ARTIFACT = Operation(
     "GET", HERE + "/actions/artifacts/{artifact_id}/{archive_format}",
     "download artifact {artifact_id} of {owner}/{repo}", ("actions: read",),
 )  # fmt: skip
-DISPATCH_WORKFLOW = Operation(
-    "POST", HERE + "/actions/workflows/{workflow_id}/dispatches", "start workflow {workflow_id} of {owner}/{repo}",
-    ("actions: write",), False,
-)  # fmt: skip
-
-GET_USER = Operation("GET", "/user", "read whose token this is")
 GET_APP = Operation("GET", "/app", "read which App this is")
 MINT_TOKEN = Operation(
     "POST", "/app/installations/{installation_id}/access_tokens", "make a token for installation {installation_id}"

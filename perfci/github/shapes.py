@@ -97,34 +97,6 @@ class PullRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedFile:
-    filename: str
-    status: str
-    previous_filename: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CommitRef:
-    sha: str
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How two commits stand to each other."""
-
-    status: str
-    merge_base_commit: CommitRef
-    ahead_by: int
-    behind_by: int
-    files: tuple[ChangedFile, ...] = ()
-
-    @property
-    def names_all_files(self) -> bool:
-        """GitHub names no more than 300 files; where it names as many, there may be others."""
-        return len(self.files) < 300
-
-
-@dataclass(frozen=True, slots=True)
 class Comment:
     id: int
     html_url: str
@@ -243,13 +215,6 @@ class Artifact:
 @dataclass(frozen=True, slots=True)
 class Artifacts:
     artifacts: tuple[Artifact, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatched:
-    """Which run a dispatch became, where GitHub says so."""
-
-    workflow_run_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

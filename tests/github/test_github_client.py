@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 from httpx import Response
-from stateful_github import BASE, BOT, HEAD, STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
+from stateful_github import STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 from perfci.github.calls import Patience
 from perfci.github.client import Client, connect
 from perfci.github.downloads import Limits
 from perfci.github.refusals import Refused, Unanswered, Unreachable
-from perfci.github.shapes import ChangedFile
 from perfci.model import PerfciError
 
 ENOUGH = Limits(most_bytes=10_000)
@@ -36,19 +35,17 @@ def test_tells_who_may_write(client: Client) -> None:
     assert may == {"ada": True, "bob": True, "eve": False}
 
 
-def test_compares_commits_by_their_full_sha_only(client: Client) -> None:
-    found = client.compare("acme/model", BASE, HEAD)
-
-    assert (found.merge_base_commit.sha, found.ahead_by, found.names_all_files) == (BASE, 2, True)
-    assert found.files == (ChangedFile("docs/new.md", "renamed", "docs/old.md"),)
+def test_asks_about_commits_by_their_full_sha_only(client: Client) -> None:
     with pytest.raises(PerfciError, match="'feature/x' is no commit's full sha"):
-        client.compare("acme/model", "feature/x", HEAD)
+        list(client.statuses("acme/model", "feature/x"))
 
 
 def test_reads_all_pages_of_a_list(client: Client, hub: FakeGitHub) -> None:
-    files = list(client.pull_files("acme/model", 7))
+    hub.comments = [comment(number, "hello") for number in range(350)]
 
-    assert [len(files), files[-1].filename, len(hub.asked)] == [350, "model/part349.py", 4]
+    found = list(client.comments("acme/model", 7))
+
+    assert [len(found), found[-1].id, len(hub.asked)] == [350, 349, 4]
 
 
 def test_reads_no_more_pages_than_github_can_fill(client: Client, hub: FakeGitHub) -> None:
@@ -68,14 +65,6 @@ def test_follows_no_page_to_another_host(hub: FakeGitHub, client: Client, monkey
         list(client.comments("acme/model", 7))
 
 
-def test_labels_are_added_to_those_that_are_there(client: Client, hub: FakeGitHub) -> None:
-    hub.labels = ["bug"]
-
-    client.add_labels("acme/model", 7, ["perfci: acknowledged"])
-
-    assert [label.name for label in client.labels("acme/model", 7)] == ["bug", "perfci: acknowledged"]
-
-
 def test_opens_an_issue_and_finds_it_again(client: Client, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"issues": "write"})
 
@@ -83,20 +72,6 @@ def test_opens_an_issue_and_finds_it_again(client: Client, hub: FakeGitHub) -> N
 
     assert client.newest_issues("acme/model", "perfci") == (made,)
     assert made.html_url == "https://github.com/acme/model/issues/1"
-
-
-def test_starts_a_workflow_and_says_which_run_it_became_where_github_does(client: Client, hub: FakeGitHub) -> None:
-    hub.tokens["t0ken"] = Grant("ada", {"actions": "write"})
-
-    found = client.dispatch("acme/model", "perf.yml", "main", {"range": "v1..v2"})
-
-    assert found.workflow_run_id == {"api.github.com": 99, "ghes-3.19": None}[hub.description.edition]
-
-
-def test_finds_the_pull_request_that_brought_a_commit(client: Client, hub: FakeGitHub) -> None:
-    hub.pulls[0]["merge_commit_sha"] = BASE
-
-    assert [one.number for one in client.pulls_of_commit("acme/model", BASE)] == [7]
 
 
 def test_downloads_an_artifact_without_showing_the_token_to_its_host(client: Client, hub: FakeGitHub) -> None:
@@ -318,15 +293,6 @@ def test_a_missing_permission_is_no_limit_to_wait_for(client: Client, hub: FakeG
         client.repository("acme/model")
 
     assert hub.slept == []
-
-
-def test_tells_whose_token_it_is_where_it_is_somebodys(client: Client, hub: FakeGitHub) -> None:
-    hub.tokens["t0ken"] = Grant("ada", {})
-    assert client.login() == "ada"
-
-    hub.tokens["t0ken"] = BOT
-    with pytest.raises(Refused, match="GitHub refused to read whose token this is"):
-        client.login()
 
 
 def test_lists_open_pull_requests_of_a_branch(client: Client, hub: FakeGitHub) -> None:

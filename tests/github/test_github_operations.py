@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateful_github import BASE, HEAD, STORE, FakeGitHub, Grant
+from stateful_github import HEAD, STORE, FakeGitHub, Grant
 
 from perfci.github.app import App, Key
 from perfci.github.calls import Patience
@@ -15,20 +15,14 @@ STATUS = {"state": "success", "context": "perfci/H100", "description": "unchange
 
 
 def ask_everything(client: Client, where: str = "acme/model") -> None:
-    client.login()
     client.repository(where)
     client.permission(where, "ada")
     client.pull(where, 7)
     list(client.open_pulls(where, "acme", "a/branch with spaces?&#"))
-    list(client.pulls_of_commit(where, HEAD))
-    list(client.pull_files(where, 7))
-    client.compare(where, BASE, HEAD)
     comment = client.create_comment(where, 7, "hello")
     list(client.comments(where, 7))
     client.update_comment(where, comment.id, "hello again")
     client.delete_comment(where, comment.id)
-    client.add_labels(where, 7, ["perfci"])
-    list(client.labels(where, 7))
     client.create_issue(where, "slower", "by 9 %", ["perfci"])
     client.newest_issues(where, "perfci")
     list(client.statuses(where, HEAD))
@@ -37,7 +31,6 @@ def ask_everything(client: Client, where: str = "acme/model") -> None:
     client.artifacts(where, 4, "perfci-run")
     list(client.newest_artifacts(where, "perfci-results"))
     client.download(where, 5, Limits(1000))
-    client.dispatch(where, "perf.yml", "main", {"range": "v1..v2"})
 
 
 def ask_as_an_app(app: App, where: str = "acme/model") -> None:
