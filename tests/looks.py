@@ -58,14 +58,14 @@ def a_project(store: Store, slug: str = PROJECT) -> Project:
         return projects.create_project(tx, slug, "private", NOON)
 
 
-def look(store: Store, now: datetime, *found: Told) -> Synced:
+def look(store: Store, now: datetime, *found: Told, slug: str = PROJECT) -> Synced:
     """Keep what a look found."""
-    return sync(store, measured_project(store, *found), a_situation(*found), now)
+    return sync(store, measured_project(store, *found, slug=slug), a_situation(*found, project=slug), now)
 
 
-def measured_project(store: Store, *found: Told) -> Project:
+def measured_project(store: Store, *found: Told, slug: str = PROJECT) -> Project:
     """The project with every series that moved: a look finds only what was measured."""
-    project = a_project(store)
+    project = a_project(store, slug)
     with store.begin() as tx:
         series_ids(tx, project.id, [change.series for one in found for change in one.incident.members])
     return project

@@ -2,40 +2,63 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from browsing import a_server
 from looks import a_move, look, told
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Error, Page, expect
 from web_builders import a_store
+
+from perfci.store import Store
 
 pytestmark = pytest.mark.browser
 
-LIST = "/acme:model/incidents"
+PROJECTS = itertools.count(1)
 
 
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    """A writable server of a project with three open incidents, of which the list shows the newest number first."""
-    store = a_store(tmp_path)
-    found = [told(f"n{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in (12, 20, 30)]
-    look(store, datetime.now(UTC) - timedelta(days=1), *found[::-1])
-    store.close()
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, str]]:
+    """A writable server for all: every test has a project of its own in it."""
+    store = a_store(tmp_path_factory.mktemp("triage"))
     with a_server(store.url, writable=True) as url:
-        yield url.rstrip("/")
+        yield store, url
+    store.close()
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
-    page = browser.new_page()
+def incidents(served: tuple[Store, str]) -> str:
+    """The address of the list of three open incidents, of which it shows the newest number first."""
+    store, url = served
+    name = f"model-{next(PROJECTS)}"
+    found = [told(f"{name}-{at}", a_move(f"train.time_{at}", at=at), good=at - 1, bad=at) for at in (12, 20, 30)]
+    look(store, datetime.now(UTC) - timedelta(days=1), *found[::-1], slug=f"acme/{name}")
+    return f"{url}acme:{name}/incidents"
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    tab = browser.new_page()
+    yield tab
+    tab.context.close()
+
+
+@pytest.fixture
+def page(tab: Page, incidents: str) -> Iterator[Page]:
+    """The list in a tab that others have used; what they chose is forgotten."""
     complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(f"{address}{LIST}")
-    yield page
-    page.context.close()
+
+    def complain(error: Error) -> None:
+        complaints.append(str(error))
+
+    tab.on("pageerror", complain)
+    tab.goto(incidents)
+    yield tab
+    tab.remove_listener("pageerror", complain)
+    tab.evaluate("localStorage.clear()")
+    tab.context.clear_cookies()
     assert complaints == []
 
 
@@ -106,10 +129,10 @@ def test_keys_typed_into_a_field_are_text(page: Page) -> None:
     expect(page.locator("h1")).to_have_text("3 open incidents.")
 
 
-def test_of_two_people_the_second_is_told_and_loses_nothing_typed(browser: Browser, page: Page, address: str) -> None:
+def test_of_two_people_the_second_is_told_and_loses_nothing_typed(browser: Browser, page: Page, incidents: str) -> None:
     second = browser.new_page()
     for one in (page, second):
-        one.goto(f"{address}{LIST}/1")
+        one.goto(f"{incidents}/1")
     page.get_by_label("Assignee").fill("Ada")
     page.get_by_label("State").select_option("investigating")
     page.get_by_role("button", name="Save").click()
@@ -132,12 +155,12 @@ def test_of_two_people_the_second_is_told_and_loses_nothing_typed(browser: Brows
     second.context.close()
 
 
-def test_an_undo_that_comes_too_late_changes_nothing(browser: Browser, page: Page, address: str) -> None:
+def test_an_undo_that_comes_too_late_changes_nothing(browser: Browser, page: Page, incidents: str) -> None:
     press(page, "j i")
     expect(page.locator("#undo")).to_contain_text("is invalid now.")
     number = page.locator("#undo a").inner_text().lstrip("#")
     second = browser.new_page()
-    second.goto(f"{address}{LIST}/{number}")
+    second.goto(f"{incidents}/{number}")
     second.get_by_label("Assignee").fill("Bob")
     second.get_by_role("button", name="Save").click()
     expect(second.locator("section .facts")).to_contain_text("Bob")
@@ -150,9 +173,9 @@ def test_an_undo_that_comes_too_late_changes_nothing(browser: Browser, page: Pag
     second.context.close()
 
 
-def test_without_javascript_the_forms_do_the_same(browser: Browser, address: str) -> None:
+def test_without_javascript_the_forms_do_the_same(browser: Browser, incidents: str) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
-    page.goto(f"{address}{LIST}/1")
+    page.goto(f"{incidents}/1")
     page.get_by_label("State").select_option("invalid")
     page.get_by_role("button", name="Save").click()
 
