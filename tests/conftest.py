@@ -56,5 +56,5 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: one that is begun when the others are through leaves the other cores idle."""
-    long = {item.path for item in items if item.get_closest_marker("slow")}
+    long = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")}
     items.sort(key=lambda item: item.path not in long)

@@ -80,6 +80,7 @@ def node_where_schemathesis_looks(request: pytest.FixtureRequest) -> None:
     request.node._nodeid = request.node.nodeid
 
 
+@pytest.mark.slow
 @schemathesis.pytest.from_fixture("contract").parametrize()
 @settings(
     max_examples=EXAMPLES,

@@ -141,6 +141,7 @@ def test_tables_join_a_suite_that_is_there_and_leave_its_folder_alone(project: G
 
 def test_a_suite_named_by_hand_is_measured_alone(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("other/suite.py", "def track_one(): return 1\n")
+    project.write("perfci.toml", "[environment]\npreload = []\n" + textwrap.dedent(TABLE))
 
     assert run(["run", "--suite", "other", "--rounds", "1"]) == 0
 
