@@ -178,5 +178,6 @@ jobs:
           GITHUB_TOKEN: ${{{{ github.token }}}}
           # the comment leads to the page of the comparison, where it was sent to a server
           PERFCI_CLIENT_SERVER: >-
-            ${{{{ github.event.workflow_run.head_repository.full_name == github.repository && vars.PERFCI_SERVER || '' }}}}
+            ${{{{ github.event.workflow_run.head_repository.full_name == github.repository &&
+            vars.PERFCI_SERVER || '' }}}}
 """
