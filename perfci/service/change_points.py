@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import ChangePoint, Digest, Process, Series
-from perfci.service.judged_points import JudgedLines, gated_points, readings_of_points
+from perfci.model import ChangePoint, Digest, Series
+from perfci.service.judged_points import JudgedLines, readings_of_points
 from perfci.store.loading import series_by_ids
-from perfci.store.reads import history
 from perfci.verdicts.history import Levels, Memory, changes_of_levels, moves_of_histories
 from perfci.verdicts.policy import Policy
 
@@ -31,18 +30,13 @@ class Histories:
 
     @classmethod
     def of(cls, tx: Transaction, series_ids: Collection[int]) -> Histories:
-        found, series = JudgedLines.of(tx, series_ids), series_by_ids(tx, series_ids)
-        ids = {one: row_id for row_id, one in series.items()}
-        points = {series[row_id]: of for row_id, of in found.points.items()}
-
-        def samples(one: Series) -> list[Process]:
-            return [process for point in history(tx, ids[one]) for process in point.processes]
-
+        found = JudgedLines.of(tx, series_ids)
+        ids = {series: row_id for row_id, series in series_by_ids(tx, series_ids).items()}
         return cls(
-            {series[row_id]: found.levels(row_id) for row_id in found.points},
-            gated_points(points, samples),
-            {series[row_id] for row_id in found.points if found.repeats(row_id)},
-            {one for one, of in points.items() if not readings_of_points(of)},
+            {series: found.levels(row_id) for series, row_id in ids.items()},
+            found.judged(tx, ids),
+            {series for series, row_id in ids.items() if found.repeats(row_id)},
+            {series for series, row_id in ids.items() if not readings_of_points(found.points[row_id])},
             found.digests,
         )
 

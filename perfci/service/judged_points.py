@@ -14,7 +14,8 @@ from perfci.service.levelling import digests_of
 from perfci.store.levels import ResultLevel, levels_of_series, processes_of_results, readings_of_results
 from perfci.store.loading import commits_by_ids
 from perfci.store.order import along_the_line
-from perfci.verdicts.gating import Reading, gated_readings
+from perfci.store.reads import histories
+from perfci.verdicts.gating import Reading, cpu_twins, gated_readings
 from perfci.verdicts.levels import cpu_bound, digest, plainly_cpu_bound
 
 Readings = frozenset[Reading]
@@ -66,6 +67,15 @@ class JudgedLines:
         """Sha and level of every commit that has one."""
         return [(commit.sha, level) for commit, level in self.line(series_id) if level is not None]
 
+    def judged(self, tx: Transaction, series: Mapping[Series, int]) -> list[Series]:
+        """The series that verdicts are given on, by all that was measured of them."""
+
+        def samples(some: Collection[Series]) -> dict[Series, list[Process]]:
+            read = histories(tx, [series[one] for one in some])
+            return {one: [process for point in read[series[one]] for process in point.processes] for one in some}
+
+        return gated_points({one: self.points[row_id] for one, row_id in series.items()}, samples)
+
     def hides(self, series_id: int) -> bool:
         """Whether processes ended well at some commit, and something is known against each of them."""
         return any(point.digest is not None and point.digest.level is None for point in self.points[series_id])
@@ -83,7 +93,7 @@ def judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> Judged:
     for row in rows:
         together[row.series_id, row.commit_id].append(row)
     unclear = [group for group in together.values() if len(group) > 1 or group[0].id not in known]
-    joining = _Joining.of(tx, unclear, known)
+    joining = _Joining.of(tx, unclear, known, {row.series_id for row in rows if row.id in known})
     points: dict[int, list[JudgedPoint]] = defaultdict(list)
     for (series_id, _), group in together.items():
         alone = known.get(group[0].id) if len(group) == 1 else None
@@ -91,15 +101,18 @@ def judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> Judged:
     return Judged(points, new)
 
 
-def gated_points(
-    points: Mapping[Series, Iterable[JudgedPoint]], samples: Callable[[Series], Sequence[Process]]
-) -> list[Series]:
-    """The series that verdicts are given on; ``samples`` are asked only for CPU time that may be mostly waiting."""
+Samples = Callable[[Collection[Series]], Mapping[Series, Sequence[Process]]]
+"""Reads all processes of some series."""
 
-    def bound(cpu: Series, wall: Series) -> bool:
-        return plainly_cpu_bound(_levels(points[cpu]), _levels(points[wall])) or cpu_bound(samples(cpu), samples(wall))
 
-    return gated_readings({series: readings_of_points(of) for series, of in points.items()}, bound)
+def gated_points(points: Mapping[Series, Iterable[JudgedPoint]], samples: Samples) -> list[Series]:
+    """The series that verdicts are given on; ``samples`` are read only of CPU time that may be mostly waiting."""
+    readings = {series: readings_of_points(of) for series, of in points.items()}
+    twins = cpu_twins(readings)
+    unsure = [cpu for cpu, wall in twins.items() if not plainly_cpu_bound(_levels(points[cpu]), _levels(points[wall]))]
+    read = samples({*unsure, *(twins[cpu] for cpu in unsure)}) if unsure else {}
+    waiting = {cpu for cpu in unsure if not cpu_bound(read[cpu], read[twins[cpu]])}
+    return gated_readings(readings, lambda cpu, wall: cpu not in waiting)
 
 
 def readings_of_points(points: Iterable[JudgedPoint]) -> Readings:
@@ -126,9 +139,18 @@ class _Joining:
     processes: Mapping[int, Sequence[Process]]
 
     @classmethod
-    def of(cls, tx: Transaction, groups: Sequence[Sequence[ResultLevel]], known: Mapping[int, Digest]) -> _Joining:
+    def of(
+        cls,
+        tx: Transaction,
+        groups: Sequence[Sequence[ResultLevel]],
+        known: Mapping[int, Digest],
+        told: Collection[int],
+    ) -> _Joining:
+        """Of a series that gave values, those ``told``, nothing is asked about its failures."""
         rows = [row for group in groups for row in group]
-        asked = readings_of_results(tx, [row.id for row in rows if row.id not in known])
+        asked = readings_of_results(
+            tx, [row.id for row in rows if row.id not in known and (row.ok or row.series_id not in told)]
+        )
         found = {row.id: READ_WELL[known[row.id].clock] for row in rows if row.id in known}
         readings = found | {row_id: frozenset(given) for row_id, given in asked.items()}
         untold = [said for group in groups if _told_by(said := _speaking(group, readings), known) is None]

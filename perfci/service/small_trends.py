@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -28,15 +28,17 @@ class Decided:
     def of(cls, tx: Transaction, series_ids: Collection[int]) -> Decided:
         return cls(verdicts_of(tx, series_ids), changes_of(tx, series_ids))
 
+    def trends(self, points: Mapping[Series, Sequence[Point]]) -> dict[Series, Trend]:
+        """The points of these series joined with what was decided about them."""
+        verdicts, changes = _by_series(self.verdicts), _by_series(self.changes)
+        return {one: trend_of(one, line, changes[one], verdicts[one]) for one, line in points.items()}
 
-def small_trends(tx: Transaction, lines: JudgedLines, decided: Decided) -> dict[int, Trend]:
+
+def small_trends(tx: Transaction, lines: JudgedLines, decided: Decided) -> dict[Series, Trend]:
     """Dots without spread; a history with a commit whose processes are all flagged is read whole, for it is shown."""
-    verdicts, changes = _by_series(decided.verdicts), _by_series(decided.changes)
     whole = histories(tx, [row_id for row_id in lines.points if lines.hides(row_id)])
-    return {
-        row_id: trend_of(series, whole.get(row_id) or _points(lines, row_id), changes[series], verdicts[series])
-        for row_id, series in series_by_ids(tx, lines.points).items()
-    }
+    series = series_by_ids(tx, lines.points)
+    return decided.trends({one: whole.get(row_id) or _points(lines, row_id) for row_id, one in series.items()})
 
 
 def _points(lines: JudgedLines, series_id: int) -> list[Point]:

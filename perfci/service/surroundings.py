@@ -16,7 +16,7 @@ from perfci.service.timetable import Timetable
 from perfci.store.endings import series_on_trial
 from perfci.store.levels import ResultLevel
 from perfci.store.loading import load_environments
-from perfci.store.reads import change_points, commits, history, verdict_records
+from perfci.store.reads import change_points, commits, histories, verdict_records
 from perfci.store.timeline import LevelAt, levels_at, visits
 from perfci.verdicts.boundaries import REACH, Seen
 from perfci.verdicts.creep import AROUND, Line, Release
@@ -69,7 +69,7 @@ class Surroundings:
         wanted = {series: ends[series.machine] for series in self.series}
         points = self._points(wanted)
         measured = {series: points.measured.get(row_id, {}).values() for series, row_id in self.series.items()}
-        judged = gated_points(measured, lambda series: self._samples(series, wanted[series]))
+        judged = gated_points(measured, lambda some: self._samples(some, wanted))
         return {series: points.seen(self.series[series], self.timetable.place) for series in judged}
 
     def lines(self, releases: Sequence[Release], newest: Mapping[Series, Sequence[Seen]]) -> list[Line]:
@@ -113,9 +113,19 @@ class Surroundings:
         found = levels_at(self.tx, self.project, shas, shas_of)
         return _Points.of(self.tx, [(sha, row) for sha, row in found if sha in shas_of[row.series_id]])
 
-    def _samples(self, series: Series, shas: Collection[str]) -> list[Process]:
-        points = history(self.tx, self.series[series])
-        return [process for point in points if point.commit.sha in shas for process in point.processes]
+    def _samples(
+        self, some: Collection[Series], wanted: Mapping[Series, Collection[str]]
+    ) -> dict[Series, list[Process]]:
+        read = histories(self.tx, [self.series[one] for one in some])
+        return {
+            one: [
+                process
+                for point in read[self.series[one]]
+                if point.commit.sha in wanted[one]
+                for process in point.processes
+            ]
+            for one in some
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,3 +141,7 @@ class Suspension:
     since: datetime
     expires_at: datetime
     actor: str
+
+    def means(self, series: Series) -> bool:
+        """Whether this series is one of it; without a metric all of the benchmark are."""
+        return self.benchmark == series.benchmark.name and self.metric in ("", series.metric.name)

@@ -73,6 +73,19 @@ def test_a_page_that_does_not_exist_is_helpful(client: FlaskClient, path: str, t
     assert told in words(answer.text)
 
 
+@pytest.mark.parametrize("path", [f"{P}/nothing/here", f"{P}/s/train.Step.time_stop/cpu_time", f"{P}/commit/ffffffff"])
+def test_who_is_lost_in_a_project_keeps_its_tabs(client: FlaskClient, path: str) -> None:
+    html = client.get(path).text
+
+    assert f'<a href="{P}/incidents">Incidents</a>' in html
+    assert "aria-current" not in html
+
+
+@pytest.mark.parametrize("path", ["/nobody:home/benchmarks", "/api/", "/~41/"])
+def test_who_is_lost_elsewhere_sees_no_tabs(client: FlaskClient, path: str) -> None:
+    assert 'aria-label="Project"' not in client.get(path).text
+
+
 def test_a_missing_slash_is_added(client: FlaskClient) -> None:
     answer = client.get(P)
 

@@ -16,20 +16,26 @@ from perfci.service.judging import standards_of
 from perfci.store import Store
 from perfci_web import (
     admission,
+    benchmark_routes,
+    calibration_routes,
+    comparison_routes,
+    converters,
     health,
     incident_routes,
     ledger_routes,
     logs,
+    lookups,
     metrics,
+    overview_routes,
     rendering,
     request_ids,
+    series_routes,
     webhook,
 )
 from perfci_web.api import routes as api
 from perfci_web.assets import serve_assets
 from perfci_web.guards import guard
 from perfci_web.missing import Missing
-from perfci_web.routes import add_routes, nothing_here
 
 
 def create_app(
@@ -74,9 +80,7 @@ def create_app(
     )
     health.install(app, store, read_only=read_only, clock=clock)
     serve_assets(app)
-    add_routes(app, store, clock, partial(standards_of, settings))
-    incident_routes.install(app, store, clock, partial(standards_of, settings))
-    ledger_routes.install(app, store)
+    _install_pages(app, store, clock, settings)
     api.install(
         app,
         store,
@@ -89,10 +93,25 @@ def create_app(
     return app
 
 
+def _install_pages(app: Flask, store: Store, clock: Callable[[], datetime], settings: Settings) -> None:
+    by = partial(standards_of, settings)
+    converters.install(app)
+    overview_routes.install(app, store, by)
+    benchmark_routes.install(app, store, clock)
+    series_routes.install(app, store, clock)
+    comparison_routes.install(app, store)
+    calibration_routes.install(app, store, clock, by)
+    incident_routes.install(app, store, clock, by)
+    ledger_routes.install(app, store)
+
+
 def _explain_errors(app: Flask, store: Store) -> None:
     @app.errorhandler(Missing)
     def missing(error: Missing) -> tuple[str, int]:
-        return render_template("missing.html", error=error), 404
+        """Whoever lost his way in a project keeps its tabs."""
+        around = lookups.project_around(store, request.path)
+        links = lookups.links_of(around) if around else None
+        return render_template("missing.html", error=error, project_name=around, links=links), 404
 
     @app.errorhandler(NotFound)
     def unknown(error: NotFound) -> tuple[str, int] | Response:
@@ -100,7 +119,7 @@ def _explain_errors(app: Flask, store: Store) -> None:
             return api.http_problem(error)
         if request.path.startswith("/static/"):
             return Response(f"{error.description}\n", 404, content_type="text/plain; charset=utf-8")
-        return missing(nothing_here(store, request.path))
+        return missing(lookups.nothing_here(store, request.path))
 
     @app.errorhandler(PerfciError)
     def unavailable(error: PerfciError) -> tuple[str, int] | Response:

@@ -18,7 +18,8 @@ from perfci_web.pages.reasons import Reason, by_reason
 
 PAGE_SIZE = 50
 SPARKLINE_COMMITS = 60
-SORTS = {"name": "name", "change": "largest change", "commits": "commits", "state": "failures first"}
+BY_CHANGE = "change"
+SORTS = {"name": "name", BY_CHANGE: "largest change", "commits": "commits", "state": "failures first"}
 UNAVAILABLE = "unavailable"
 """What ``show`` asks for to see the series that were never measured, and why; all other pages leave them out."""
 
@@ -181,7 +182,7 @@ def _places(records: Iterable[SeriesRecord]) -> tuple[str, ...]:
 def _rank(record: SeriesRecord, sizes: Mapping[Series, float], sort: str) -> tuple[float, ...]:
     ranks: dict[str, tuple[float, ...]] = {
         "name": (),
-        "change": (-sizes.get(record.series, 0.0),),
+        BY_CHANGE: (-sizes.get(record.series, 0.0),),
         "commits": (-record.points,),
         "state": (not record.failed_last,),
     }

@@ -1,0 +1,88 @@
+"""A benchmark in quarantine is told to nobody: its pages say so, until when, why, and who put it there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from browsing import a_server
+from page_reading import BF16, MANY, MANY_BF16, SERIES, P, read, words
+from playwright.sync_api import Browser
+from web_builders import NOW, PROJECT, STEP_TIME, fill
+
+from perfci.store import Store
+from perfci.store.incident_records import Suspension
+from perfci.store.projects import project
+from perfci.store.suspensions import release, suspend
+from perfci_web import create_app
+
+NAME = STEP_TIME.benchmark.name
+SAID = (
+    f"{NAME} is in quarantine until 12 May 2026, put there by perfci: 3 of its 10 decided incidents were invalid. "
+    "Its incidents are listed as monitored and told to nobody."
+)
+
+
+def put_away(store: Store, metric: str = "", until: datetime = NOW + timedelta(days=30)) -> None:
+    reason = "3 of its 10 decided incidents were invalid"
+    with store.begin() as tx:
+        known = project(tx, PROJECT)
+        assert known is not None
+        suspend(tx, known.id, Suspension(NAME, metric, 0.3, reason, NOW, until, "perfci"))
+
+
+def told(store: Store, path: str, days: int = 0) -> str:
+    return words(read(create_app(store, clock=lambda: NOW + timedelta(days=days)).test_client(), path))
+
+
+@pytest.fixture
+def full_store(empty_store: Store) -> Store:
+    fill(empty_store, 12)
+    return empty_store
+
+
+def test_the_list_says_which_until_when_and_why(full_store: Store) -> None:
+    put_away(full_store)
+
+    page = told(full_store, f"{P}/benchmarks?q=step")
+
+    assert SAID in page
+    assert "in quarantine" in page.split(SAID)[1]
+
+
+def test_a_series_says_so_and_its_neighbours_do_not(full_store: Store) -> None:
+    put_away(full_store)
+
+    assert SAID in told(full_store, f"{SERIES}{BF16}")
+    assert "quarantine" not in told(full_store, f"{MANY}/data_stall{MANY_BF16}")
+
+
+def test_a_metric_of_its_own_is_named(full_store: Store) -> None:
+    put_away(full_store, STEP_TIME.metric.name)
+
+    assert f"{NAME} · {STEP_TIME.metric.name} is in quarantine until" in told(full_store, f"{SERIES}{BF16}")
+
+
+def test_what_is_over_or_was_let_out_is_not_told(full_store: Store) -> None:
+    put_away(full_store)
+    later = told(full_store, f"{P}/benchmarks", days=31)
+    with full_store.begin() as tx:
+        known = project(tx, PROJECT)
+        assert known is not None
+        release(tx, known.id, NAME, "", NOW)
+
+    assert "quarantine" not in later + told(full_store, f"{P}/benchmarks") + told(full_store, f"{SERIES}{BF16}")
+
+
+def test_a_reader_finds_it_beside_the_benchmark(full_store: Store, browser: Browser) -> None:
+    put_away(full_store, until=datetime.now(UTC) + timedelta(days=30))
+
+    with a_server(full_store.url) as address:
+        page = browser.new_page()
+        page.goto(f"{address.rstrip('/')}{P}/benchmarks?q=time_step")
+        page.locator("tbody th[scope=row]", has_text="in quarantine").first.get_by_role("link").click()
+        page.wait_for_url(f"**{P}/s/{NAME}/**")
+        said = page.locator(".lead .meta", has_text="in quarantine until").count()
+        page.close()
+
+    assert said == 1

@@ -1,0 +1,44 @@
+"""Addresses of the calibration: what became of verdicts, and what equals showed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+
+from flask import Flask, Response, jsonify, render_template
+
+from perfci.report.calibration import calibration_fields
+from perfci.service.calibrating import calibrated
+from perfci.service.judging import Standards
+from perfci.store import Store, reads
+from perfci.store.projects import Project
+from perfci.store.records import SeriesRecord
+from perfci.verdicts.calibration import Calibration
+from perfci_web.lookups import known_project, links_of
+
+StandardsOf = Callable[[Project], Standards]
+
+
+def install(app: Flask, store: Store, clock: Callable[[], datetime], standards_of: StandardsOf) -> None:
+    for rule, view in (("calibration", calibration_page), ("calibration.json", calibration_json)):
+        app.add_url_rule(f"/<project:project>/{rule}", rule, partial(view, store, clock, standards_of))
+
+
+def calibration_page(store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str) -> str:
+    found, records = _calibration(store, clock, standards_of, project)
+    return render_template("calibration.html", project=project, found=found, links=links_of(project, records))
+
+
+def calibration_json(store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str) -> Response:
+    found, _ = _calibration(store, clock, standards_of, project)
+    return jsonify(calibration_fields(project, found))
+
+
+def _calibration(
+    store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str
+) -> tuple[Calibration, list[SeriesRecord]]:
+    with store.read() as tx:
+        known = known_project(tx, project)
+        found = calibrated(tx, project, standards_of(known).policy, clock())
+        return found, reads.series_of_project(tx, project) if found.floors else []

@@ -1,0 +1,37 @@
+"""Names in addresses: exactly one spelling of each, and a project is never called like a page."""
+
+from __future__ import annotations
+
+from flask import Flask
+from werkzeug.routing import BaseConverter, ValidationError
+
+from perfci.config import RESERVED_PROJECTS
+from perfci.net.slugs import TWINS, name_of, segment
+
+
+def install(app: Flask) -> None:
+    app.url_map.converters |= {"name": NameConverter, "project": ProjectConverter}
+
+
+class NameConverter(BaseConverter):
+    """A name in a URL: exactly one spelling, and never one that ends like a twin."""
+
+    regex = "[^/]+?" + "".join(rf"(?<!\.{twin})" for twin in TWINS)
+    refused: frozenset[str] = frozenset()
+
+    def to_python(self, value: str) -> str:
+        try:
+            name = name_of(value, self.refused)
+            name.encode()
+        except ValueError as error:
+            raise ValidationError from error
+        if "\x00" in name:  # which no database keeps, and one of them does not even compare with
+            raise ValidationError
+        return name
+
+    def to_url(self, value: str) -> str:
+        return segment(value, self.refused)
+
+
+class ProjectConverter(NameConverter):
+    refused = RESERVED_PROJECTS

@@ -1,0 +1,60 @@
+"""Addresses of the first pages: the projects of a store, and one of them at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from flask import Flask, redirect, render_template, request
+from werkzeug.wrappers import Response as Answer
+
+from perfci.service.judged_points import JudgedLines
+from perfci.service.judging import Standards
+from perfci.service.small_trends import Decided, small_trends
+from perfci.store import Store, reads, standing
+from perfci.store.members import namesakes
+from perfci.store.projects import Project
+from perfci_web.admission import seen_projects
+from perfci_web.lookups import known_project
+from perfci_web.pages import incidents, overview
+from perfci_web.urls import Links, project_segment
+
+StandardsOf = Callable[[Project], Standards]
+
+
+def install(app: Flask, store: Store, standards_of: StandardsOf) -> None:
+    app.add_url_rule("/", "projects_page", partial(projects_page, store))
+    app.add_url_rule("/<project:project>/", "overview", partial(overview_page, store, standards_of))
+
+
+def projects_page(store: Store) -> str | Answer:
+    with store.read() as tx:
+        seen = {one.slug for one in seen_projects(tx)}
+        known = [record for record in reads.projects(tx) if record.slug in seen]
+    if len(known) == 1:
+        return redirect(f"{request.script_root}/{project_segment(known[0].slug)}/")
+    return render_template("projects.html", projects=known, links_of=partial(Links, root=request.script_root))
+
+
+def overview_page(store: Store, standards_of: StandardsOf, project: str) -> str:
+    with store.read() as tx:
+        known = known_project(tx, project)
+        [record] = reads.projects(tx, project)
+        moved = JudgedLines.of(tx, standing.series_that_moved(tx, project, overview.MOST_MOVERS))
+        decided = Decided.of(tx, moved.points)
+        trends = sorted(small_trends(tx, moved, decided).values(), key=lambda trend: trend.series.label)
+        found = incidents.open_on_overview(tx, known, standards_of(known))
+        page = overview.overview(
+            record,
+            overview.coverage_of(standing.at_head(tx, project)),
+            standing.tally(tx, project),
+            decided,
+            trends,
+            reads.commits(tx, project, limit=overview.RECENT_COMMITS),
+            reads.commits_of(tx, project, overview.marked_commits(trends)),
+            found.count,
+        )
+        links = Links(project, namesakes(tx, project, page.linked), root=request.script_root)
+    return render_template(
+        "overview.html", page=page, incidents=found.entries, links=links, most_not_run=overview.MOST_NOT_RUN
+    )
