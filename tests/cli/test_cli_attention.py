@@ -41,7 +41,7 @@ SUITE = """
             def forward(): return getattr(model, attn)(*inputs)
             right = Numerics((), outputs=model.sdpa(*inputs))
             check_parity(Numerics((), outputs=forward()), right, tolerance_of("fp32"))
-            timing = time_blocks(forward, budget_s=0.05)
+            timing = time_blocks(forward, warmup_s=0.02, budget_s=0.05)
             loss = exact(float(forward().square().mean()))
             readings = {"forward_time": timing.reading(), "peak_tensor_bytes": exact(peak_tensor_bytes(forward))}
             return Measured({**readings, "loss": loss}, flags=timing.flags)
