@@ -303,11 +303,11 @@ class VerdictRow(Table):
     __tablename__ = "verdicts"
     __table_args__ = (
         Index("ix_verdicts_question", "series_id", "base", "head"),
-        Index("ix_verdicts_between", "project_id", "base", "head"),
+        Index("ix_verdicts_between", "base", "head"),  # without the project: it would be taken to page through one
     )
 
     id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    project_id: Mapped[int] = refers_to("projects.id", index=True)
     session_id: Mapped[int] = refers_to("sessions.id")
     series_id: Mapped[int] = refers_to("series.id")
     kind: Mapped[str]
