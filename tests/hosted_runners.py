@@ -97,6 +97,7 @@ class Hosted:
         number, sha = next(self._numbers), sha or self.project.git("rev-parse", "main")
         place = self.folder / f"run-{number}"
         path = self._checked_out(place / "files", sha, workflow)
+        assert _listens(path, kind, event), f"{workflow} does not listen to {kind} {event.get('action', '')}"
         (place / "event.json").write_text(json.dumps(event))
         told = [
             "--eventpath",
@@ -109,7 +110,7 @@ class Hosted:
             _let_sign(path, self.issuer)
         done = subprocess.run(
             [*self._act(kind, path, number), *told],
-            cwd=place / "files", env=self._environment(place), capture_output=True, text=True, check=False, timeout=3600,
+            cwd=place / "files", env=self._environment(place), timeout=3600, capture_output=True, text=True, check=False
         )  # fmt: skip
         return _read(Ran(number, "success" if done.returncode == 0 else "failure"), done.stdout + done.stderr)
 
@@ -172,6 +173,16 @@ class Hosted:
             "PYTHONDONTWRITEBYTECODE": "1",
             "HUB": str(self.folder),
         }
+
+
+def _listens(path: Path, kind: str, event: Json) -> bool:
+    """act starts a workflow whatever it is told to; GitHub looks at what the workflow listens to."""
+    listened: Json = yaml.load(path.read_text(), yaml.BaseLoader)["on"]
+    asked = listened.get(kind) if isinstance(listened.get(kind), dict) else {}
+    action, followed = event.get("action"), event.get("workflow_run", {}).get("name")
+    return (
+        kind in listened and action in asked.get("types", [action]) and followed in asked.get("workflows", [followed])
+    )
 
 
 def _is_of_fork(event: Json) -> bool:

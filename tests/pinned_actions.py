@@ -77,8 +77,10 @@ git checkout --quiet --detach "$GITHUB_SHA"
 """
 
 FIND = r"""
-newest=$(ls -t "$HUB/caches" | grep -m 1 "^$IN_RESTORE_KEYS" || true)
-[ -z "$newest" ] || { mkdir -p "$(dirname "$IN_PATH")" && cp -r "$HUB/caches/$newest" "$IN_PATH"; }
+like() { ls -t "$HUB/caches" | grep -m 1 "$1" || true; }
+found=$(like "^$IN_KEY$")
+[ -n "$found" ] || [ -z "$IN_RESTORE_KEYS" ] || found=$(like "^$IN_RESTORE_KEYS")
+[ -z "$found" ] || { mkdir -p "$(dirname "$IN_PATH")" && cp -r "$HUB/caches/$found" "$IN_PATH"; }
 """
 
 SAVE = r"""
