@@ -20,7 +20,7 @@ def proposed(pull: Json, action: str = "synchronize") -> Json:
     head, number = pull["head"], pull["number"]
     fork = {"fork": head["repo"]["id"] != HERE["id"]}
     about = pull | {"head": head | {"repo": head["repo"] | fork}}
-    return _example("pull_request", action, number=number, pull_request=about, repository=HERE)
+    return example("pull_request", action, number=number, pull_request=about, repository=HERE)
 
 
 def run_of(pull: Json, number: int, conclusion: str | None = "success", action: str = "completed") -> Json:
@@ -32,22 +32,22 @@ def run_of(pull: Json, number: int, conclusion: str | None = "success", action: 
         "conclusion": conclusion, "head_sha": head["sha"], "head_branch": head["ref"], "pull_requests": [],
         "repository": HERE, "head_repository": head["repo"], "run_attempt": 1,
     }  # fmt: skip
-    return _example("workflow_run", action, workflow_run=run, repository=HERE)
+    return example("workflow_run", action, workflow_run=run, repository=HERE)
 
 
 def said(pull: Json, body: str, login: str) -> Json:
     """Somebody wrote a comment on a pull request."""
     talk = {"number": pull["number"], "pull_request": {"url": "https://api.github.com/repos/acme/model/pulls/7"}}
     comment = {"body": body, "user": {"login": login}}
-    return _example("issue_comment", "created", issue=talk, comment=comment, repository=HERE)
+    return example("issue_comment", "created", issue=talk, comment=comment, repository=HERE)
 
 
 def pushed(sha: str) -> Json:
-    return _example("push", ref="refs/heads/main", before=ZERO, after=sha, repository=HERE)
+    return example("push", ref="refs/heads/main", before=ZERO, after=sha, repository=HERE)
 
 
 def dispatched() -> Json:
-    return _example("workflow_dispatch", ref="refs/heads/main", inputs={}, repository=HERE)
+    return example("workflow_dispatch", ref="refs/heads/main", inputs={}, repository=HERE)
 
 
 def scheduled() -> Json:
@@ -55,7 +55,7 @@ def scheduled() -> Json:
     return {"schedule": "23 3 * * *", "repository": HERE}
 
 
-def _example(kind: str, action: str | None = None, **changes: Any) -> Json:
+def example(kind: str, action: str | None = None, **changes: Any) -> Json:
     found = next(one for one in _examples()[kind] if one.get("action") == action)
     return _changed(deepcopy(found), changes)
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from flask import Flask
-from github_payloads import run_of
+from github_payloads import example, run_of
 from stateful_github import OWNER, pull
 from werkzeug.test import TestResponse
 
@@ -38,9 +38,17 @@ def a_bound_project(store: Store, at: datetime, slug: str = "acme/model", bound:
 
 def told_of_run(proposal: Json | None = None, action: str = "completed", **changes: Any) -> Json:
     """What GitHub tells its App of the run of perf.yml for a pull request."""
-    payload = run_of(proposal or pull(), RUN, action=action)
+    payload = run_of(proposal or pull(), RUN, action="completed" if action == "completed" else "requested")
     payload["workflow_run"] |= {"repository": payload["workflow_run"]["repository"] | {"owner": OWNER}} | changes
-    return payload | {"installation": {"id": INSTALLATION, "node_id": "MDIz"}}
+    return payload | {"action": action, "installation": {"id": INSTALLATION, "node_id": "MDIz"}}
+
+
+def told_of_comment(body: str, number: int = 7) -> Json:
+    """What GitHub tells its App of a comment on a pull request."""
+    repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
+    issue = {"number": number, "pull_request": {"url": f"https://api.github.com/repos/acme/model/pulls/{number}"}}
+    changes = {"issue": issue, "comment": {"body": body}, "repository": repository}
+    return example("issue_comment", "created", **changes) | {"installation": {"id": INSTALLATION}}
 
 
 def signature(body: bytes, secret: str = SECRET) -> str:

@@ -57,11 +57,6 @@ def admitted(claims: Claims, bound: Bound | None) -> Grant:
     return Grant(claims.run_id, int(claims.run_attempt), claims.sha, number, baseline)
 
 
-def is_run_of(bound: Bound, repository_id: int, owner_id: int | None, files: Collection[str]) -> bool:
-    """Whether a run of which GitHub tells is of the repository, the owner and the workflow file that were bound."""
-    return (repository_id, owner_id) == (bound.repository_id, bound.owner_id) and bound.workflow in files
-
-
 def _pull_request(claims: Claims) -> int | None:
     if claims.event_name != PULL_REQUEST:
         return None

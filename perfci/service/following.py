@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 from perfci.config import Config, Settings
@@ -23,11 +24,11 @@ from perfci.report.comment_forms import NotMeasured
 from perfci.service.accounts import Act
 from perfci.service.artifact_runs import actor_of, take_in
 from perfci.service.handing_over import NAME, HandedOver, handed_over
-from perfci.service.hearing import BEGUN, is_bound_run
-from perfci.service.pull_requests import MOST_PACKED, RESULTS, Pull, age, nothing_of, page_of, tell
+from perfci.service.hearing import ACCEPTED, BEGUN, is_bound_run
+from perfci.service.pull_requests import MOST_ARTIFACTS, MOST_PACKED, RESULTS, Pull, age, nothing_of, page_of, tell
 from perfci.store import Store, repositories
 from perfci.store.projects import Project, project
-from perfci.store.run_events import RunEvent
+from perfci.store.run_events import RunEvent, Told
 
 NEVER_RAN = frozenset({"action_required", "skipped", "stale"})
 """Conclusions of runs in which nothing was to be measured: one that waits for an approval is told of when it ran."""
@@ -79,7 +80,9 @@ class Follower:
         if of is None or of.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
         told, client = event.told, self.app.client(event.told.installation, [bound.repository_id])
-        ran = client.workflow_run(told.repository, told.run)  # what was told may be old, and is not needed
+        ran = _run_of(client, told)
+        if ran is None:
+            return "No results of the newest commit are kept: they have to be measured again."
         if not is_bound_run(ran, bound):
             return "The project is bound to another repository or workflow by now."
         if (told.action in BEGUN) == (ran.status == "completed"):
@@ -119,6 +122,16 @@ class Follower:
     @cached_property
     def _author(self) -> Author:
         return self.app.author()
+
+
+def _run_of(client: Client, told: Told) -> WorkflowRun | None:
+    """The run as it is now, for what was told may be old; of a pull request the one that measured its newest commit."""
+    if told.action != ACCEPTED:
+        return client.workflow_run(told.repository, told.number)
+    head = client.pull(told.repository, told.number).head.sha
+    found = (one.workflow_run for one in islice(client.newest_artifacts(told.repository, RESULTS), MOST_ARTIFACTS))
+    number = next((one.id for one in found if one and one.head_sha == head), None)
+    return None if number is None else client.workflow_run(told.repository, number)
 
 
 def left_behind(client: Client, ran: WorkflowRun) -> Left:

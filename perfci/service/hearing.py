@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.jobs import PULL_REQUEST, is_run_of
-from perfci.github.events import Event, WorkflowRunEvent
-from perfci.github.shapes import WorkflowRun
+from perfci.auth.jobs import PULL_REQUEST
+from perfci.github.accepting import asks_to_accept
+from perfci.github.events import Event, IssueCommentEvent, WorkflowRunEvent
+from perfci.github.shapes import RepositoryRef, WorkflowRun
 from perfci.store import repositories, run_events
 from perfci.store.repositories import Repository
 from perfci.store.run_events import Told
 
-BEGUN = frozenset({"requested", "in_progress"})
-ENDED = "completed"
+BEGUN, ENDED = frozenset({"requested", "in_progress"}), "completed"
+ACCEPTED = "accepted"
+"""What is kept of a comment on a pull request that accepts something; the others are words of GitHub's."""
 
 
 def hear(tx: Session, event: Event | None, delivery: str, now: datetime) -> int:
     """For how many projects something is to be done that was not told before."""
-    if not isinstance(event, WorkflowRunEvent) or event.installation is None or not _concerns_a_pull_request(event):
-        return 0
-    run = event.workflow_run
-    told = Told(delivery, event.installation.id, event.repository.full_name, run.id, event.action)
-    bound = repositories.bindings_to(tx, event.repository.id)
-    return sum(run_events.add(tx, one.project_id, told, now) for one in bound if is_bound_run(run, one.repository))
+    if isinstance(event, WorkflowRunEvent) and event.installation and _concerns_a_pull_request(event):
+        run, place = event.workflow_run, event.repository
+        told = Told(delivery, event.installation.id, place.full_name, run.id, event.action)
+        return _keep(tx, told, place, lambda bound: is_bound_run(run, bound), now)
+    if isinstance(event, IssueCommentEvent) and event.installation and _accepts(event):
+        told = Told(delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPTED)
+        return _keep(tx, told, event.repository, lambda bound: _is_bound(event.repository, bound), now)
+    return 0
 
 
 def is_bound_run(run: WorkflowRun, bound: Repository) -> bool:
     """Whether a project was bound to the repository, the owner and the file of a run."""
-    of = run.repository
-    return is_run_of(bound, of.id, of.owner.id if of.owner else None, run.files)
+    return _is_bound(run.repository, bound) and bound.workflow in run.files
+
+
+def _is_bound(repository: RepositoryRef, bound: Repository) -> bool:
+    """By numbers: one that was renamed is the same, one that changed hands must be bound anew."""
+    owner = repository.owner.id if repository.owner else None
+    return (repository.id, owner) == (bound.repository_id, bound.owner_id)
+
+
+def _keep(tx: Session, told: Told, of: RepositoryRef, concerns: Callable[[Repository], bool], now: datetime) -> int:
+    bound = [one.project_id for one in repositories.bindings_to(tx, of.id) if concerns(one.repository)]
+    return sum(run_events.add(tx, project_id, told, now) for project_id in bound)
 
 
 def _concerns_a_pull_request(event: WorkflowRunEvent) -> bool:
     return event.workflow_run.event == PULL_REQUEST and event.action in BEGUN | {ENDED}
+
+
+def _accepts(event: IssueCommentEvent) -> bool:
+    return event.issue.pull_request is not None and asks_to_accept(event.comment.body)

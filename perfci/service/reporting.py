@@ -47,7 +47,7 @@ class Reporting:
             self._put_off(event, error, now)
             return
         if nothing:
-            log.info("run %d of %s: %s", event.told.run, event.told.repository, nothing)
+            log.info("%s: %s", _named(event), nothing)
         with self.store.begin() as tx:
             run_events.end(tx, event, nothing)
             run_events.forget(tx, now - KEPT_FOR)
@@ -56,10 +56,14 @@ class Reporting:
         later, foreseen = _again_at(event, error, now), isinstance(error, PerfciError)
         problem = str(error) if foreseen else f"{type(error).__name__}: {error}"
         fate = f"tried again at {later:%Y-%m-%d %H:%M:%S} UTC" if later else "given up"
-        told = f"run {event.told.run} of {event.told.repository} is {fate}: {problem}"
+        told = f"{_named(event)} is {fate}: {problem}"
         log.log(logging.WARNING if later else logging.ERROR, "%s", told, exc_info=not foreseen)
         with self.store.begin() as tx:
             run_events.put_off(tx, event, problem[:2000], later)
+
+
+def _named(event: RunEvent) -> str:
+    return f"{event.told.number} ({event.told.action}) of {event.told.repository}"
 
 
 def _again_at(event: RunEvent, error: Exception, now: datetime) -> datetime | None:

@@ -34,8 +34,9 @@ def failed_events(tx: Session) -> Iterator[str]:
     for event in run_events.given_up(tx):
         told = event.told
         yield (
-            f"Nothing is told of workflow run {told.run} of {told.repository}: it was given up after {event.attempts} "
-            f"attempts: {event.problem} Redeliver {told.delivery} on the App's page of GitHub to try again."
+            f"Nothing is told of {told.number} ({told.action}) of {told.repository}: it was given up after "
+            f"{event.attempts} attempts: {event.problem} Redeliver {told.delivery} on the App's page of GitHub to try "
+            "again."
         )
 
 

@@ -21,12 +21,12 @@ WAITING, DONE, FAILED = "waiting", "done", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A message of GitHub about a run of a workflow: by numbers, but for what the repository is called."""
+    """A message of GitHub about a run of a workflow, or about a pull request that somebody wants to have accepted."""
 
     delivery: str
     installation: int
     repository: str
-    run: int
+    number: int
     action: str
 
 
@@ -89,10 +89,11 @@ def _changed(tx: Session, event: RunEvent, columns: dict[str, Any]) -> bool:
 
 def _events(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[RunEvent]:
     query = sa.select(*EVENTS.c, ProjectRow.slug).join(ProjectRow, EVENTS.c.project_id == ProjectRow.id)
-    return [
-        RunEvent(
-            row.id, row.project_id, row.slug, Told(row.delivery, row.installation, row.repository, row.run, row.action),
-            row.received_at, row.state, row.attempts, row.problem,
-        )
-        for row in tx.execute(query.where(condition).order_by(EVENTS.c.id).limit(limit))
-    ]  # fmt: skip
+    return [_event(row) for row in tx.execute(query.where(condition).order_by(EVENTS.c.id).limit(limit))]
+
+
+def _event(row: Any) -> RunEvent:
+    told = Told(row.delivery, row.installation, row.repository, row.number, row.action)
+    return RunEvent(
+        row.id, row.project_id, row.slug, told, row.received_at, row.state, row.attempts, row.problem
+    )  # fmt: skip

@@ -60,7 +60,8 @@ class RunTokenRow(Table):
 class RunEventRow(Table):
     """What GitHub told of a run of a workflow, until it was acted upon and for a while after: it tells nothing twice.
 
-    ``delivery`` is GitHub's own name for the message; ``installation`` and ``run`` are GitHub's numbers.
+    ``delivery`` is GitHub's own name for the message; ``installation`` and ``number`` are GitHub's numbers, this of the
+    run or, where its comment asks to accept what it measured, of the pull request.
     """
 
     __tablename__ = "run_events"
@@ -74,7 +75,7 @@ class RunEventRow(Table):
     project_id: Mapped[int] = refers_to("projects.id", index=True)
     installation: Mapped[int] = mapped_column(BigInteger)
     repository: Mapped[str]
-    run: Mapped[int] = mapped_column(BigInteger)
+    number: Mapped[int] = mapped_column(BigInteger)
     action: Mapped[str]
     received_at: Mapped[datetime]
     state: Mapped[str]

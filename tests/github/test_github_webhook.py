@@ -29,6 +29,7 @@ from signed_webhooks import (
     a_bound_project,
     post,
     signature,
+    told_of_comment,
     told_of_run,
 )
 
@@ -120,6 +121,21 @@ def test_keeps_nothing_of_runs_that_are_not_bound(app: Flask, store: Store, chan
 
     assert (answer.status_code, answer.text) == (200, "Nothing to do, or known already.\n")
     assert kept(store) == []
+
+
+def test_keeps_that_somebody_accepts_what_was_measured(app: Flask, store: Store) -> None:
+    a_bound_project(store, NOW)
+    bodies = ["/perfci accept aaaaaaaaaa because", "LGTM", "not /perfci accept aaaaaaaaaa because"]
+
+    told = [
+        post(
+            app, "issue_comment", asked_of_npm(lambda body=body: told_of_comment(body)), body[:3].strip("/")
+        ).status_code
+        for body in bodies
+    ]
+
+    assert told == [202, 200, 200]
+    assert kept(store) == [("acme/model", Told("pe", INSTALLATION, "acme/model", 7, "accepted"))]
 
 
 def test_keeps_nothing_that_a_webhook_of_a_repository_tells(app: Flask, store: Store, ended: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def an_outbox_row(project: int, kind: str, subject: str, attempts: int = 0) -> O
 
 
 def a_run_event(project: int) -> RunEventRow:
-    told = {"delivery": "72d3162e", "installation": 44, "repository": "acme/model", "run": 17, "action": "completed"}
+    told = {"delivery": "72d3162e", "installation": 44, "repository": "acme/model", "number": 17, "action": "completed"}
     tried = {"state": "failed", "attempts": 1, "problem": "GitHub refused to read it."}
     return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **told, **tried)
 
@@ -82,7 +82,7 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
         (
             "untold",
             [
-                "Nothing is told of workflow run 17 of acme/model: it was given up after 1 attempts: GitHub refused to "
+                "Nothing is told of 17 (completed) of acme/model: it was given up after 1 attempts: GitHub refused to "
                 "read it. Redeliver 72d3162e on the App's page of GitHub to try again."
             ],
         ),

@@ -58,7 +58,7 @@ def fill(url: str) -> None:
         tx.add(UsedTokenRow(hash="0" * 64, expires_at=NOON))
         job = {"run_id": "1", "attempt": 1, "sha": "a" * 40, "event": "push", "baseline": True}
         tx.add(RunTokenRow(uid="0" * 12, secret_hash="1" * 64, project_id=project_id, expires_at=NOON, **job))
-        told = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "run": 2**40, "action": "completed"}
+        told = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "number": 2**40, "action": "completed"}
         waits = {"received_at": NOON, "state": "waiting", "not_before": NOON}
         tx.add(RunEventRow(project_id=project_id, **told, **waits))
     store.close()

@@ -17,7 +17,7 @@ def upgrade() -> None:
         sa.Column("project_id", ID, nullable=False),
         sa.Column("installation", sa.BigInteger(), nullable=False),
         sa.Column("repository", sa.Text(), nullable=False),
-        sa.Column("run", sa.BigInteger(), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("action", sa.Text(), nullable=False),
         sa.Column("received_at", sa.BigInteger(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),

@@ -1,0 +1,657 @@
+"""From a webhook to comment, check and stored runs: real server and database, and a GitHub that remembers and fails."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import httpx
+import pytest
+import sqlalchemy as sa
+from builders import NOON, a_process, a_result, a_run
+from comments import slower, told
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
+from descriptions import Description, described
+from flask import Flask
+from npm_files import asked_of_npm
+from signed_webhooks import SECRET, SECRETS, SETTINGS, a_bound_project, post, told_of_comment, told_of_run
+from stateful_github import BASE, HEAD, NEWER, OWNER, Dropped, FakeGitHub, Told, Trouble, comment, pull
+
+from perfci.config import Settings
+from perfci.formats import run_document
+from perfci.github.app import App, Key
+from perfci.github.calls import Patience
+from perfci.model import Commit, Role, Run
+from perfci.service.courier import REPORTS, Courier
+from perfci.service.following import Follower
+from perfci.service.handing_over import HandedOver, hand_over
+from perfci.service.judge_worker import JudgeWorker
+from perfci.service.judging import Standards
+from perfci.service.reporting import Reporting
+from perfci.store import Store, audit, pages, reads, repositories
+from perfci.store.pages import RunFilter
+from perfci.store.projects import project
+from perfci.store.tables_jobs import RunEventRow
+from perfci_web import create_app
+
+ORIGIN = {"run_id": "17", "attempt": "1", "job": "compare", "event": "pull_request"}
+PAGE = f"https://perf.example.com/acme:model/compare/{BASE}...{HEAD}"
+
+
+@pytest.fixture
+def description() -> Description:
+    return asked_of_npm(lambda: described("api.github.com"))
+
+
+def side(role: Role, sha: str, *, step: int = 0, session: str = "pairs", **changes: Any) -> Run:
+    """What a job of a pull request measured of one commit, in three pairs."""
+    level = 1.2 if role is Role.HEAD else 1.0
+    processes = [a_process(level + pair / 1000, role=role, pair=pair, index=pair) for pair in range(3)]
+    origin = tuple(sorted((ORIGIN | {"step": str(step)}).items()))
+    about = {"origin": origin, "session": session, "commit": Commit(sha)}
+    return a_run(a_result(None, *processes), **(about | changes))
+
+
+COMPARED = (side(Role.BASE, BASE), side(Role.HEAD, HEAD, step=1))
+
+
+def artifact(
+    tmp_path: Path, runs: tuple[Run, ...] = COMPARED, *, project: str = "acme/model", head: str = HEAD
+) -> bytes:
+    """What `perfci github compare` hands over: a regression, and the runs it was seen in."""
+    base, newest = Commit(BASE), Commit(head)
+    hand_over(tmp_path, HandedOver(project, base, newest, replace(told([slower()], page=""), base=base, head=newest)))
+    made = io.BytesIO()
+    with ZipFile(made, "w") as archive:
+        archive.writestr("findings.json", (tmp_path / "findings.json").read_bytes())
+        for number, one in enumerate(runs):
+            archive.writestr(f"runs/{one.session}-{number}.json", run_document.write(one))
+    return made.getvalue()
+
+
+@dataclass
+class Server:
+    """A server that is an App, and the process that judges beside it; a test moves their clock."""
+
+    store: Store
+    hub: FakeGitHub
+    pem: str
+    settings: Settings = SETTINGS
+    now: datetime = NOON
+    web: Flask = field(init=False)
+    courier: Courier = field(init=False)
+
+    def __post_init__(self) -> None:
+        told = {"read_only": False, "settings": self.settings, "secrets": SECRETS}
+        self.web = create_app(self.store, clock=lambda: self.now, **told)
+        self.starts()
+
+    def starts(self) -> None:
+        """The process that judges begins anew, as after a crash."""
+        patience = Patience(attempts=1, now=lambda: self.hub.now_s, sleep=self.hub.sleep, dice=lambda: 1.0)
+        app = App(Key("Iv1.7", self.pem), self.hub.description.base_url, patience=patience, transport=self.hub)
+        reporting = Reporting(self.store, Follower(self.store, app, self.settings))
+        self.courier = Courier(self.store, REPORTS, reporting, lambda: self.now)
+
+    def is_told(self, delivery: str = "d-1", **about: Any) -> int:
+        return post(self.web, "workflow_run", told_of_run(**about), delivery).status_code
+
+    def works(self) -> int:
+        """Do what is due; a minute later there is nothing more."""
+        done = self.courier.empty()
+        self.now += timedelta(minutes=1)
+        return done
+
+    def events(self) -> list[tuple[str, int, str]]:
+        with self.store.read() as tx:
+            columns = (RunEventRow.state, RunEventRow.attempts, RunEventRow.problem)
+            return [tuple(row) for row in tx.execute(sa.select(*columns).order_by(RunEventRow.id))]
+
+    def runs(self, slug: str = "acme/model") -> list[Run]:
+        with self.store.read() as tx:
+            found = project(tx, slug)
+            assert found is not None
+            lines = pages.runs_page(tx, found.id, RunFilter(), before=None, limit=100)
+            return [reads.load_run(tx, line.id) for line in lines][::-1]
+
+    def kinds(self) -> dict[str, str]:
+        with self.store.read() as tx:
+            return {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
+
+
+@pytest.fixture
+def server(store: Store, hub: FakeGitHub, app_keys: tuple[str, str], tmp_path: Path) -> Iterator[Server]:
+    pem, hub.public_key = app_keys
+    hub.artifact = artifact(tmp_path)
+    a_bound_project(store, NOON)
+    server = Server(store, hub, pem)
+    yield server
+    server.web.extensions["perfci_api"].group.close()
+
+
+def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) -> None:
+    assert server.is_told() == 202
+
+    assert server.works() == 1
+
+    (said,), (check,) = server.hub.comments, server.hub.checks
+    assert said["body"].startswith(f"<!-- perfci report acme/model -->\n<!-- at {HEAD} -->\n### perfci: 1 regression")
+    assert f"[full report]({PAGE})" in said["body"]
+    assert (said["issue"], said["user"]["login"]) == (7, "perfci[bot]")
+    assert (check["name"], check["conclusion"], check["app"], check["details_url"]) == (
+        "perfci",
+        "neutral",
+        {"id": 7},
+        PAGE,
+    )
+    assert [(one.commit.sha, dict(one.origin)["run_id"]) for one in server.runs()] == [(BASE, "17"), (HEAD, "17")]
+    assert (server.kinds(), server.events()) == ({"pairs": "compare"}, [("done", 0, "")])
+
+
+def test_it_is_judged_here_as_well(server: Server) -> None:
+    server.is_told()
+    server.works()
+
+    JudgeWorker(server.store, lambda _: Standards(), clock=lambda: server.now).empty()
+
+    with server.store.read() as tx:
+        (verdict,) = reads.verdict_records(tx, "acme/model", base=BASE, head=HEAD)
+    assert (verdict.verdict.kind, round(verdict.verdict.ratio or 0, 2)) == ("regression", 1.2)
+
+
+def test_what_is_told_again_writes_nothing_again(server: Server) -> None:
+    server.is_told()
+    server.works()
+    before = list(server.hub.writes)
+
+    answers = [server.is_told(), server.is_told("d-2")]
+
+    assert (answers, server.works()) == ([200, 202], 1)
+    assert [one for one in server.hub.writes[len(before) :] if "access_tokens" not in one] == []
+    assert len(server.runs()) == 2
+
+
+@pytest.mark.parametrize("trouble", [Told(502), Dropped])
+def test_a_crash_between_check_and_comment_heals(
+    server: Server, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = server.hub.handle_request
+    failed: list[str] = []
+
+    def once(asked: Any) -> Any:
+        if asked.method == "POST" and asked.url.path.endswith("/comments") and not failed:
+            failed.append(asked.url.path)
+            server.hub.troubles = [trouble]
+        return answer(asked)
+
+    monkeypatch.setattr(server.hub, "handle_request", once)
+    server.is_told()
+    server.works()
+    server.starts()
+
+    server.works()
+
+    assert (len(server.hub.comments), len(server.hub.checks), len(server.runs())) == (1, 1, 2)
+    assert [state for state, _, _ in server.events()] == ["done"]
+
+
+def test_somebody_else_goes_on_where_one_died(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    server.is_told()
+    monkeypatch.setattr("perfci.service.following.tell", dies)
+    with pytest.raises(KeyboardInterrupt):
+        server.works()
+    monkeypatch.undo()
+    server.courier._lease.release()
+    server.starts()
+
+    server.works()
+
+    assert (len(server.hub.comments), len(server.runs()), server.events()) == (1, 2, [("done", 0, "")])
+
+
+def test_github_that_does_not_answer_is_asked_again_later(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    server.hub.troubles = [Told(503), Told(503)]
+    server.is_told()
+
+    server.works()
+    ((state, attempts, problem),) = server.events()
+    server.works()
+    server.works()
+
+    assert (state, attempts) == ("waiting", 1)
+    assert problem.startswith("GitHub could not make a token for installation 44: 503")
+    assert "17 (completed) of acme/model is tried again at 2026-03-01 12:00:30 UTC: GitHub could not" in caplog.text
+    assert (server.events(), len(server.hub.comments)) == ([("done", 2, "")], 1)
+
+
+def test_a_limit_is_waited_for(server: Server) -> None:
+    server.hub.troubles = [Told(429, {"Retry-After": "600"})]
+    server.is_told()
+
+    done = [server.works() for _ in range(11)]
+
+    assert (done, len(server.hub.comments)) == ([1, *[0] * 9, 1], 1)
+
+
+def test_what_github_refuses_waits_for_a_person(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    server.hub.troubles = [None, Told(403, {"X-Accepted-GitHub-Permissions": "actions=read"}, "Not accessible")]
+    server.is_told()
+
+    server.works()
+
+    why = (
+        "GitHub refused to read workflow run 17 of acme/model: 403 Not accessible. The token needs the permission "
+        "actions: read."
+    )
+    client = server.web.test_client()
+    assert server.events() == [("failed", 1, why)]
+    assert f"17 (completed) of acme/model is given up: {why}" in caplog.text
+    assert client.get("/readyz").json["warnings"] == [
+        "1 pull requests could not be told of their runs: see `perfci db check`."
+    ]
+    assert "perfci_run_events_failed 1.0" in client.get("/metrics").text.splitlines()
+
+
+def test_what_was_given_up_begins_again_when_somebody_redelivers_it(server: Server) -> None:
+    server.hub.troubles = [Told(404)]
+    server.is_told()
+    server.works()
+
+    again = server.is_told()
+
+    assert (again, server.works(), server.events(), len(server.hub.comments)) == (202, 1, [("done", 0, "")], 1)
+
+
+def test_it_is_given_up_after_five_hours(server: Server) -> None:
+    server.is_told()
+    server.hub.troubles = [Told(503)] * 20
+
+    for _ in range(8 * 4):
+        server.works()
+        server.now += timedelta(minutes=14)
+
+    ((state, attempts, _),) = server.events()
+    assert (state, attempts, len(server.hub.troubles)) == ("failed", 10, 10)
+
+
+def test_a_mistake_of_ours_is_tried_again_and_kept(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("perfci.service.following.pulls_of_run", lambda client, ran: 1 / 0)
+    server.is_told()
+
+    server.works()
+
+    assert server.events() == [("waiting", 1, "ZeroDivisionError: division by zero")]
+    assert "Traceback" in caplog.text
+
+
+def gone(hub: FakeGitHub) -> None:
+    hub.run = {"head_repository": None}
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (lambda hub: hub.pulls.__setitem__(0, pull(head=NEWER)), "acme/model#7 is at cccccccccccc by now and "),
+        (lambda hub: hub.pulls[0].update(state="closed"), "No open pull request of acme/model comes from acme:faster."),
+        (gone, "Workflow run 17 of acme/model came from a fork that is gone; it has no report."),
+        (
+            lambda hub: hub.run.update(status="in_progress"),
+            "The run is in_progress by now, which GitHub tells by itself",
+        ),
+        (
+            lambda hub: hub.run.update(path=".github/workflows/lint.yml"),
+            "The project is bound to another repository or",
+        ),
+        (
+            lambda hub: hub.run.update(event="push", path=".github/x.yml"),
+            "The project is bound to another repository or",
+        ),
+        (
+            lambda hub: hub.run.update(repository={"id": 1, "full_name": "acme/model", "owner": OWNER | {"id": 11}}),
+            "The project is bound to another repository or workflow by now.",
+        ),
+    ],
+    ids=["moved", "closed", "fork gone", "begun again", "workflow", "event", "owner"],
+)
+def test_what_is_overtaken_is_done(server: Server, happens: Callable[[FakeGitHub], None], why: str) -> None:
+    server.is_told()
+    happens(server.hub)
+
+    server.works()
+
+    ((state, attempts, problem),) = server.events()
+    assert (state, attempts, problem[: len(why)]) == ("done", 0, why)
+    assert [one for one in server.hub.writes if "access_tokens" not in one] == []
+    assert server.runs() == []
+
+
+def test_nothing_is_asked_for_a_project_that_is_bound_no_more(server: Server) -> None:
+    server.is_told()
+    with server.store.begin() as tx:
+        found = project(tx, "acme/model")
+        assert found is not None
+        repositories.unbind(tx, found.id)
+
+    server.works()
+
+    assert server.events() == [("done", 0, "The project is archived, or bound to no repository any more.")]
+    assert server.hub.asked == []
+
+
+def test_a_project_without_the_name_of_its_repository_has_a_comment_of_its_own(server: Server, store: Store) -> None:
+    a_bound_project(store, NOON, "team one/gpu")
+
+    server.is_told()
+    server.works()
+
+    assert sorted(one["body"].splitlines()[0] for one in server.hub.comments) == [
+        "<!-- perfci report acme/model -->", "<!-- perfci report team%20one/gpu -->",
+    ]  # fmt: skip
+    assert sorted(one["name"] for one in server.hub.checks) == ["perfci", "perfci/team one/gpu"]
+    assert len(server.runs("acme/model")) == 2
+
+
+def test_a_run_of_a_fork_is_told_to_its_pull_request(server: Server) -> None:
+    fork = {"id": 2, "full_name": "fork2/model"}
+    server.hub.pulls = [pull(7, repository=2), pull(8, repository=3)]
+    server.hub.run = {"head_repository": fork}
+
+    server.is_told(proposal=server.hub.pulls[0])
+    server.works()
+
+    assert [one["issue"] for one in server.hub.comments] == [7]
+
+
+def test_a_comment_of_who_may_write_accepts_what_got_worse(server: Server) -> None:
+    server.is_told()
+    server.works()
+    before = server.hub.checks[0]["conclusion"]
+    accepts = "/perfci accept aaaaaaaaaa the cache is worth it"
+    server.hub.comments.append(comment(5000, accepts, "bob"))
+    server.hub.measured = [NEWER, HEAD]
+
+    post(server.web, "issue_comment", told_of_comment(accepts), "d-2")
+    server.works()
+
+    (check,), (said, _) = server.hub.checks, server.hub.comments
+    assert (before, check["conclusion"]) == ("neutral", "success")
+    assert "the cache is worth it" in said["body"]
+    assert [state for state, _, _ in server.events()] == ["done", "done"]
+
+
+def test_nothing_can_be_accepted_of_what_is_kept_no_more(server: Server) -> None:
+    post(server.web, "issue_comment", asked_of_npm(lambda: told_of_comment("/perfci accept aaaaaaaaaa because")))
+
+    server.works()
+
+    assert server.events() == [("done", 0, "No results of the newest commit are kept: they have to be measured again.")]
+
+
+@pytest.mark.parametrize("action", ["requested", "in_progress"])
+def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(server: Server, action: str) -> None:
+    server.is_told()
+    server.works()
+    server.hub.pulls = [pull(head=NEWER)]
+    server.hub.run = {"head_sha": NEWER, "status": "in_progress", "conclusion": None}
+
+    server.is_told("d-2", action=action, proposal=server.hub.pulls[0])
+    server.works()
+
+    (said,) = server.hub.comments
+    assert said["body"].splitlines()[2].startswith("> **Outdated:** there is a newer head, `cccccccccc`")
+    assert (len(server.hub.checks), [state for state, _, _ in server.events()]) == (1, ["done", "done"])
+
+
+@pytest.mark.parametrize(
+    ("conclusion", "title", "says"),
+    [
+        ("cancelled", "Not run", "The run was cancelled before anything was decided"),
+        ("failure", "Not run", "The server or the runner broke, not this change"),
+    ],
+)
+def test_a_run_that_left_nothing_is_told_as_one(server: Server, conclusion: str, title: str, says: str) -> None:
+    server.hub.artifact, server.hub.run = b"", {"conclusion": conclusion}
+
+    server.is_told()
+    server.works()
+
+    (said,), (check,) = server.hub.comments, server.hub.checks
+    assert says in said["body"]
+    assert "[log](https://github.com/acme/model/actions/runs/17/attempts/1)" in said["body"]
+    assert (check["output"]["title"][: len(title)], server.runs()) == (title, [])
+
+
+def test_a_run_that_waits_for_an_approval_is_not_told_yet(server: Server) -> None:
+    server.hub.artifact, server.hub.run = b"", {"conclusion": "action_required"}
+
+    server.is_told()
+    server.works()
+
+    assert server.events() == [("done", 0, "Nothing was measured: the run ended as action_required.")]
+    assert (server.hub.comments, server.hub.checks) == ([], [])
+
+
+def test_the_artifact_of_the_newest_attempt_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    attempts = [
+        {"id": 4, "name": "perfci-results", "size_in_bytes": 9, "expired": False},
+        {"id": 5, "name": "perfci-results", "size_in_bytes": 9, "expired": False},
+        {"id": 6, "name": "perfci-results", "size_in_bytes": 9, "expired": True},
+        {"id": 7, "name": "perfci-results-other", "size_in_bytes": 9, "expired": False},
+    ]
+    answer = server.hub.handle_request
+
+    def listed(asked_for: Any) -> Any:
+        if asked_for.url.path.endswith("/artifacts"):
+            return answer_with({"total_count": 4, "artifacts": attempts})
+        if asked_for.url.path.endswith("/zip"):
+            asked.append(int(asked_for.url.path.split("/")[-2]))
+        return answer(asked_for)
+
+    monkeypatch.setattr(server.hub, "handle_request", listed)
+    server.is_told()
+    server.works()
+
+    assert asked == [5]
+
+
+def answer_with(told: dict[str, Any]) -> Any:
+    return httpx.Response(200, json=told)
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with ZipFile(made, "w", ZIP_DEFLATED) as archive:
+        for name, body in files.items():
+            archive.writestr(name, body)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        (b"<html>", "it is no zip, or was cut off"),
+        (zipped({"findings.json": b"0" * 20 * 2**20}), "it unpacks to more than any comparison takes"),
+        (zipped({"../findings.json": b"{}"}), "a name in it leads out of its folder"),
+        (zipped({"findings.json": b"{}"}), "findings.json is not what"),
+        (zipped({"findings.json": b"[" * 100_000}), "findings.json is not what"),
+        (zipped({"findings.json": b"[[]," * 200_000}), "findings.json is not what"),
+    ],
+    ids=["no zip", "a bomb", "upwards", "empty", "deep", "many"],
+)
+def test_an_artifact_that_cannot_be_read_is_told_as_that(server: Server, left: bytes, says: str) -> None:
+    server.hub.artifact = left
+
+    server.is_told()
+    server.works()
+
+    (said,), (check,) = server.hub.comments, server.hub.checks
+    assert "### perfci: not run, the measuring broke" in said["body"]
+    assert says in said["body"]
+    assert (check["conclusion"], server.events(), server.runs()) == ("neutral", [("done", 0, "")], [])
+
+
+def test_what_is_about_another_commit_is_not_shown(server: Server, tmp_path: Path) -> None:
+    server.hub.artifact = artifact(tmp_path, head=NEWER)
+
+    server.is_told()
+    server.works()
+
+    (said,) = server.hub.comments
+    assert "findings.json is about cccccccccccc, and aaaaaaaaaaaa was to be measured." in said["body"]
+    assert server.runs() == []
+
+
+def test_what_documents_say_of_themselves_is_not_believed(server: Server, tmp_path: Path) -> None:
+    lies = {"run_id": "99", "attempt": "77", "event": "push", "pull_request": "99", "job": "compare", "step": "0"}
+    liar = Commit(BASE, "Poisoned", "Eve", NOON, ("d" * 40,), "main", ("v1",), position=0)
+    runs = (
+        side(Role.BASE, BASE, project="rival/own", origin=tuple(sorted(lies.items())), commit=liar),
+        side(Role.HEAD, HEAD, project="rival/own", origin=tuple(sorted(lies.items()))),
+    )
+    server.hub.run = {"run_attempt": 2, "head_commit": {"id": HEAD, "message": "Cache more\n\nMuch more."}}
+    server.hub.artifact = artifact(tmp_path, runs, project="rival/own")
+
+    server.is_told()
+    server.works()
+
+    base, head = server.runs()
+    github = {"run_id": "17", "attempt": "2", "event": "pull_request", "job": "compare", "step": "0"}
+    assert (dict(base.origin), dict(head.origin)) == (github, github)
+    assert (base.commit, head.commit) == (Commit(BASE), Commit(HEAD, "Cache more"))
+    assert server.kinds() == {"pairs": "compare"}
+    assert [one["issue"] for one in server.hub.comments] == [7]
+    assert "rival" not in server.hub.comments[0]["body"]
+
+
+EQUAL = [a_process(1.0, role=role, pair=0) for role in (Role.BASE, Role.HEAD)]
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (
+            side(Role.HEAD, NEWER),
+            "session x: This token is for the commit aaaaaaaaaaaa, and the document is of ccccccc",
+        ),
+        (side(Role.HISTORY, BASE, step=5), "session x: This token is for the commit"),
+        (replace(COMPARED[1], results=(a_result(None, *EQUAL),)), "session x: only comparisons of what was committed"),
+        (side(Role.HEAD, HEAD, commit=Commit(HEAD, dirty=True)), "session x: only comparisons of what was committed"),
+        (side(Role.BASE, BASE[:12]), "session x: 'bbbbbbbbbbbb' is no commit's full sha"),
+        (side(Role.HEAD, HEAD, session="nightly"), "session nightly: The session nightly belongs to another origin"),
+    ],
+    ids=["another commit", "a history", "equals", "changed", "abbreviated", "foreign session"],
+)
+def test_what_is_no_comparison_of_this_commit_is_not_stored(
+    server: Server, one: Run, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    post_run(server, side(Role.HISTORY, BASE, session="nightly", origin=(("run_id", "1"), ("attempt", "1"))))
+    stranger = one if one.session == "nightly" else replace(one, session="x")
+    server.hub.artifact = artifact(tmp_path, (*COMPARED, stranger))
+
+    server.is_told()
+    server.works()
+
+    assert why in caplog.text
+    assert sorted(server.kinds()) == ["nightly", "pairs"]
+    assert (len(server.hub.comments), server.events()) == (1, [("done", 0, "")])
+
+
+def post_run(server: Server, run: Run) -> None:
+    body, key = run_document.write(run), run_document.idempotency_key(run)
+    headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+    assert server.web.test_client().post("/api/v1/runs", data=body, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"{}", "runs/x.json is no valid perfci.run/1"),
+        (b"\x1f\x8b" + b"0" * 100, "runs/x.json is no valid perfci.run/1"),
+        (b"[" * 100_000, "runs/x.json is nested too deep."),
+        (b"[]," * 100_000 + b"[" * 200_000, "runs/x.json holds more objects, lists or values than any run has."),
+        (b'{"project": 1, "project": 2}', "runs/x.json has a key twice in one object."),
+    ],
+    ids=["empty", "packed", "deep", "many", "twice"],
+)
+def test_a_document_that_cannot_be_read_leaves_the_others(
+    server: Server, body: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ZipFile(whole := io.BytesIO(server.hub.artifact), "a") as archive:
+        archive.writestr("runs/x.json", body)
+    server.hub.artifact = whole.getvalue()
+
+    server.is_told()
+    server.works()
+
+    assert why in caplog.text
+    assert (len(server.runs()), len(server.hub.comments)) == (2, 1)
+
+
+def test_what_the_job_uploaded_as_well_is_stored_once(server: Server) -> None:
+    for run in COMPARED:
+        post_run(server, run)
+
+    server.is_told()
+    server.works()
+
+    assert (len(server.runs()), PAGE in server.hub.comments[0]["body"]) == (2, True)
+
+
+def test_the_audit_log_says_who_sent_it(server: Server) -> None:
+    server.is_told()
+    server.works()
+
+    with server.store.read() as tx:
+        found = project(tx, "acme/model")
+        assert found is not None
+        (line,) = audit.lines(tx, found.id)
+    assert (line.actor, line.action, line.request_id) == ("github-repository/1", "run.receive", "d-1")
+
+
+def test_a_gate_turns_the_check_red(store: Store, hub: FakeGitHub, app_keys: tuple[str, str], tmp_path: Path) -> None:
+    pem, hub.public_key = app_keys
+    hub.artifact = artifact(tmp_path)
+    a_bound_project(store, NOON)
+    server = Server(store, hub, pem, Settings.model_validate({"app": {"id": "Iv1.7", "gate": "block"}}))
+
+    server.is_told()
+    server.works()
+    server.web.extensions["perfci_api"].group.close()
+
+    (said,), (check,) = hub.comments, hub.checks
+    assert check["conclusion"] == "failure"
+    assert "full report" not in said["body"]  # without a public address there is no page to lead to
+
+
+def test_secrets_are_in_no_log_and_in_no_answer(
+    server: Server, app_keys: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.WARNING, "httpx")  # as a server has it: addresses of files are as good as keys
+    server.hub.troubles = [None, Told(403)]
+    answers = [server.web.test_client().get("/metrics").text]
+
+    server.is_told()
+    server.works()
+    answers.append(post(server.web, "workflow_run", told_of_run()).text)
+    server.works()
+
+    said = caplog.text + "".join(answers) + json.dumps(server.events()) + server.hub.comments[0]["body"]
+    for secret in (SECRET, "ghs_1", "s3cret", app_keys[0].splitlines()[1]):
+        assert secret not in said
+    assert any("sig=s3cret" in str(one.url) for one in server.hub.asked)
