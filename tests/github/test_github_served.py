@@ -1,0 +1,109 @@
+"""A GitHub App as it is deployed: `perfci serve`, the process beside it that judges, and a GitHub at an address."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from descriptions import described
+from loopback_github import on_loopback
+from npm_files import asked_of_npm
+from real_servers import serving
+from signed_webhooks import PATH, SECRET, signature, told_of_run
+from stateful_github import BASE, HEAD, FakeGitHub, pull
+from test_github_following import artifact
+
+from perfci.cli import run
+from perfci.store import open_store, reads
+
+SECRETS = {"PERFCI_APP_ID": "Iv1.7", "PERFCI_APP_KEY_FILE": "app.pem", "PERFCI_APP_WEBHOOK_SECRET": SECRET}
+
+
+def until(holds: Callable[[], object], within_s: float = 60.0) -> bool:
+    end = time.monotonic() + within_s
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.1)
+    return bool(holds())
+
+
+def deliver(url: str, body: bytes) -> int:
+    headers = {
+        "Content-Type": "application/json", "X-GitHub-Event": "workflow_run", "X-GitHub-Delivery": "d-1",
+        "X-Hub-Signature-256": signature(body),
+    }  # fmt: skip
+    asked = urllib.request.Request(f"{url.rstrip('/')}{PATH}", body, headers, method="POST")
+    with urllib.request.urlopen(asked, timeout=30) as answer:
+        return int(answer.status)
+
+
+@pytest.mark.slow
+def test_a_webhook_becomes_comment_check_and_page(here: Path, app_keys: tuple[str, str]) -> None:
+    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), pulls=[pull()], now_s=time.time())
+    (here / "app.pem").write_text(app_keys[0])
+    hub.public_key, hub.artifact = app_keys[1], artifact(here)
+    database = f"sqlite:///{here}/server.db"
+    numbers = ["--repository-id", "1", "--owner-id", "10", "--workflow", ".github/workflows/perf.yml"]
+    assert run(["project", "create", "acme/model", "--db", database]) == 0
+    assert run(["project", "bind", "acme/model", *numbers, "--db", database, "--project", "acme/model"]) == 0
+
+    with on_loopback(hub) as api, serving(here, **SECRETS, PERFCI_APP_API=api, PERFCI_DB=database) as (_, url):
+        status = deliver(url, json.dumps(told_of_run()).encode())
+        assert until(lambda: hub.comments)
+
+    assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
+    with closing(open_store(database, create=False)) as store, store.read() as tx:
+        assert [one.uid for one in reads.sessions(tx, "acme/model")] == ["pairs"]
+    assert f"{BASE[:10]}` (merge base) → head `{HEAD[:10]}" in hub.comments[0]["body"]
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            {"PERFCI_APP_WEBHOOK_SECRET": SECRET},
+            "[app] id names a GitHub App and there is no private key of it: set PERFCI_APP_PRIVATE_KEY, or key_file in "
+            "[app], for the process that judges.",
+        ),
+        (
+            {"PERFCI_APP_WEBHOOK_SECRET": SECRET, "PERFCI_APP_KEY_FILE": "none.pem"},
+            "none.pem of the GitHub App cannot be read: ",
+        ),
+        (
+            {"PERFCI_APP_WEBHOOK_SECRET": SECRET, "PERFCI_APP_PRIVATE_KEY": "-----BEGIN s3cret-----"},
+            "The private key of the GitHub App is none; expected the PEM file that GitHub gives out",
+        ),
+        (
+            {"PERFCI_APP_PRIVATE_KEY": "app"},
+            "[app] id names a GitHub App and PERFCI_APP_WEBHOOK_SECRET is not set",
+        ),
+    ],
+    ids=["no key", "no file", "no PEM", "no secret"],
+)  # fmt: skip
+def test_says_before_it_serves_what_is_missing(
+    here: Path, app_keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    given: dict[str, str], sentence: str,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("PERFCI_APP_ID", "Iv1.7")
+    for name, value in given.items():
+        monkeypatch.setenv(name, app_keys[0] if value == "app" else value)
+
+    code = run(["serve", "--port", "0"])
+
+    told = capsys.readouterr().err
+    assert (code, sentence in told, "s3cret" in told) == (2, True, False)
+
+
+def test_follows_what_waits_and_ends(
+    here: Path, app_keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERFCI_APP_ID", "Iv1.7")
+    monkeypatch.setenv("PERFCI_APP_PRIVATE_KEY", app_keys[0])
+
+    code = run(["judge-worker", "--once"])
+
+    assert (code, capsys.readouterr().out) == (0, "0 uploads judged, 0 messages sent, 0 runs of GitHub followed\n")
