@@ -59,7 +59,7 @@ def command(
         ):
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
             look_again(store, config)
-            runs = runs_of_session(store, result.session) if address else []
+            runs = [run for uid in result.sessions for run in runs_of_session(store, uid)] if address else []
     report(result, commits, json_file)
     if address:
         tell(upload(config, address, runs), address, err=True)
@@ -70,7 +70,7 @@ def report(result: RangeResult, commits: Sequence[Commit], json_file: str | None
     statuses = {status: count for status in Status if (count := result.statuses.count(status))}
     if json_file:
         counted = {"processes": len(result.statuses), "statuses": statuses, "work_s": result.work_s}
-        write_json(json_file, {"session": result.session, **counted, "verdicts": result.verdicts})
+        write_json(json_file, {"session": result.sessions[0], **counted, "verdicts": result.verdicts})
     if json_file == "-":
         return
     ended = ", ".join(f"{count} {status}" for status, count in statuses.items())

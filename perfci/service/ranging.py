@@ -19,9 +19,12 @@ from perfci.store import Store
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """What a range gave: the ends of its processes, every current verdict, and those settled on fresh pairs."""
+    """What a range gave: the ends of its processes, every current verdict, and those settled on fresh pairs.
 
-    session: str
+    ``sessions`` are all that was measured for it, the rounds first, then the fresh pairs.
+    """
+
+    sessions: Sequence[str]
     statuses: Sequence[Status]
     verdicts: Sequence[Verdict]
     settled: Sequence[Verdict]
@@ -46,4 +49,5 @@ def run_range(
     session.finish()
     places = {(v.series, v.base, v.head) for v in settled.verdicts}
     current = [*settled.verdicts, *(v for v in screening if (v.series, v.base, v.head) not in places)]
-    return RangeResult(session.uid, [*session.statuses, *settled.statuses], current, settled.verdicts, session.work_s)
+    sessions = [session.uid, settled.session] if settled.session else [session.uid]
+    return RangeResult(sessions, [*session.statuses, *settled.statuses], current, settled.verdicts, session.work_s)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from builders import PROJECT, a_commit, a_result, a_run
 from databases import fresh_database
+from git_project import GitProject
 
 from perfci.cli import run
 from perfci.formats import run_document
@@ -170,3 +171,27 @@ def test_writes_the_token_nowhere(here: Path, line: Line, monkeypatch: pytest.Mo
     run(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
 
     assert not any(b"secret" in path.read_bytes() for path in (here / ".perfci").rglob("*") if path.is_file())
+
+
+def test_what_is_measured_here_is_stored_there_as_well(
+    here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = "import thing\n\ndef track_size():\n    return thing.SIZE\n"
+    project = GitProject(here)
+    project.commit("Begin", thing="SIZE = 1\n", benchmarks__suite=suite)
+    for number in range(2, 4):
+        project.commit(f"Grow to {number}", thing=f"SIZE = {number}\n")
+    monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
+    monkeypatch.setenv("PERFCI_PROJECT", PROJECT)
+
+    code = run(["run", "HEAD~2..HEAD", "--rounds", "2", "--send"])
+
+    sent = capsys.readouterr().err.splitlines()[-1]
+    with closing(open_store("sqlite:///.perfci/perfci.db", create=False)) as mine, mine.read() as tx:
+        measured = {one.uid for one in reads.sessions(tx, PROJECT)}
+    with there.read() as tx:
+        arrived = {one.uid: one.kind for one in reads.sessions(tx, PROJECT)}
+    assert code == 0
+    assert sent == f"4 runs sent to {SERVER}"
+    assert arrived.keys() == measured
+    assert sorted(arrived.values()) == ["compare", "history"]  # the rounds, and the pairs that settled what they raised
