@@ -10,21 +10,30 @@ import argparse
 import gc
 import itertools
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeVar
 
 import numpy as np
 from bench_report import Figure, report
+from builders import NOON, PROJECT
+from load_store import add_commits
 from study_history import KINDS, Detector, Logs, change_free, peers
 
+from perfci.service.judge_worker import JudgeWorker
+from perfci.service.judging import Standards
 from perfci.stats.growing import Growing, detect_many, grow
+from perfci.store import coordinates, open_store, outbox
 from perfci.verdicts.filters import judge
 
 SERIES, POINTS = 10_000, 500
 CASES, PROCESSES, SAMPLES = 1_000, 8, 25
 SCRATCH_S, APPEND_S, JUDGE_S = 15.0, 2.0, 5.0
+COMMITS, TOUCHED, LOOKS, LOOK_S = 200, 50, 5, 0.3
 PEER_SERIES = 22
 """Series that others look at: two of every kind of noise. They are slower, and one series takes as long as the next."""
 SEED = 4
@@ -96,6 +105,23 @@ def judging(cases: int) -> Iterator[Figure]:
     yield took.held(f"{cases:,} comparisons of {PROCESSES} x {SAMPLES} samples", JUDGE_S * cases / CASES)
 
 
+def looking(commits: int, series: int) -> Iterator[Figure]:
+    """What the judge process does after one more run: read, find, write, and what follows for incidents."""
+    took = []
+    with tempfile.TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/db", create=True)) as store:
+        add_commits(store, range(commits), series)
+        worker = JudgeWorker(store, lambda project: Standards(), clock=lambda: NOON + timedelta(days=365))
+        for number in range(commits, commits + LOOKS):
+            add_commits(store, [number], series)
+            with store.begin() as tx:
+                outbox.add(tx, coordinates.project_id(tx, PROJECT), "judge", f"{number}-0", NOON)
+            done, one = timed(worker.step)
+            assert done == 1
+            took.append(one)
+    middle = sorted(took, key=lambda one: one.cpu_s)[LOOKS // 2]
+    yield middle.held(f"a look after one more run of {series} series with {commits} commits", LOOK_S)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series", type=int, default=SERIES, help="fewer lower the limits alike")
@@ -103,7 +129,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    report(itertools.chain(finding(chosen.series), judging(CASES)))
+    report(itertools.chain(looking(COMMITS, TOUCHED), finding(chosen.series), judging(CASES)))
 
 
 if __name__ == "__main__":

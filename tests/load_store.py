@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
 
@@ -24,6 +24,7 @@ from perfci.store.tables import ProcessRow, ResultRow, VerdictRow, as_ms
 SERIES, SUITE = 10_000, 200
 PROCESSES, SAMPLES = 5, 4
 PER_COMMIT = SERIES * PROCESSES * SAMPLES
+"""Samples of a commit."""
 
 RESULTS, PROCESSES_TABLE = bulk.table(ResultRow), bulk.table(ProcessRow)
 VERDICT = (
@@ -35,14 +36,20 @@ VERDICT = (
 def load(store: Store, samples: int, *, first_commit: int = 0) -> int:
     """Add commits until so many samples are there; the number of the commit after the last."""
     last_commit = samples // PER_COMMIT
-    dice = random.Random(first_commit)
-    levels = [dice.uniform(0.01, 10.0) for _ in range(SERIES)]
-    for number in range(first_commit, last_commit):
+    add_commits(store, range(first_commit, last_commit), SERIES)
+    return last_commit
+
+
+def add_commits(store: Store, numbers: Iterable[int], series: int) -> None:
+    """Add commits at which so many series were measured, each always near its own level."""
+    dice = random.Random(0)
+    levels = [dice.uniform(0.01, 10.0) for _ in range(series)]
+    for number in numbers:
+        dice = random.Random(number)
         with store.begin() as tx:
             if tx.get_bind().dialect.name == "postgresql":
                 tx.connection().exec_driver_sql("SET LOCAL session_replication_role = replica")
             _add_commit(tx, number, levels, dice)
-    return last_commit
 
 
 def commit_sha(number: int) -> str:
@@ -64,8 +71,8 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
     empty = a_run(commit=commit, session=f"session-{number}", suite="none")
     writes.ingest_run(tx, empty, f"{number}", "body", kind="history")
     run = tx.execute(sa.select(bulk.RUNS).where(bulk.RUNS.c.key == f"{number}")).one()
-    for suite in range(SERIES // SUITE):
-        cells = range(suite * SUITE, (suite + 1) * SUITE)
+    for suite, first in enumerate(range(0, len(levels), SUITE)):
+        cells = range(first, min(first + SUITE, len(levels)))
         run_id = dialects.new_ids(tx, bulk.RUNS, 1)[0]
         started = as_ms(NOON) + 3_600_000 * number + suite
         named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
