@@ -4,6 +4,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,6 +35,28 @@ def migrated_once(request: pytest.FixtureRequest) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "migrate", migrate_again)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def addresses_compiled_once() -> Iterator[None]:
+    """Hundreds of tests make an application, of which werkzeug compiles the same hundred addresses each time."""
+    if "werkzeug.routing" not in sys.modules:
+        yield
+        return
+    from werkzeug.routing import Rule
+
+    compiled: dict[object, Any] = {}
+    compile_anew = Rule._compile_builder
+
+    def compile_builder(rule: Rule, append_unknown: bool = True) -> Any:
+        known_by = (rule.rule, tuple(rule._trace), repr(rule.defaults), append_unknown)
+        if known_by not in compiled:
+            compiled[known_by] = compile_anew(rule, append_unknown)
+        return compiled[known_by]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rule, "_compile_builder", compile_builder)
         yield
 
 
