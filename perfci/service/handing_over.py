@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from perfci.formats import run_document
+from perfci.formats.json_bounds import require_bounded
 from perfci.model import Commit, PerfciError
 from perfci.report.comment_forms import NotMeasured
 from perfci.report.findings import Findings
@@ -88,12 +89,13 @@ def handed_over(raw: bytes, what: str) -> HandedOver:
     if len(raw) > MOST_BYTES:
         raise PerfciError(f"{what} is larger than any comparison: {MOST_BYTES // 2**20} MiB at most were expected")
     try:
+        require_bounded(raw, "it")
         handed = _shape().validate_python(json.loads(raw, parse_constant=_refused, parse_float=_finite))
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))
         raise PerfciError(f"{what} is not what `perfci github compare` writes: {place}: {fault['msg']}") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, PerfciError) as error:
         raise PerfciError(f"{what} is not what `perfci github compare` writes: {error}") from None
     if handed.findings is None:
         return handed
