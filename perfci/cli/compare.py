@@ -143,6 +143,7 @@ def findings(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, as
         budget=f"{asked.budget_s / 60:.3g} min" if found.late and asked.budget_s is not None else "",
         bars=bars_of(found.verdicts, policy),
         strict=policy.default.strict,
+        smoke=asked.smoke,
     )
 
 

@@ -78,7 +78,7 @@ def report(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str,
         told |= {"rejected": found.variants.rejections, "numerics": found.variants.numerics, "goals": goals}
         write_json(asked.json_file, told)
     if asked.markdown:
-        asked.markdown.write_text(comment(findings(found, goals, texts)), encoding="utf-8")
+        asked.markdown.write_text(comment(findings(found, goals, texts, smoke=asked.smoke)), encoding="utf-8")
     if asked.json_file != "-":
         click.echo(f"commit {found.commit.short} {found.commit.subject}\nvary {'  '.join(texts)}\n")
         told_already = any(goal.trades for goal in goals)
@@ -86,7 +86,7 @@ def report(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str,
         click.echo("\n".join(part for part in (text, goals_text(goals)) if part))
 
 
-def findings(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str, ...]) -> Findings:
+def findings(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str, ...], *, smoke: bool) -> Findings:
     told, policy = [contrast.told for contrast in found.variants.contrasts], found.lineup.policy
     return Findings(
         told,
@@ -98,6 +98,7 @@ def findings(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[st
         rejected=found.variants.rejections,
         bars=bars_of(told, policy),
         strict=policy.default.strict,
+        smoke=smoke,
         command=_command(found.commit, texts),
     )
 

@@ -189,7 +189,7 @@ def _reproduce(findings: Findings) -> list[Block]:
     commits = ["perfci", "compare", base.short, *([] if head.dirty else [head.short])]
     command = list(findings.command or commits)
     pattern = _pattern(again)
-    command += ["--bench", pattern] if pattern else []
+    command += [*(["--smoke"] if findings.smoke else []), *(["--bench", pattern] if pattern else [])]
     return [Block(code_block([shlex.join(command)], "sh"), summary="Reproduce")]
 
 

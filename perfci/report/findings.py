@@ -38,7 +38,7 @@ class Findings:
     the comparison on our own dashboard: no other link is ever written. ``accept`` is the comment that accepts the
     changes, where somebody listens for it, and ``accepted`` tells who did, and why; ``announced`` is what the pull
     request said of itself beforehand. ``bars`` has one for each verdict, or none where those of the metrics' classes
-    held; ``strict`` tells that whole intervals had to be beyond them.
+    held; ``strict`` tells that whole intervals had to be beyond them, ``smoke`` that sizes were small.
     """
 
     verdicts: Sequence[Verdict]
@@ -56,6 +56,7 @@ class Findings:
     budget: str = ""
     bars: Sequence[Bar] = ()
     strict: bool = False
+    smoke: bool = False
     accepted: str = ""
     accept: str = ""
     announced: Sequence[Announcement] = ()

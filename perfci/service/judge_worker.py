@@ -14,12 +14,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.model import PerfciError
 from perfci.service.collecting import collecting_rarely
-from perfci.service.judging import Standards
+from perfci.service.judging import StandardsOf
 from perfci.service.judging_uploads import Looking
 from perfci.service.leasing import Lease, LostLease
 from perfci.store import Store, outbox
 from perfci.store.outbox import Work
-from perfci.store.projects import Project
 from perfci.verdicts.history import Memory
 
 LEASE = "judge"
@@ -42,7 +41,7 @@ class JudgeWorker:
     """
 
     store: Store
-    standards_of: Callable[[Project], Standards]
+    standards_of: StandardsOf
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     meanwhile: Sequence[Meanwhile] = ()
     lease: Lease = field(init=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from perfci.config import Config, HistoryTable, Settings, of_project, project_tables
@@ -16,6 +17,9 @@ class Standards:
 
     policy: Policy = field(default_factory=Policy)
     history: HistoryTable = field(default_factory=HistoryTable)
+
+
+StandardsOf = Callable[[Project], Standards]
 
 
 def standards_of(settings: Settings, project: Project) -> Standards:

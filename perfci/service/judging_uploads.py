@@ -13,7 +13,7 @@ from perfci.model import ChangePoint, Series
 from perfci.service import uploaded_pairs
 from perfci.service.change_points import Histories
 from perfci.service.incidents import Situation, situation
-from perfci.service.judging import Standards
+from perfci.service.judging import Standards, StandardsOf
 from perfci.service.leasing import Lease
 from perfci.service.syncing import sync
 from perfci.service.uploaded_pairs import Decided, UploadedPairs
@@ -41,7 +41,7 @@ class Looking:
 
     store: Store
     lease: Lease
-    standards_of: Callable[[Project], Standards]
+    standards_of: StandardsOf
     memory: Memory
     clock: Callable[[], datetime]
 

@@ -302,3 +302,9 @@ def test_a_thousand_long_hostile_names_fit() -> None:
     assert len(text.encode()) < LIMIT
     assert "1,000 regressions, 1,000 goals broken" in text
     page_of(text)
+
+
+def test_what_was_measured_small_is_measured_small_again() -> None:
+    again = comment(told([slower()], smoke=True))
+
+    assert "perfci compare 0011001100 0012001200 --smoke --bench model.Gpt.measure_training" in again

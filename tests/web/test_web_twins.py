@@ -8,6 +8,10 @@ from flask.testing import FlaskClient
 from page_reading import BF16, COMPARE, SERIES, P, read, words
 from web_builders import COMMITS, EMULATED, HOSTILE_SUBJECT, STEP
 
+from perfci.config import Settings
+from perfci.store import Store
+from perfci_web import create_app
+
 
 def test_the_json_twin_of_a_series_says_what_the_page_says(client: FlaskClient) -> None:
     told = client.get(f"{SERIES}.json{BF16}").get_json()
@@ -64,3 +68,9 @@ def test_the_twins_of_a_comparison_hold_the_same_verdicts(client: FlaskClient) -
     assert {reason["reason"]: len(reason["series"]) for reason in told["unavailable"]}[EMULATED] == 3
     assert "### perfci: 1 failed, 1 regression, " in markdown
     assert f"[full report](http://localhost{COMPARE})" in markdown
+
+
+def test_the_markdown_of_a_comparison_names_the_bars_of_its_project(store: Store) -> None:
+    wider = create_app(store, settings=Settings.model_validate({"judge": {"bar": 0.2}})).test_client()
+
+    assert "time 20.0 %" in wider.get(f"{COMPARE}.md").text

@@ -99,7 +99,7 @@ def _install_pages(app: Flask, store: Store, clock: Callable[[], datetime], sett
     overview_routes.install(app, store, by)
     benchmark_routes.install(app, store, clock)
     series_routes.install(app, store, clock)
-    comparison_routes.install(app, store)
+    comparison_routes.install(app, store, by)
     calibration_routes.install(app, store, clock, by)
     incident_routes.install(app, store, clock, by)
     ledger_routes.install(app, store)

@@ -10,14 +10,11 @@ from flask import Flask, Response, jsonify, render_template
 
 from perfci.report.calibration import calibration_fields
 from perfci.service.calibrating import calibrated
-from perfci.service.judging import Standards
+from perfci.service.judging import StandardsOf
 from perfci.store import Store, reads
-from perfci.store.projects import Project
 from perfci.store.records import SeriesRecord
 from perfci.verdicts.calibration import Calibration
 from perfci_web.lookups import known_project, links_of
-
-StandardsOf = Callable[[Project], Standards]
 
 
 def install(app: Flask, store: Store, clock: Callable[[], datetime], standards_of: StandardsOf) -> None:

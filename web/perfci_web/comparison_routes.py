@@ -12,7 +12,8 @@ from werkzeug.wrappers import Response as Answer
 
 from perfci.model import ObservedChange, Run
 from perfci.report.comment import comment
-from perfci.report.findings import Findings
+from perfci.report.findings import Findings, bars_of
+from perfci.service.judging import StandardsOf
 from perfci.store import Store, reads
 from perfci.store.members import namesakes
 from perfci.store.records import RunRecord
@@ -24,14 +25,14 @@ COMPARE = "/<project:project>/compare"
 PAIR = f"{COMPARE}/<name:base>...<name:head>"
 
 
-def install(app: Flask, store: Store) -> None:
+def install(app: Flask, store: Store, standards_of: StandardsOf) -> None:
     def page(rule: str, view: Callable[..., Any]) -> None:
         app.add_url_rule(rule, view.__name__, partial(view, store))
 
     page(COMPARE, compare_chooser)
     page(PAIR, compare_page)
     page(f"{PAIR}.json", compare_json)
-    page(f"{PAIR}.md", compare_markdown)
+    app.add_url_rule(f"{PAIR}.md", "compare_markdown", partial(compare_markdown, store, standards_of))
     page("/<project:project>/commit/<name:sha>", commit_page)
 
 
@@ -59,11 +60,16 @@ def compare_json(store: Store, project: str, base: str, head: str) -> Response:
     return jsonify(compare.comparison_fields(page))
 
 
-def compare_markdown(store: Store, project: str, base: str, head: str) -> Response:
+def compare_markdown(store: Store, standards_of: StandardsOf, project: str, base: str, head: str) -> Response:
     page, links = _comparison(store, project, base, head)
+    with store.read() as tx:
+        policy = standards_of(known_project(tx, project)).policy
     address = f"{request.host_url.rstrip('/')}{links.compare(page.base.sha, page.head.sha)}"
     environment = [ObservedChange(*row) for row in page.environment]
-    findings = Findings(page.verdicts, page.base, page.head, environment=environment, page=address)
+    findings = Findings(
+        page.verdicts, page.base, page.head, environment=environment, page=address,
+        bars=bars_of(page.verdicts, policy), strict=policy.default.strict,
+    )  # fmt: skip
     return Response(comment(findings), content_type="text/markdown; charset=utf-8")
 
 

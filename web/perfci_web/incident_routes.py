@@ -16,7 +16,7 @@ from perfci.model import PerfciError, Series
 from perfci.report.incident_fields import situation_fields
 from perfci.service.health import health
 from perfci.service.incidents import Situation, situation
-from perfci.service.judging import Standards
+from perfci.service.judging import StandardsOf
 from perfci.service.nudging import nudge, shifted
 from perfci.service.regrouping import merge, split
 from perfci.service.showing import listing, listing_fields, whole, whole_fields
@@ -40,9 +40,7 @@ ONE = f"{LIST}/<int(max=2147483647):number>"
 MOST_AT_ONCE = 500
 
 
-def install(
-    app: Flask, store: Store, clock: Callable[[], datetime], standards_of: Callable[[Project], Standards]
-) -> None:
+def install(app: Flask, store: Store, clock: Callable[[], datetime], standards_of: StandardsOf) -> None:
     """Bind the pages of incidents to the store; what they change goes through the writer that the API uses too."""
     desk = Desk(app, store, clock, standards_of)
 
@@ -64,9 +62,7 @@ def install(
 class Desk:
     """What every page of incidents needs."""
 
-    def __init__(
-        self, app: Flask, store: Store, clock: Callable[[], datetime], standards_of: Callable[[Project], Standards]
-    ) -> None:
+    def __init__(self, app: Flask, store: Store, clock: Callable[[], datetime], standards_of: StandardsOf) -> None:
         self.store, self.clock = store, clock
         self._standards_of = standards_of
         self._app = app
