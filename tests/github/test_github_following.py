@@ -25,7 +25,10 @@ from flask import Flask
 from npm_files import asked_of_npm
 from signed_webhooks import SECRET, SECRETS, SETTINGS, a_bound_project, post, told_of_comment, told_of_run
 from stateful_github import BASE, HEAD, NEWER, OWNER, Dropped, FakeGitHub, Told, Trouble, comment, pull
+from test_github_verbs import Job
+from test_github_verbs import job as job
 
+from perfci.cli import run as run_verb
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.github.app import App, Key
@@ -155,6 +158,21 @@ def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) 
     )
     assert [(one.commit.sha, dict(one.origin)["run_id"]) for one in server.runs()] == [(BASE, "17"), (HEAD, "17")]
     assert (server.kinds(), server.events()) == ({"pairs": "compare"}, [("done", 0, "")])
+
+
+def test_what_a_job_really_hands_over_is_taken_whole(server: Server, job: Job) -> None:
+    job.starts("pull_request", job.proposed())
+    assert run_verb(["github", "compare"]) == 0
+    handed = {str(path.relative_to("perfci-results")): path for path in Path("perfci-results").rglob("*.json")}
+    server.hub.artifact = zipped({name: path.read_bytes() for name, path in handed.items()})
+    server.hub.pulls, server.hub.run = [pull(head=job.head)], {"head_sha": job.head}
+
+    server.is_told(proposal=server.hub.pulls[0])
+    server.works()
+
+    (said,) = server.hub.comments
+    assert "### perfci: 1 regression" in said["body"]
+    assert (len(server.runs()), set(server.kinds().values())) == (len(handed) - 1, {"compare"})
 
 
 def test_it_is_judged_here_as_well(server: Server) -> None:
