@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import Actor, Denied
 from perfci.auth.grants import OTHER_SESSION, objection
-from perfci.model import PerfciError, Result, Role, Run
+from perfci.model import Commit, PerfciError, Result, Role, Run
 from perfci.net.shapes.runs import Receipt
 from perfci.service.accounts import Act
 from perfci.store import arrivals, audit, outbox
@@ -35,6 +36,8 @@ def received(tx: Session, run: Run, key: str, body_hash: str, project: Project, 
     """The same within a transaction."""
     kind = kind_of(run)
     _require_grant(tx, act.actor, run, kind)
+    if act.actor.grant is not None and not act.actor.grant.baseline:
+        run = replace(run, commit=_as_a_stranger_tells(tx, run.commit, project))
     stored = _store(tx, run, key, body_hash, kind, act.at)
     if stored:
         _promise(tx, run, key, kind, project, act.at)
@@ -69,6 +72,15 @@ def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:
     others = arrivals.origins_of_session(tx, run.session)
     if any(dict(origin).get("run_id") != actor.grant.run_id for origin in others):
         raise Denied(403, OTHER_SESSION.format(run.session))
+
+
+def _as_a_stranger_tells(tx: Session, commit: Commit, project: Project) -> Commit:
+    """What a job that writes no history may say of a commit: its subject, where nobody told of it before.
+
+    The place of a commit in the line, its branch and its date decide the order of histories.
+    """
+    subject = "" if arrivals.is_known_commit(tx, project.id, commit.sha) else commit.subject
+    return Commit(commit.sha, subject=subject, dirty=commit.dirty)
 
 
 def kind_of(run: Run) -> str:

@@ -19,6 +19,11 @@ def stored_run(tx: Session, key: str) -> int | None:
     return tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
 
 
+def is_known_commit(tx: Session, project_id: int, sha: str) -> bool:
+    """Whether anything was told of this commit before."""
+    return ask(tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]).fetchone() is not None
+
+
 def session_kind(tx: Session, uid: str) -> str | None:
     """What a session is for; nothing where it is not known yet."""
     found = ask(tx, "SELECT kind FROM sessions WHERE uid = ?", [uid]).fetchone()

@@ -17,7 +17,7 @@ from werkzeug.test import TestResponse
 from perfci.auth.refusals import NOT_BOUND
 from perfci.auth.tokens import checked
 from perfci.config import Settings
-from perfci.model import Role, Run
+from perfci.model import Commit, Role, Run
 from perfci.net import jwks as door
 from perfci.net.client import Client, Refused
 from perfci.net.door import in_process, open_client
@@ -205,6 +205,23 @@ def test_a_pull_request_writes_comparisons_and_no_history(jobs: Jobs, store: Sto
     assert [status for status, _ in sent] == [201, 201, 403]
     assert sent[2][1].startswith("A history is written by push, schedule and workflow_dispatch")
     assert kinds(store) == {"pr": "compare"}
+
+
+def test_a_pull_request_changes_nothing_that_is_known_of_a_commit(jobs: Jobs, store: Store) -> None:
+    jobs.job(a_job(jti="push")).send(measured(session="of main"))
+    job = jobs.job(of_pull_request(12))
+    lies: dict[str, Any] = {"subject": "Poisoned", "position": 99, "branch": "evil", "parents": (a_commit(8).sha,)}
+
+    sent = [
+        job.send(measured(BASE, session="pr", commit=a_commit(1, **lies), origin=(*ORIGIN, ("step", "pairs")))),
+        job.send(measured(HEAD, session="pr", commit=a_commit(6, **lies))),
+    ]
+
+    assert [status for status, _ in sent] == [201, 201]
+    with store.read() as tx:
+        known = reads.commits_of(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
+    assert known[a_commit(1).sha] == a_commit(1)
+    assert known[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 
 
 def test_a_push_to_another_ref_writes_no_history(jobs: Jobs, store: Store) -> None:
