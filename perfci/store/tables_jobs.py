@@ -66,7 +66,7 @@ class RunEventRow(Table):
 
     __tablename__ = "run_events"
     __table_args__ = (
-        UniqueConstraint("delivery", "project_id"),
+        UniqueConstraint("delivery", "project_id", name="uq_run_events_delivery_project_id"),
         Index("ix_run_events_state", "state", "not_before"),
     )
 

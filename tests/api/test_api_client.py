@@ -45,7 +45,9 @@ def test_reads_what_the_server_tells(client: Client) -> None:
     assert [one.commit for one in client.points(PROJECT, series.id).points] == [a_sha(1), a_sha(2), a_sha(3)]
     assert client.comparison(PROJECT, a_sha(1), a_sha(2)).counts == {"regression": 1}
     assert [one.verdict for one in client.compared(PROJECT, a_sha(1), a_sha(2), limit=1)] == ["regression"]
-    assert list(client.levels(PROJECT, a_sha(1), a_sha(2))) == []
+    assert [(one.series, one.base, one.head) for one in client.levels(PROJECT, a_sha(1), a_sha(2))] == [
+        (series.id, 1.0, 1.0)
+    ]
     assert [len(client.verdict(PROJECT, one.id).processes) for one in client.verdicts(PROJECT)] == [2]
 
 
