@@ -106,7 +106,7 @@ def add_delivery(
         "state": WAITING,
         "body": body,
     }
-    return bool(rows_changed(tx, insert_or_ignore(tx, DeliveryRow), row))
+    return tx.scalar(insert_or_ignore(tx, DeliveryRow, "id"), row) is not None
 
 
 def due(tx: Session, holder: str, now: datetime, limit: int = 100) -> list[Delivery]:

@@ -19,6 +19,7 @@ from perfci.model import IncidentState
 from perfci.net.mail import MailServer
 from perfci.service import delivering
 from perfci.service.delivering import deliver
+from perfci.service.notifying import tell
 from perfci.service.senders import Means, signature
 from perfci.service.states import By, Change
 from perfci.service.triage import change, incident_of
@@ -87,6 +88,18 @@ def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
         "1 series got worse at 0000000ccc Change number 12",
         "https://perf.example/1",
     )
+
+
+def test_what_is_on_its_way_is_not_counted_again(store: Store, hook: Hook) -> None:
+    subscribe(store, a_webhook(hook))
+    look(store, NOW, told("a1", a_move("x")))
+    project = a_project(store)
+
+    with store.begin() as tx:
+        again = tell(tx, project, incident_of(tx, project, 1), NOW)
+
+    assert again == 0
+    assert len(states(store)) == 1
 
 
 def test_slack_gets_text_that_calls_nobody(store: Store, hook: Hook) -> None:
