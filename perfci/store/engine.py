@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -289,7 +290,20 @@ def _set_up(pragmas: Sequence[str], connection: Any, _record: object) -> None:
     """Let ``_begin`` start transactions: the driver's own habit starts them too late and never for a SELECT."""
     connection.isolation_level = None
     for pragma in pragmas:
-        connection.execute(f"PRAGMA {pragma}")
+        _patiently(connection, f"PRAGMA {pragma}")
+
+
+def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """SQLite itself does not wait for a writer where a new database is to begin its log."""
+    until = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.02)
 
 
 def _begin(connection: sa.Connection) -> None:

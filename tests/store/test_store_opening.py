@@ -79,6 +79,18 @@ def test_several_programs_can_make_the_same_database_at_once(kind: str, tmp_path
         open_store(url, create=False).close()
 
 
+def test_waits_for_whoever_writes_the_first_page_of_a_new_database(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        done = threading.Timer(0.3, writer.execute, ["COMMIT"])
+        done.start()
+
+        open_store(url_of(path), create=True).close()
+
+        done.join()
+
+
 def test_opens_a_current_database_without_loading_the_migrations(database: Path) -> None:
     code = (
         "import sys; from perfci.store import open_store;"
