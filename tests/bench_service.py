@@ -38,7 +38,7 @@ from perfci.formats import run_document
 from perfci.model import Run
 from perfci.store import open_store
 
-CLIENTS = 8
+CLIENTS = 16
 TICKS, NICE = slice(11, 13), 16
 """Where /proc/PID/stat has CPU time and priority, counted from behind the name."""
 
