@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Point, Series, Status, Summary, Verdict
 from perfci.report.trend import Trend, trend_of
 from perfci.service.judged_points import JudgedLines
+from perfci.service.surroundings import by_series
 from perfci.store.loading import series_by_ids
 from perfci.store.reads import histories
 from perfci.store.standing import changes_of, verdicts_of
@@ -30,7 +29,7 @@ class Decided:
 
     def trends(self, points: Mapping[Series, Sequence[Point]]) -> dict[Series, Trend]:
         """The points of these series joined with what was decided about them."""
-        verdicts, changes = _by_series(self.verdicts), _by_series(self.changes)
+        verdicts, changes = by_series(self.verdicts), by_series(self.changes)
         return {one: trend_of(one, line, changes[one], verdicts[one]) for one, line in points.items()}
 
 
@@ -44,13 +43,3 @@ def small_trends(tx: Transaction, lines: JudgedLines, decided: Decided) -> dict[
 def _points(lines: JudgedLines, series_id: int) -> list[Point]:
     levels = ((point, None if point.level is None else Summary(point.level)) for point in lines.points[series_id])
     return [Point(lines.commits[one.commit_id], Status(one.status), summary=level) for one, level in levels]
-
-
-Said = TypeVar("Said", ChangePoint, Verdict)
-
-
-def _by_series(said: Iterable[Said]) -> dict[Series, list[Said]]:
-    found: dict[Series, list[Said]] = defaultdict(list)
-    for one in said:
-        found[one.series].append(one)
-    return found

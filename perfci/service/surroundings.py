@@ -81,7 +81,7 @@ class Surroundings:
             for release in releases
             for machine in self._machines()
         }
-        steps, verdicts = _by_series(self.changes), _by_series(self.verdicts)
+        steps, verdicts = by_series(self.changes), by_series(self.verdicts)
         of_machine = {
             machine: frozenset[str]().union(*(near[one, machine] for one in releases)) for machine in self._machines()
         }
@@ -167,7 +167,7 @@ class _Points:
 T = TypeVar("T", ChangePoint, Verdict)
 
 
-def _by_series(things: Iterable[T]) -> dict[Series, list[T]]:
+def by_series(things: Iterable[T]) -> dict[Series, list[T]]:
     found: dict[Series, list[T]] = defaultdict(list)
     for thing in things:
         found[thing.series].append(thing)
