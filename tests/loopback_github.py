@@ -7,11 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import pytest
+from descriptions import described
+from npm_files import asked_of_npm
 from stateful_github import STORE, FakeGitHub
 from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 FILES = f"https://{STORE}"
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeGitHub]:
+    """A GitHub that knows no token yet; at the end it tells what was asked in another way than it describes."""
+    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), tokens={})
+    yield hub
+    assert hub.wrong == []
 
 
 @contextmanager

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from descriptions import described
 from github_payloads import dispatched, pushed, said, scheduled
 from hosted_runners import Hosted, Ran
+from loopback_github import hub as hub
 from loopback_github import on_loopback
 from loopback_issuer import issuing
-from npm_files import asked_of_npm
 from real_servers import a_bound_server, stored
 from stateful_github import FakeGitHub, comment
 
@@ -65,13 +64,6 @@ FORGE = """
 
 def a_thing(*, bytes: int = 1000, work: int = 30_000) -> str:
     return THING.format(bytes=bytes, work=work)
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), tokens={})
-    yield hub
-    assert hub.wrong == []
 
 
 @pytest.fixture

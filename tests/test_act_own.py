@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from descriptions import described
 from hosted_runners import Hosted
+from loopback_github import hub as hub
 from loopback_github import on_loopback
-from npm_files import asked_of_npm
 from stateful_github import FakeGitHub
 
 ROOT = Path(__file__).parent.parent
@@ -21,13 +20,6 @@ WIDER = ROOT / "tests" / "wider_layers.patch"
 ALL, ONE = r"^(counts|feedforward)\.", r"^counts.*stream_counts.*none"
 
 NEEDED = {"__init__", "counts", "feedforward", "model", "sizes", "training"}
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), tokens={})
-    yield hub
-    assert hub.wrong == []
 
 
 @pytest.fixture

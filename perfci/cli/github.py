@@ -121,7 +121,10 @@ def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
         raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
     handed, client = take_over(results), connect(token, job.api_url)
     try:
-        for pull in pulls_of(job, client):
+        pulls = pulls_of(job, client)
+        if not pulls:
+            click.echo("this comment accepts nothing of a pull request: nothing to do")
+        for pull in pulls:
             click.echo(_told(job, config, client, Author(author), pull, handed, gate, outcome or outcome_of(job)))
     except Overtaken as gone:
         click.echo(str(gone))

@@ -254,7 +254,7 @@ def test_without_results_there_is_nothing_to_accept(
     assert capsys.readouterr().out == f"acme/model#7: no results of {job.head[:12]} are kept: measure it again\n"
 
 
-def test_other_talk_is_passed_over(job: Job, github: FakeGitHub) -> None:
+def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]) -> None:
     talk = said(comment(50, "looks good", "bob"))
     issue = said(comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"), issue={"number": 7})
 
@@ -263,6 +263,7 @@ def test_other_talk_is_passed_over(job: Job, github: FakeGitHub) -> None:
         assert run(["github", "report"]) == 0
 
     assert github.asked == []
+    assert capsys.readouterr().out.splitlines() == ["this comment accepts nothing of a pull request: nothing to do"] * 2
 
 
 @pytest.mark.parametrize(
