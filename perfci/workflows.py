@@ -44,7 +44,8 @@ MEASURE = f"""\
 # every night a commit with itself: what equals show is the noise floor, and an alarm about them a false one.
 # What is measured here is foreign code, so the jobs that measure hold no credential; perf-report.yml tells the pull
 # request. Where the repository's variable PERFCI_SERVER names a perfci server that is bound to this file (`perfci
-# project bind`), commits of the main branch are measured as well, and a job that runs none of them sends it everything.
+# project bind`), commits of the main branch are measured as well, older ones where somebody starts it by hand and says
+# since when, and a job that runs none of them sends it everything.
 name: perf
 on:
   pull_request:
@@ -53,6 +54,13 @@ on:
   schedule:
     - cron: "23 3 * * *"
   workflow_dispatch:
+    inputs:
+      since:
+        description: Every commit of this branch after that one, such as v1.0 or HEAD~20; nothing, only the newest
+        default: ""
+      rounds:
+        description: How often each of them is measured; nothing, as perfci.toml says
+        default: ""
 permissions: {{}}
 concurrency: # a newer commit of a pull request makes measuring the older one pointless
   group: perf-${{{{ github.event.pull_request.number || github.run_id }}}}
@@ -77,17 +85,21 @@ jobs:
           perfci github compare --smoke --budget 30m
 {HAND_OVER}
   history:
-    name: measure a commit of the main branch
+    name: measure commits of the main branch
     if: vars.PERFCI_SERVER != '' && (github.event_name == 'push' || github.event_name == 'workflow_dispatch')
     runs-on: ubuntu-latest # the same kind of machine as above
-    timeout-minutes: 60
+    timeout-minutes: 360
     permissions:
       contents: read
     steps:
 {SET_UP}
-      - name: Measure the commit
-        run: perfci run HEAD --smoke
-      - name: Write down what was measured # what failed is a result, too
+      - name: Measure the newest commit, or every one since another # to HEAD, so that none is of any other branch
+        timeout-minutes: ${{{{ inputs.since && 340 || 50 }}}}
+        run: perfci run --smoke ${{ROUNDS:+--rounds "$ROUNDS"}} -- "${{SINCE:+$SINCE..}}HEAD"
+        env:
+          SINCE: ${{{{ inputs.since }}}}
+          ROUNDS: ${{{{ inputs.rounds }}}}
+      - name: Write down what was measured # what failed or took too long is a result, too
         if: ${{{{ !cancelled() }}}}
         run: |
           mkdir -p perfci-results/runs

@@ -46,8 +46,9 @@ def pushed(sha: str) -> Json:
     return example("push", ref="refs/heads/main", before=ZERO, after=sha, repository=HERE)
 
 
-def dispatched() -> Json:
-    return example("workflow_dispatch", ref="refs/heads/main", inputs={}, repository=HERE)
+def dispatched(**inputs: str) -> Json:
+    """Somebody started the workflow by hand, on main."""
+    return example("workflow_dispatch", ref="refs/heads/main", repository=HERE) | {"inputs": inputs}
 
 
 def scheduled() -> Json:

@@ -60,3 +60,10 @@ def stored(folder: Path) -> dict[str, str]:
     """The sessions of that project, and of what kind each is."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
         return {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
+
+
+def in_history(folder: Path) -> list[str]:
+    """The subjects of the commits in the only history of that project, along the line."""
+    with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
+        (series,) = reads.series_of_project(tx, "acme/model")
+        return [point.commit.subject for point in reads.history(tx, series.id)]

@@ -15,7 +15,7 @@ from hosted_runners import Hosted, Ran
 from loopback_github import hub as hub
 from loopback_github import on_loopback
 from loopback_issuer import issuing
-from real_servers import a_bound_server, stored
+from real_servers import a_bound_server, in_history, stored
 from stateful_github import FakeGitHub, comment
 
 from perfci.starter import starter_files
@@ -155,10 +155,13 @@ def test_equals_are_compared_at_night_and_remembered(hosted: Hosted) -> None:
 def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
     hosted: Hosted, hub: FakeGitHub, tmp_path: Path
 ) -> None:
+    hosted.project.git("tag", "v1.0")
+    for subject in ("Second", "Third"):
+        hosted.project.commit(subject)
     with issuing() as issuer, a_bound_server(tmp_path, issuer) as address:
         hosted.issuer, hosted.variables = issuer, {"PERFCI_SERVER": address}
         by_push = hosted.run("perf.yml", "push", pushed(hosted.project.git("rev-parse", "main")))
-        by_hand = hosted.run("perf.yml", "workflow_dispatch", dispatched())
+        by_hand = hosted.run("perf.yml", "workflow_dispatch", dispatched(since="v1.0", rounds="1"))
         proposal = hosted.propose(hosted.branch("faster", "Forge", thing=a_thing(bytes=1200) + FORGE))
         by_pull_request = hosted.measure(proposal, "opened")
         hosted.report(proposal, by_pull_request)
@@ -169,6 +172,7 @@ def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
     assert "answers 403: A history is written by push, schedule and workflow_dispatch" in by_pull_request.log
     assert sessions.count("history") == 2
     assert set(sessions) == {"history", "compare"}
+    assert in_history(tmp_path) == ["Second", "Third"]
     assert f"]({address}/acme:model/compare/" in hub.comments[0]["body"]
 
 

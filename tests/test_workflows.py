@@ -107,6 +107,25 @@ def test_what_runs_foreign_code_here_holds_none_either() -> None:
     assert not any("secrets." in text or "github.token" in text or "secrets: inherit" in text for text in texts)
 
 
+def test_a_group_of_jobs_cancels_only_for_a_newer_commit_of_the_same_pull_request(folder: Path) -> None:
+    contents = [yaml.safe_load(path.read_text()) for path in folder.glob(".github/workflows/*.yml")]
+
+    groups = [one["concurrency"] for one in contents if "concurrency" in one]
+    shared = [job["concurrency"] for one in contents for job in one["jobs"].values() if "concurrency" in job]
+    assert {str(one["cancel-in-progress"]) for one in groups} <= {
+        "False",
+        "${{ github.event_name == 'pull_request' }}",
+    }
+    assert [one.get("queue") for one in shared] == ["max"] * len(shared)
+
+
+def test_what_somebody_types_reaches_a_shell_as_a_variable_alone(folder: Path) -> None:
+    contents = [yaml.safe_load(path.read_text()) for path in folder.rglob("*.yml")]
+
+    jobs = [job for one in contents for job in (one["jobs"].values() if "jobs" in one else [one["runs"]])]
+    assert [text for job in jobs for text in commands(job) if "${{" in text] == []
+
+
 def test_the_job_that_uploads_runs_nothing_foreign() -> None:
     job = yaml.safe_load(MEASURE)["jobs"]["upload"]
 
@@ -149,4 +168,4 @@ def steps(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def commands(job: dict[str, Any]) -> list[str]:
-    return [step["run"] for step in job["steps"] if "run" in step]
+    return [step["run"] for step in job.get("steps", []) if "run" in step]

@@ -18,19 +18,26 @@ NO_BASELINE: Final = (
 )
 OTHER_COMMIT: Final = (
     "This token is for the commit {}, and the document is of {}: only the base of a comparison may be another commit. "
-    "Upload older commits with a token of `perfci token create`."
+    "Older ones are for runs that were started by hand on a bound ref, and for tokens of `perfci token create`."
 )
+BY_HAND: Final = "workflow_dispatch"
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """``baseline`` says whether this job may write to a history."""
+    """``baseline`` says whether this job may write to a history, ``event`` what started it."""
 
     run_id: str
     attempt: int
     sha: str
     pull_request: int | None = None
     baseline: bool = False
+    event: str = ""
+
+    @property
+    def backfills(self) -> bool:
+        """Whether it may bring other commits than its own: somebody who may write asked for them."""
+        return self.baseline and self.event == BY_HAND
 
 
 def objection(grant: Grant, run: Run, *, history: bool) -> str:
@@ -44,7 +51,8 @@ def objection(grant: Grant, run: Run, *, history: bool) -> str:
         return OTHER_RUN.format(grant.run_id, grant.attempt)
     if history and not grant.baseline:
         return NO_BASELINE
-    if grant.pull_request is None and run.commit.sha != grant.sha and not _is_base(run):
+    bound = grant.pull_request is None and not grant.backfills
+    if bound and run.commit.sha != grant.sha and not _is_base(run):
         return OTHER_COMMIT.format(grant.sha[:12], run.commit.sha[:12])
     return ""
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection
 from typing import Final, Protocol
 
-from perfci.auth.grants import Grant
+from perfci.auth.grants import BY_HAND, Grant
 from perfci.auth.oidc import Claims
 from perfci.auth.refusals import Reason, refused
 
-BASELINE_EVENTS: Final = frozenset({"push", "schedule", "workflow_dispatch"})
+BASELINE_EVENTS: Final = frozenset({"push", "schedule", BY_HAND})
 PULL_REQUEST: Final = "pull_request"
 EVENTS: Final = BASELINE_EVENTS | {PULL_REQUEST}
 """``pull_request_target`` is none of them: it runs with the rights of the base on what a stranger wrote."""
@@ -54,7 +54,7 @@ def admitted(claims: Claims, bound: Bound | None) -> Grant:
     if bound.environment and claims.environment != bound.environment:
         raise refused(Reason.ENVIRONMENT)
     baseline = claims.event_name in BASELINE_EVENTS and claims.ref in bound.refs
-    return Grant(claims.run_id, int(claims.run_attempt), claims.sha, number, baseline)
+    return Grant(claims.run_id, int(claims.run_attempt), claims.sha, number, baseline, claims.event_name)
 
 
 def _pull_request(claims: Claims) -> int | None:

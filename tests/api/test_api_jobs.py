@@ -241,7 +241,32 @@ def test_a_job_writes_the_commit_it_ran_for_and_bases_of_comparisons(jobs: Jobs)
     assert job.send(measured(session="older", commit=a_commit(9))) == (
         403,
         "This token is for the commit 00000001cccc, and the document is of 00000009cccc: only the base of a comparison "
-        "may be another commit. Upload older commits with a token of `perfci token create`.",
+        "may be another commit. Older ones are for runs that were started by hand on a bound ref, and for tokens of "
+        "`perfci token create`.",
+    )
+
+
+def test_a_job_that_was_started_by_hand_brings_older_commits_and_the_pairs_that_settled_them(
+    jobs: Jobs, store: Store
+) -> None:
+    job = jobs.job(a_job(event_name="workflow_dispatch"))
+
+    assert job.send(measured(session="older", commit=a_commit(9)))[0] == 201
+    assert job.send(measured(BASE, session="pairs", commit=a_commit(7)))[0] == 201
+    assert job.send(measured(HEAD, session="pairs", commit=a_commit(8)))[0] == 201
+    assert kinds(store) == {"older": "history", "pairs": "compare"}
+
+
+def test_started_by_hand_on_another_ref_it_brings_none(jobs: Jobs) -> None:
+    ref = "refs/heads/feature"
+    told = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
+    job = jobs.job(a_job(event_name="workflow_dispatch", **told))
+
+    status, said = job.send(measured(HEAD, session="pairs", commit=a_commit(8)))
+
+    assert (status, said.partition(":")[0]) == (
+        403,
+        "This token is for the commit 00000001cccc, and the document is of 00000008cccc",
     )
 
 

@@ -240,20 +240,20 @@ def test_asks_for_the_environment_that_was_bound(environment: str | None, is_let
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])
 def test_lets_a_job_of_a_named_ref_write_the_baseline(event: str) -> None:
-    assert judged(signed(a_job(event_name=event))) == Grant("4711", 1, SHA, None, baseline=True)
+    assert judged(signed(a_job(event_name=event))) == Grant("4711", 1, SHA, None, baseline=True, event=event)
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/feature", "refs/tags/main", "refs/heads/Main", "refs/heads/main/x"])
 def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
     told = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
 
-    assert judged(signed(a_job(**told))) == Grant("4711", 1, SHA, None, baseline=False)
+    assert judged(signed(a_job(**told))) == Grant("4711", 1, SHA, None, baseline=False, event="push")
 
 
 def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:
     bound = Repository(refs=("refs/heads/main", "refs/pull/12/merge"))
 
-    assert judged(signed(of_pull_request(12)), bound) == Grant("4711", 1, SHA, 12, baseline=False)
+    assert judged(signed(of_pull_request(12)), bound) == Grant("4711", 1, SHA, 12, baseline=False, event="pull_request")
 
 
 def test_knows_a_repository_by_its_numbers_after_it_was_renamed() -> None:

@@ -125,7 +125,7 @@ class Gate:
             found = repositories.run_token_of_hash(tx, wanted)
         if found is None or not hmac.compare_digest(found.secret_hash, wanted) or now >= found.expires_at:
             raise Denied(401, BAD_TOKEN)
-        grant = Grant(found.run_id, found.attempt, found.sha, found.pull_request, found.baseline)
+        grant = Grant(found.run_id, found.attempt, found.sha, found.pull_request, found.baseline, found.event)
         held = {found.project_id: Role.ADMIN}
         return Actor("token", f"token:{found.uid}", held, frozenset({Scope.WRITE}), f"run {found.run_id}", grant)
 
