@@ -131,8 +131,8 @@ class Hosted:
         clone.git("fetch", "--quiet", str(self.project.folder), sha)
         clone.git("checkout", "--quiet", "--detach", sha)
         folder = place / ".github" / "workflows"
-        for path in folder.iterdir():  # act knows no other name for what lies in the repository itself
-            path.write_text(path.read_text().replace("uses: $/", "uses: ./"))
+        for path in folder.iterdir():
+            path.write_text(_as_act_reads_it(path.read_text()))
         return folder / workflow
 
     def _token(self, number: int, path: Path, event: Json) -> str:
@@ -173,6 +173,11 @@ class Hosted:
             "PYTHONDONTWRITEBYTECODE": "1",
             "HUB": str(self.folder),
         }
+
+
+def _as_act_reads_it(workflow: str) -> str:
+    """It has another name for what lies in the repository itself, and knows no queue of a concurrency group."""
+    return re.sub(r"^ +queue: max\n", "", workflow.replace("uses: $/", "uses: ./"), flags=re.M)
 
 
 def _listens(path: Path, kind: str, event: Json) -> bool:

