@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from perfci.model import Commit, Status, VerdictKind
 from perfci.report.sentences import verdict_sentence
 from perfci.report.words import verdict_glyph
 from perfci.runner.lock import machine_lock
+from perfci.service.announced import keep_trailers
 from perfci.service.local_incidents import look_again
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.ranging import RangeResult, run_range
@@ -58,6 +60,7 @@ def command(
             closing(store_to_write(config)) as store,
         ):
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
+            keep_trailers(store, config.project, repository, commits[-1].sha, datetime.now(UTC))
             look_again(store, config)
             runs = [run for uid in result.sessions for run in runs_of_session(store, uid)] if address else []
     report(result, commits, json_file)

@@ -11,6 +11,7 @@ HEADINGS: Mapping[str, str] = {
     "note": "Note",
     "sync": "Newer points",
     "verified": "Verified",
+    "announced": "Announced",
     "merge": "Merged",
     "split": "Split",
     "nudge": "Edge moved",
@@ -27,7 +28,7 @@ HEADINGS: Mapping[str, str] = {
 FIELDS = ("assign", "link", "until")
 """Lines that tell of one field, which their text names."""
 
-PLAIN = ("note", "verified", "merge", "split")
+PLAIN = ("note", "announced", "verified", "merge", "split")
 """Lines of which the text says all."""
 
 

@@ -90,6 +90,8 @@ def observed_sentence(change: ObservedChange) -> str:
 def standing(told: Told, pages_per_week: int) -> str:
     """What is done about an incident, and why not more."""
     week = f"in week {told.week}" if told.week else "in runs without a date"
+    if told.announced:
+        return "as announced: nobody is asked"
     if told.say is Say.PAGE:
         gone = "" if told.incident.standing else "; made good since"
         return f"alert {told.page} of at most {pages_per_week} {week}{gone}"
@@ -99,6 +101,20 @@ def standing(told: Told, pages_per_week: int) -> str:
         Say.WAITING: "waiting for a third point or fresh pairs",
         Say.NOTE: "a note: nobody is asked",
     }[told.say]
+
+
+def announced(told: Told) -> str:
+    """What was said beforehand of what got worse, and what of that is more; nothing where nothing was."""
+    if told.answer is None:
+        return ""
+    sources = ", ".join(dict.fromkeys(printable(one.source, 60) for one in told.answer.arrived))
+    if told.answer.covers:
+        reasons = "; ".join(dict.fromkeys(printable(one.announcement.reason) for one in told.answer.arrived))
+        return f"announced in {sources}: {reasons}"
+    largest = told.answer.beyond[0]
+    said = [one.announcement.change for one in told.answer.arrived if one.announcement.names(largest.series)]
+    size = f", which announced {signed_percent(max(said, key=abs))}" if said else ""
+    return f"more than announced in {sources}{size}: {member(largest)}"
 
 
 def _spent(pages: int) -> str:

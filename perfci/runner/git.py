@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -88,6 +88,22 @@ class Repository:
     def line(self, revision: str) -> list[Commit]:
         """List the first-parent commits that lead to a revision, oldest first."""
         return self._commits(["--first-parent", "--reverse", self.resolve(revision)])
+
+    def messages(self, revision: str, line: str, most: int) -> list[tuple[Commit, str]]:
+        """The newest first-parent commits that lead to a revision and have such a line (a basic regular expression, in
+        any case), newest first, each with its whole message.
+        """
+        asked = (
+            "log",
+            "-z",
+            "--first-parent",
+            "--basic-regexp",
+            "--regexp-ignore-case",
+            f"--max-count={most}",
+            f"--grep=^{line}",
+        )
+        found = self._git(*asked, f"--format={FIELDS}%x00%B%x00", self.resolve(revision), "--")
+        return [(_parse("\0".join(one), ""), message) for *one, message in _records(found.split("\0"))]
 
     def tags(self) -> dict[str, tuple[str, ...]]:
         """The tags of every commit that has one."""
@@ -201,6 +217,12 @@ def slug_of_url(url: str) -> str:
     """``git@github.com:owner/name.git`` and ``https://host/owner/name`` -> ``owner/name``."""
     match = re.search(r"[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", url.strip())
     return match.group(1) if match and "://" not in match.group(1) else ""
+
+
+def _records(fields: Sequence[str]) -> Iterator[Sequence[str]]:
+    """What a log with NUL after each field and each commit tells: eight fields, and nothing behind them."""
+    width = FIELDS.count("%x00") + 2
+    return (fields[at : at + width] for at in range(0, len(fields) - width, width + 1))
 
 
 def _parse(line: str, branch: str) -> Commit:

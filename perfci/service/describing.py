@@ -27,6 +27,7 @@ def described(told: Told, found: Situation, *, monitored: bool = False) -> dict[
     incident = told.incident
     detail = about_fields(told, found.commits, found.pages_per_week)
     detail["largest"] = words.largest(incident) if incident.members else ""
+    detail |= {"announced": said} if (said := words.announced(told)) else {}
     silent = monitored and told.say.value == PAGE
     detail |= {"told": "monitored only: its benchmarks are in quarantine", "open": False} if silent else {}
     return {
@@ -47,7 +48,7 @@ def described(told: Told, found: Situation, *, monitored: bool = False) -> dict[
 def as_record(told: Told, found: Situation, now: datetime) -> IncidentRecord:
     """An incident of the look as it would be stored, where nothing is."""
     columns = described(told, found)
-    state = IncidentState.NEW
+    state = IncidentState.ACCEPTED if told.announced else IncidentState.NEW
     return IncidentRecord(
         id=0, number=0, state=state, revision=1, state_number=1, first_seen=now, changed_at=now, **columns
     )

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentKind, IncidentState
+from perfci.service import foretold
 from perfci.service.describing import PERFCI, as_pinned, described, events_of
 from perfci.service.incidents import Situation
 from perfci.service.matching import Found, Kept, matched
@@ -93,13 +94,15 @@ class _Comparison:
     def _new(self, one: Found) -> Step:
         told, members = one.told, list(one.members.values())
         columns = described(told, self.found, monitored=self._monitored(told))
-        columns |= {"state": IncidentState.NEW.value, "first_seen": self.now, "changed_at": self.now}
+        decided = foretold.at_first(told, self.now)
+        columns |= {"state": IncidentState.NEW.value, "first_seen": self.now, "changed_at": self.now, **decided.columns}
         event = Event(self.now, PERFCI, "state", "", IncidentState.NEW.value, columns["headline"])
-        return Step(None, columns, [event], members, lines=_lines(told, members))
+        return Step(None, columns, [event, *decided.events], members, lines=_lines(told, members))
 
     def _again(self, record: IncidentRecord, known: Sequence[Member], parts: Sequence[Found]) -> Step | None:
         """What is not as it was, if anything."""
         told, members = parts[0].told, dict(parts[0].members)
+        decided = foretold.later(self.tx, record, _least_foretold(parts), self.now)
         for part in parts[1:]:
             members |= {k: member for k, member in part.members.items() if k not in members}
         had = {one.series_id: one for one in known if one.dropped_at is None}
@@ -109,11 +112,13 @@ class _Comparison:
         moved = [one for k, one in members.items() if k not in had or had[k].move != one.move]
         dropped = frozenset(had.keys() - members.keys())
         different = self._different(record, told)
-        if not different and not moved and not dropped:
+        if not different and not moved and not dropped and not decided.columns:
             return None
-        events, again = events_of(record, different, self.now), {}
+        events, again = [*events_of(record, different, self.now), *decided.events], dict(decided.columns)
         if "gone_at" in different and record.state is IncidentState.INVALID and record.reason == SEEN_NO_MORE:
+            anew = foretold.at_first(told, self.now)
             again = {"state": IncidentState.NEW.value, "reason": "", "changed_at": self.now}  # nobody is told twice
+            again, events = {**again, **anew.columns}, [*events, *anew.events]
         return Step(record, different | again, events, moved, dropped, _lines(told, moved), decides=bool(again))
 
     def _different(self, record: IncidentRecord, told: Told) -> dict[str, Any]:
@@ -142,6 +147,11 @@ class _Comparison:
 def _kept(record: IncidentRecord, members: Sequence[Member]) -> Kept:
     dropped = frozenset(one.series_id for one in members if one.dropped_at)
     return Kept(record, frozenset(one.series_id for one in members) - dropped, dropped)
+
+
+def _least_foretold(parts: Sequence[Found]) -> Told:
+    """The part of an incident of which least was announced."""
+    return min((part.told for part in parts), key=lambda told: told.announced)
 
 
 def _lines(told: Told, members: Sequence[Member]) -> Sequence[Member]:

@@ -9,10 +9,13 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
 from perfci.model import Commit, Incident, Retest
+from perfci.service.announced import arrived_in
 from perfci.service.surroundings import Surroundings
-from perfci.verdicts.budget import Told, budgeted
+from perfci.verdicts.arrived import answers
+from perfci.verdicts.budget import ASKING, Told, budgeted
 from perfci.verdicts.creep import Creep, creeps
 from perfci.verdicts.incidents import incidents, incidents_of_days
+from perfci.verdicts.moves import Known
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.retests import jumps, retests
 
@@ -44,7 +47,7 @@ def situation(
     newest, known = around.newest(), around.known(history.canaries)
     seen = jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
     days, single = incidents_of_days(seen, known)
-    told = _told([*days, *incidents(around.changes, known)], around, history)
+    told = _told([*days, *incidents(around.changes, known)], around, known, history)
     releases = around.timetable.releases(history.releases, tags)[-MOST_RELEASES:]
     crept = creeps(around.lines(releases, newest), around.timetable.place, rules=policy.rule_for)
     return Situation(project, told, retests(single), crept, around.timetable.by_sha, history.pages_per_week)
@@ -53,10 +56,13 @@ def situation(
 def open_incidents(tx: Transaction, project: str, policy: Policy, history: HistoryTable) -> Situation:
     """The incidents alone, without a look at the newest points and the releases of every series."""
     around = Surroundings.of(tx, project, policy)
-    told = _told(incidents(around.changes, around.known(history.canaries)), around, history)
+    known = around.known(history.canaries)
+    told = _told(incidents(around.changes, known), around, known, history)
     return Situation(project, told, (), (), around.timetable.by_sha, history.pages_per_week)
 
 
-def _told(found: Sequence[Incident], around: Surroundings, history: HistoryTable) -> list[Told]:
-    numbers = around.timetable.numbers
-    return budgeted(found, numbers, series=len(around.series), pages_per_week=history.pages_per_week)
+def _told(found: Sequence[Incident], around: Surroundings, known: Known, history: HistoryTable) -> list[Told]:
+    numbers, asking = around.timetable.numbers, [one for one in found if one.kind in ASKING]
+    meant = answers(asking, arrived_in(around.tx, around.project), around.changes, known)
+    series, pages = len(around.series), history.pages_per_week
+    return budgeted(found, numbers, series=series, pages_per_week=pages, answers=meant)

@@ -22,7 +22,7 @@ from perfci.store.outbox import Work
 from perfci.verdicts.history import Memory
 
 LEASE = "judge"
-KINDS = ("judge", "judge_pr")
+KINDS = ("judge", "judge_pr", "look")
 
 MOST_AT_ONCE = 256
 """Uploads that one look takes in: a burst of them touches the same histories."""

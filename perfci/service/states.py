@@ -80,7 +80,10 @@ def _state_columns(
     if state not in ALLOWED[record.state] and not wanted.back:
         known = ", ".join(sorted(ALLOWED[record.state]))
         raise PerfciError(f"Incident {record.number} is {record.state}: it can become {known}, not {state}.")
-    if state is S.ACCEPTED and not (wanted.reason and wanted.accepted_until and wanted.accepted_until > now):
+    for_good = wanted.back and wanted.accepted_until is None  # as perfci does what was announced
+    if state is S.ACCEPTED and not (
+        wanted.reason and (for_good or (wanted.accepted_until and wanted.accepted_until > now))
+    ):
         raise PerfciError("Accepting needs a reason and a day in the future until which it holds.")
     if state is S.SNOOZED and not (wanted.snoozed_until and wanted.snoozed_until > now):
         raise PerfciError("Snoozing needs a moment in the future until which it holds.")

@@ -13,14 +13,15 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.model import IncidentState
 from perfci.service.attending import attend
-from perfci.service.describing import look_of
+from perfci.service.describing import PERFCI, look_of
 from perfci.service.differences import Step, differences
 from perfci.service.incidents import Situation
-from perfci.service.notifying import tell_new
+from perfci.service.notifying import tell, tell_new
 from perfci.store import Store
 from perfci.store import incidents as stored
-from perfci.store.members import add_members, drop_members, record_moves
+from perfci.store.members import accept_moves, add_members, drop_members, record_moves
 from perfci.store.projects import Project, touch
 
 MOST_ROWS = 500
@@ -97,4 +98,15 @@ def _write_one(tx: Transaction, project: Project, step: Step, now: datetime) -> 
     drop_members(tx, record.id, step.dropped, now)
     record_moves(tx, project.id, record.id, step.lines, now)
     stored.add_events(tx, [(record.id, event) for event in step.events])
+    if "state" in step.columns or record.state is IncidentState.ACCEPTED:
+        _follow(tx, project, step, record.number, now)
     return record.number
+
+
+def _follow(tx: Transaction, project: Project, step: Step, number: int, now: datetime) -> None:
+    """What goes with a state: the lines of the ledger say whether they are accepted, and who was told hears on."""
+    record = stored.numbered(tx, project.id, number)
+    assert record is not None
+    accept_moves(tx, [record.id], record.state is IncidentState.ACCEPTED)
+    if "state_number" in step.columns and record.paged_at is not None:
+        tell(tx, project, record, now, actor=PERFCI, reason=record.reason)

@@ -21,7 +21,7 @@ from perfci.store.loading import SERIES_READ
 from perfci.store.projects import TOUCHED, count_changes
 from perfci.store.values import Ids
 
-SCHEMA = "0014"
+SCHEMA = "0015"
 """The newest migration, and the only schema this program reads and writes."""
 
 BUSY_TIMEOUT_S = 30.0

@@ -15,7 +15,7 @@ from perfci.store.dialects import insert_row
 from perfci.store.tables import ProjectRow
 from perfci.store.tables_work import OutboxRow
 
-Kind = Literal["judge", "judge_pr"]
+Kind = Literal["judge", "judge_pr", "look"]
 
 MOST_ATTEMPTS = 8
 """After so many failures work is left lying with its problem, for a person to look at."""
@@ -23,7 +23,9 @@ MOST_ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One promise: ``subject`` is the key of a run whose series are to be judged, or the uid of a compared session."""
+    """One promise: ``subject`` is the key of a run whose series are to be judged, the uid of a compared session, or
+    why the incidents are to be looked at again.
+    """
 
     id: int
     project_id: int

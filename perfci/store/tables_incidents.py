@@ -130,6 +130,24 @@ class LedgerRow(Table):
     accepted: Mapped[bool] = mapped_column(server_default=false())
 
 
+class AnnouncementRow(Table):
+    """What was announced of a commit of the main branch; told by several ways it is one row."""
+
+    __tablename__ = "announcements"
+    __table_args__ = (UniqueConstraint("project_id", "sha", "match", "change"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    sha: Mapped[str]
+    match: Mapped[str]
+    change: Mapped[float]
+    reason: Mapped[str]
+    source: Mapped[str]
+    arrived_at: Mapped[datetime | None]
+    told_by: Mapped[str]
+    told_at: Mapped[datetime]
+
+
 class QuarantinedBenchmarkRow(Table):
     """A benchmark that cried wolf: watched, told to nobody, until it expires or is released."""
 

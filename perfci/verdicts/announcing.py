@@ -10,8 +10,9 @@ from fnmatch import fnmatchcase
 
 from perfci.model import Series, Verdict, VerdictKind
 
+TRAILER = "Perfci-Expect:"
 LINE = re.compile(
-    r"Perfci-Expect: +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})", re.IGNORECASE
+    TRAILER + r" +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})", re.IGNORECASE
 )
 """As git has trailers: a metric, a benchmark or both, by name or with ``*``; the change of the value; a reason."""
 
@@ -47,11 +48,12 @@ class Announcement:
         return any(fnmatchcase(name, self.match) for name in (metric, benchmark, cell, f"{benchmark}.{metric}"))
 
     def covers(self, verdict: Verdict) -> bool:
+        return verdict.ratio is not None and self.allows(verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0)
+
+    def allows(self, series: Series, found: float, noise: float) -> bool:
         """Whether a change is the announced one: of this series, in this direction, and no larger than noise allows."""
-        if verdict.ratio is None or not self.names(verdict.series):
-            return False
-        found, noise = verdict.ratio - 1, max(verdict.noise_floor or 0.0, LEAST_NOISE)
-        return found * self.change > 0 and abs(found) <= abs(self.change) + noise
+        as_large = abs(found) <= abs(self.change) + max(noise, LEAST_NOISE)
+        return self.names(series) and found * self.change > 0 and as_large
 
     def kept(self, verdicts: Iterable[Verdict]) -> Kept:
         """What was found of it among the changes that are worse."""

@@ -4,7 +4,8 @@ Every commit boundary asks one question, "did anything move here, in any of the 
 the smallest of its members times the number of series (Bonferroni). In the order they arrive, the questions of a week
 are answered by LOND (Javanmard & Montanari 2015, "On online control of false discovery rate"): the j-th question is
 tested at ``RATE / (j (j + 1))`` times one more than the pages given so far, which holds the expected share of false
-pages below ``RATE`` each week. A page once given is never taken back by what comes later.
+pages below ``RATE`` each week. A page once given is never taken back by what comes later. What a pull request announced
+is found like all else, and asks for nobody: it spends no page.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from perfci.model import Incident, IncidentKind
+from perfci.verdicts.arrived import Answer
 
 RATE = 0.05
 """One page in twenty may be false: the false-discovery rate of a group (DESIGN 6)."""
@@ -40,17 +42,25 @@ class Say(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An incident with what is done about it, in which week, and as which of that week's pages."""
+    """An incident with what is done about it, in which week, and as which of that week's pages; and what of it was
+    announced.
+    """
 
     incident: Incident
     say: Say
     week: str = UNDATED
     page: int = 0
+    answer: Answer | None = None
 
     @property
     def open(self) -> bool:
         """Whether a person is still needed for it."""
-        return self.say is Say.PAGE and self.incident.standing
+        return self.say is Say.PAGE and self.incident.standing and not self.announced
+
+    @property
+    def announced(self) -> bool:
+        """Whether all that got worse in it was announced."""
+        return self.answer is not None and self.answer.covers
 
 
 def budgeted(
@@ -59,11 +69,14 @@ def budgeted(
     *,
     series: int,
     pages_per_week: int = PAGES_PER_WEEK,
+    answers: Mapping[str, Answer] | None = None,
 ) -> list[Told]:
     """Decide for each incident, answers in the order given.
 
-    ``boundaries`` gives each commit's number among those measured in its week, counted from one.
+    ``boundaries`` gives each commit's number among those measured in its week, counted from one; ``answers`` what was
+    announced of those that ask for a person, by their ids.
     """
+    meant = answers or {}
     weeks: dict[str, list[Incident]] = defaultdict(list)
     said: dict[str, Told] = {}
     for incident in incidents:
@@ -71,11 +84,11 @@ def budgeted(
         if incident.kind not in ASKING:
             said[incident.id] = Told(incident, Say.NOTE, week)
         elif not incident.settled:
-            said[incident.id] = Told(incident, Say.WAITING, week)
+            said[incident.id] = Told(incident, Say.WAITING, week, answer=meant.get(incident.id))
         else:
             weeks[week].append(incident)
     for week, asking in weeks.items():
-        said |= _week(week, asking, boundaries, series, pages_per_week)
+        said |= _week(week, asking, boundaries, series, pages_per_week, meant)
     return [said[incident.id] for incident in incidents]
 
 
@@ -88,21 +101,24 @@ def week_of(incident: Incident) -> str:
 
 
 def _week(
-    week: str, asking: Sequence[Incident], boundaries: Mapping[str, int], series: int, most: int
-) -> dict[str, Told]:
+    week: str, asking: Sequence[Incident], boundaries: Mapping[str, int], series: int, most: int,
+    answers: Mapping[str, Answer],
+) -> dict[str, Told]:  # fmt: skip
     """In the order of arrival, the strongest of what arrived together first."""
     found: dict[str, Told] = {}
-    pages = 0
+    discoveries = pages = 0
     for incident in sorted(asking, key=lambda one: _arrival(one, boundaries)):
-        number = boundaries.get(incident.commit, len(boundaries) + 1)
-        level = RATE / (number * (number + 1)) * (pages + 1)
+        number, answer = boundaries.get(incident.commit, len(boundaries) + 1), answers.get(incident.id)
+        level = RATE / (number * (number + 1)) * (discoveries + 1)
+        free = answer is not None and answer.covers
         if incident.p_value * max(series, 1) > level:
-            found[incident.id] = Told(incident, Say.WEAK, week)
-        elif pages >= most:
-            found[incident.id] = Told(incident, Say.HELD_BACK, week)
+            found[incident.id] = Told(incident, Say.WEAK, week, answer=answer)
+        elif pages >= most and not free:
+            found[incident.id] = Told(incident, Say.HELD_BACK, week, answer=answer)
         else:
-            pages += 1
-            found[incident.id] = Told(incident, Say.PAGE, week, pages)
+            discoveries += 1
+            pages += not free
+            found[incident.id] = Told(incident, Say.PAGE, week, 0 if free else pages, answer)
     return found
 
 

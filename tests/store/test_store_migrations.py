@@ -16,7 +16,7 @@ from databases import fresh_database
 from perfci.store import check, engine, open_store, schema, writes
 from perfci.store.tables import ProjectRow
 from perfci.store.tables_access import AuditRow
-from perfci.store.tables_incidents import IncidentRow
+from perfci.store.tables_incidents import AnnouncementRow, IncidentRow
 from perfci.store.tables_jobs import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables_work import OutboxRow
 
@@ -61,6 +61,8 @@ def fill(url: str) -> None:
         told = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "number": 2**40, "action": "completed"}
         waits = {"received_at": NOON, "state": "waiting", "not_before": NOON}
         tx.add(RunEventRow(project_id=project_id, **told, **waits))
+        meant = {"match": "peak_bytes", "change": 0.03, "reason": "the cache", "source": "#12", "told_by": "github"}
+        tx.add(AnnouncementRow(project_id=project_id, sha="a" * 40, arrived_at=NOON, told_at=NOON, **meant))
     store.close()
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Incident, IncidentKind
+from perfci.verdicts.arrived import Answer
 from perfci.verdicts.budget import RATE, Say, budgeted
 from tests.builders import NOON, a_change_point, a_sha
 
@@ -33,6 +34,16 @@ def test_gives_the_pages_of_a_week_to_what_came_first() -> None:
     incidents = [an_incident(number) for number in (3, 1, 2)]
 
     assert said(incidents, pages_per_week=2) == [Say.HELD_BACK, Say.PAGE, Say.PAGE]
+
+
+def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
+    incidents = [an_incident(1), an_incident(2, p_value=1e-3), an_incident(3)]
+
+    found = budgeted(incidents, NUMBERS, series=10, pages_per_week=1, answers={"incident-1": Answer(())})
+
+    assert [(one.say, one.page, one.open) for one in found] == [
+        (Say.PAGE, 0, False), (Say.PAGE, 1, True), (Say.HELD_BACK, 0, False),
+    ]  # fmt: skip
 
 
 def test_a_page_is_never_taken_back_by_what_comes_later() -> None:

@@ -1,0 +1,250 @@
+"""What a pull request announced is accepted when it comes to the main branch, as far as it was announced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from perfci.auth.access import LOCAL
+from perfci.config import Settings
+from perfci.formats import run_document
+from perfci.model import IncidentState
+from perfci.service.accounts import Act
+from perfci.service.announced import arrive
+from perfci.service.judge_worker import JudgeWorker
+from perfci.service.judging import standards_of
+from perfci.service.receiving import Arrival, receive
+from perfci.service.states import By, Change
+from perfci.service.triage import change
+from perfci.service.undoing import undo
+from perfci.store import Store, incidents
+from perfci.store.deliveries import Destination, deliveries, keep_destination
+from perfci.store.groups import Group
+from perfci.store.incident_records import Event, IncidentRecord
+from perfci.store.members import ledger
+from perfci.store.projects import Project
+from perfci.verdicts.announcing import Announcement
+from perfci.verdicts.arrived import Answer, Arrived
+from perfci.verdicts.budget import Told
+from tests.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha
+from tests.looks import a_move, a_project, look, told
+
+NOW = NOON + timedelta(days=3)
+LATER = NOW + timedelta(hours=1)
+SAID = Arrived(a_sha(12), Announcement("time", 0.2, "more tokens in each"), "#12")
+MEANT = "announced in #12: more tokens in each"
+MORE = "more than announced in #12, which announced +20.0 %: training.Step.time_step got 40.0 % slower"
+
+
+def announced(name: str = "a1", rel: float = 0.2) -> Told:
+    """An incident of which all that got worse was announced."""
+    return replace(told(name, a_move(rel=rel)), answer=Answer((SAID,)), page=0)
+
+
+def exceeded(name: str = "a1", rel: float = 0.4) -> Told:
+    """One that came to more than that."""
+    return replace(told(name, a_move(rel=rel)), answer=Answer((SAID,), (a_move(rel=rel),)))
+
+
+def current(store: Store, number: int = 1) -> IncidentRecord:
+    project = a_project(store)
+    with store.read() as tx:
+        found = incidents.numbered(tx, project.id, number)
+    assert found is not None
+    return found
+
+
+def history(store: Store) -> list[Event]:
+    with store.read() as tx:
+        return incidents.events(tx, current(store).id)
+
+
+def accepted_lines(store: Store) -> list[bool]:
+    project = a_project(store)
+    with store.read() as tx:
+        return [one.accepted for one in ledger(tx, project.id)[0]]
+
+
+def subscribe(store: Store, *states: str) -> Project:
+    project = a_project(store)
+    with store.begin() as tx:
+        routes = {"states": list(states)} if states else {}
+        keep_destination(tx, project.id, Destination("team", "webhook", "https://hook.example/", routes=routes))
+    return project
+
+
+def sent(store: Store, project: Project) -> list[tuple[str, str]]:
+    with store.read() as tx:
+        return [(one.body["state"], one.body["reason"]) for one in deliveries(tx, project.id)][::-1]
+
+
+def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store) -> None:
+    project = subscribe(store)
+
+    look(store, NOW, announced())
+
+    found = current(store)
+    assert (found.state, found.reason, found.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
+    assert (found.open, found.paged_at, found.triaged_at) == (False, None, None)
+    assert found.detail["told"] == "as announced: nobody is asked"
+    assert [(one.actor, one.before, one.after) for one in history(store)] == [
+        ("perfci", "", "new"), ("perfci", "new", "accepted"),
+    ]  # fmt: skip
+    assert (accepted_lines(store), sent(store, project)) == ([True], [])
+
+
+def test_it_stays_accepted_however_long_it_is_looked_at(store: Store) -> None:
+    look(store, NOW, announced())
+
+    changed = look(store, NOW + timedelta(days=1000), announced()).changed
+
+    assert (changed, current(store).state) == ((), IncidentState.ACCEPTED)
+
+
+def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
+    project = subscribe(store)
+
+    look(store, NOW, exceeded())
+    look(store, LATER, exceeded(rel=0.41))
+
+    found = current(store)
+    assert (found.state, found.open) == (IncidentState.NEW, True)
+    assert [(one.what, one.text) for one in history(store)[1:]] == [("announced", MORE)]
+    assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
+
+
+def test_what_turns_out_to_be_more_is_opened_then_and_told(store: Store) -> None:
+    project = subscribe(store)
+    look(store, NOW, announced())
+
+    look(store, LATER, exceeded())
+
+    found = current(store)
+    assert (found.state, found.reason, found.state_number) == (IncidentState.NEW, MORE, 2)
+    assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
+
+
+def test_an_incident_whose_commit_was_another_one_is_opened(store: Store) -> None:
+    look(store, NOW, announced())
+
+    look(store, LATER, told("a2", a_move(at=11), good=10))
+
+    assert current(store).reason == "what got worse is not what was announced"
+
+
+def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> None:
+    project = subscribe(store, "new", "accepted")
+    look(store, NOW, told())
+
+    look(store, LATER, announced())
+
+    found = current(store)
+    assert (found.state, found.reason, found.changed_at) == (IncidentState.ACCEPTED, MEANT, LATER)
+    assert accepted_lines(store) == [True]
+    assert sent(store, project) == [("new", ""), ("accepted", MEANT)]
+
+
+@pytest.mark.parametrize(
+    "touch",
+    [
+        Change(IncidentState.INVESTIGATING),
+        Change(assignee="ada"),
+        Change(note="is this the cache?"),
+        Change(IncidentState.ACCEPTED, reason="mine", accepted_until=LATER + timedelta(days=9)),
+    ],
+    ids=["at work", "assigned", "a note", "accepted until a day"],
+)
+def test_what_a_person_touched_is_left_to_people(store: Store, touch: Change) -> None:
+    look(store, NOW, told())
+    project = a_project(store)
+    with store.begin() as tx:
+        change(tx, project, 1, 1, touch, By("ada", NOW))
+    before = current(store)
+
+    look(store, LATER, announced())
+
+    assert (current(store).state, current(store).reason) == (before.state, before.reason)
+
+
+def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> None:
+    look(store, NOW, announced())
+    project = a_project(store)
+    with store.begin() as tx:
+        change(tx, project, 1, 1, Change(IncidentState.NEW, reason="not on this machine"), By("ada", NOW))
+    look(store, LATER, announced())
+    opened = current(store)
+
+    with store.begin() as tx:
+        undo(tx, project, 1, opened.revision, By("ada", LATER))
+
+    found = current(store)
+    assert (opened.state, found.state) == (IncidentState.NEW, IncidentState.ACCEPTED)
+    assert (found.reason, found.accepted_until) == (MEANT, None)
+
+
+def test_seen_again_after_it_was_nothing_it_is_accepted_at_once(store: Store) -> None:
+    look(store, NOW, told())
+    look(store, NOW)
+
+    look(store, LATER, announced())
+
+    assert (current(store).state, current(store).gone_at) == (IncidentState.ACCEPTED, None)
+
+
+@pytest.fixture
+def group(store: Store) -> Iterator[Group]:
+    a_project(store)
+    with closing(Group(store)) as group:
+        yield group
+
+
+def upload_a_step(store: Store, group: Group) -> None:
+    """Sixteen commits, of which the ninth costs a fifth."""
+    project = a_project(store)
+    for number in range(1, 17):
+        level = 1.0 if number < 9 else 1.2
+        processes = [a_process(level * wobble, index=at) for at, wobble in enumerate((1.0, 1.001, 0.999))]
+        began = NOON + timedelta(hours=number)
+        run = a_run(
+            a_result(a_series(), *processes), commit=a_commit(number), session=f"s-{number}", started_at=began
+        )  # fmt: skip
+        key = run_document.idempotency_key(run)
+        receive(group, Arrival(run, key, key, project, Act(LOCAL, NOON, "test")))
+
+
+def tell(store: Store, change: float, sha: str) -> int:
+    said = Arrived(sha, Announcement("training.Step.*", change, "more tokens in each"), "#12")
+    project = a_project(store)
+    with store.begin() as tx:
+        return arrive(tx, project.id, [said], "GitHub", NOW)
+
+
+def judge(store: Store) -> int:
+    worker = JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: NOW)
+    return worker.empty()
+
+
+@pytest.mark.parametrize(("change", "state"), [(0.2, "accepted"), (0.03, "new"), (-0.2, "new")])
+def test_judges_what_is_uploaded_by_what_was_announced(store: Store, group: Group, change: float, state: str) -> None:
+    tell(store, change, a_sha(9))
+    upload_a_step(store, group)
+
+    judge(store)
+
+    assert current(store).state == state
+
+
+def test_an_announcement_alone_is_reason_to_look_again(store: Store, group: Group) -> None:
+    upload_a_step(store, group)
+    judge(store)
+    first = current(store).state
+
+    added = [tell(store, 0.2, a_sha(9)) for _ in range(2)]
+
+    assert (added, judge(store)) == ([1, 0], 1)
+    assert (first, current(store).state) == (IncidentState.NEW, IncidentState.ACCEPTED)
