@@ -18,7 +18,7 @@ from perfci.github.operations import full
 from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
 from perfci.service.accounts import Act
-from perfci.service.receiving import COMPARE, kind_of, received
+from perfci.service.receiving import COMPARE, Arrival, kind_of, received
 from perfci.store import Store, arrivals
 from perfci.store.projects import Project
 
@@ -89,4 +89,7 @@ def _is_here(tx: Session, run: Run, body_hash: str, project: Project, act: Act) 
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     full(run.commit.sha)
     key = idempotency_key(run)
-    return arrivals.stored_run(tx, key) is not None or received(tx, run, key, body_hash, project, act).stored
+    if arrivals.stored_run(tx, key) is not None:
+        return True
+    [receipt] = received(tx, [Arrival(run, key, body_hash, project, act)])
+    return receipt.stored

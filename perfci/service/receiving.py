@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -13,10 +15,11 @@ from perfci.model import Commit, PerfciError, Result, Role, Run
 from perfci.net.shapes.runs import Receipt
 from perfci.service.accounts import Act
 from perfci.store import arrivals, audit, outbox
+from perfci.store.bulk import Document
 from perfci.store.groups import Group
 from perfci.store.loading import HISTORY_KINDS
 from perfci.store.projects import PRIVATE, Project, create_project, project, touch
-from perfci.store.writes import ingest_run
+from perfci.store.writes import ingest_together
 from perfci.verdicts.levels import digest
 
 HISTORY, COMPARE, EQUALS = "history", "compare", "aa"
@@ -25,26 +28,46 @@ RECEIVED = "run.receive"
 """What the audit log calls uploads: one line a day for each caller, for there may be many."""
 
 
-def receive(
-    group: Group, run: Run, key: str, body_hash: str, *, project: Project, actor: Actor, now: datetime, request_id: str
-) -> Receipt:
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A run that somebody sends: under which key, in which body, into which project, who and when."""
+
+    run: Run
+    key: str
+    body_hash: str
+    project: Project
+    act: Act
+
+    @property
+    def document(self) -> Document:
+        return (self.run, self.key, self.body_hash)
+
+
+def receive(group: Group, arrival: Arrival) -> Receipt:
     """Store a run and answer only after the commit; the same run with the same content is a success as well."""
-    return group.submit(lambda tx: received(tx, run, key, body_hash, project, Act(actor, now, request_id)))
+    return group.submit_to(received, arrival)
 
 
-def received(tx: Session, run: Run, key: str, body_hash: str, project: Project, act: Act) -> Receipt:
-    """The same within a transaction."""
-    kind = kind_of(run)
-    _require_grant(tx, act.actor, run, kind)
-    if act.actor.grant is not None and not act.actor.grant.baseline:
-        run = replace(run, commit=_as_a_stranger_tells(tx, run.commit, project))
-    stored = _store(tx, run, key, body_hash, kind, act.at)
-    if stored:
-        _promise(tx, run, key, kind, project, act.at)
-        _note(tx, act, project, key)
-        touch(tx, [project.id])
-    samples = sum(len(process.samples) for result in run.results for process in result.processes)
-    return Receipt(key=key, project=run.project, stored=stored, results=len(run.results), samples=samples)
+def received(tx: Session, arrivals: Sequence[Arrival]) -> list[Receipt]:
+    """The same for many within a transaction, in as few statements as for one; one that is refused raises for all."""
+    stored: set[str] = set()
+    for alike in _alike(arrivals):
+        stored |= _store(tx, *alike)
+    return [_receipt(one, one.key in stored) for one in arrivals]
+
+
+def _alike(arrivals: Sequence[Arrival]) -> Iterator[tuple[Project, str, list[Arrival]]]:
+    """What goes into one project for one purpose."""
+    found: dict[tuple[int, str], list[Arrival]] = defaultdict(list)
+    for one in arrivals:
+        found[one.project.id, kind_of(one.run)].append(one)
+    return ((some[0].project, kind, some) for (_, kind), some in found.items())
+
+
+def _receipt(arrival: Arrival, stored: bool) -> Receipt:
+    results = arrival.run.results
+    samples = sum(len(process.samples) for result in results for process in result.processes)
+    return Receipt(key=arrival.key, project=arrival.run.project, stored=stored, results=len(results), samples=samples)
 
 
 def first_seen(tx: Session, act: Act, slug: str) -> Project:
@@ -107,25 +130,50 @@ def _of_pull_request(run: Run) -> bool:
     return dict(run.origin).get("event", "").startswith("pull_request")
 
 
-def _store(tx: Session, run: Run, key: str, body_hash: str, kind: str, now: datetime) -> bool:
-    before = arrivals.session_kind(tx, run.session)
-    stored = ingest_run(tx, run, key, body_hash, kind=kind, received_at=now, came_to=digest)
-    if stored and before not in (None, kind) and not {before, kind} <= set(HISTORY_KINDS):
-        raise PerfciError(
-            f"The session {run.session} is one of kind {before}, and this run would be one of kind {kind}: "
-            "give the run a session of its own."
-        )
+def _store(tx: Session, project: Project, kind: str, some: Sequence[Arrival]) -> set[str]:
+    """The keys of those that were not known: they are stored now, and promised to be judged."""
+    admitted = [_admitted(tx, one, kind) for one in some]
+    before = arrivals.session_kinds(tx, {one.run.session for one in admitted})
+    at = max(one.act.at for one in admitted)
+    documents = [one.document for one in admitted]
+    stored = ingest_together(tx, documents, kind=kind, received_at=at, came_to=digest)
+    new = [one for one in admitted if one.key in stored]
+    for one in new:
+        _require_kind(one.run.session, before.get(one.run.session, kind), kind)
+    if new:
+        _promise(tx, project, kind, new, at)
+        _note(tx, project, new)
+        touch(tx, [project.id])
     return stored
 
 
-def _promise(tx: Session, run: Run, key: str, kind: str, project: Project, now: datetime) -> None:
+def _admitted(tx: Session, arrival: Arrival, kind: str) -> Arrival:
+    """What is stored of a run, by whoever sends it."""
+    run, actor = arrival.run, arrival.act.actor
+    _require_grant(tx, actor, run, kind)
+    if actor.grant is None or actor.grant.baseline:
+        return arrival
+    return replace(arrival, run=replace(run, commit=_as_a_stranger_tells(tx, run.commit, arrival.project)))
+
+
+def _require_kind(session: str, before: str, kind: str) -> None:
+    if before != kind and not {before, kind} <= set(HISTORY_KINDS):
+        raise PerfciError(
+            f"The session {session} is one of kind {before}, and this run would be one of kind {kind}: "
+            "give the run a session of its own."
+        )
+
+
+def _promise(tx: Session, project: Project, kind: str, new: Sequence[Arrival], at: datetime) -> None:
     if kind == HISTORY:
-        outbox.add(tx, project.id, "judge", key, now)
+        outbox.add_all(tx, project.id, "judge", [one.key for one in new], at)
     else:
-        outbox.add(tx, project.id, "judge_pr", run.session, now)
+        outbox.add_all(tx, project.id, "judge_pr", [one.run.session for one in new], at)
 
 
-def _note(tx: Session, act: Act, project: Project, key: str) -> None:
-    today = act.at.replace(hour=0, minute=0, second=0, microsecond=0)
-    if not audit.was_done(tx, project.id, act.actor.name, RECEIVED, today):
-        act.note(tx, RECEIVED, key, project.id)
+def _note(tx: Session, project: Project, new: Sequence[Arrival]) -> None:
+    for arrival in {one.act.actor.name: one for one in reversed(new)}.values():
+        act = arrival.act
+        today = act.at.replace(hour=0, minute=0, second=0, microsecond=0)
+        if not audit.was_done(tx, project.id, act.actor.name, RECEIVED, today):
+            act.note(tx, RECEIVED, arrival.key, project.id)

@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Pairs
 from perfci.store import values
-from perfci.store.coordinates import CHUNK
-from perfci.store.dialects import ask
+from perfci.store.dialects import ask, in_chunks, places
 from perfci.store.tables import ResultRow, RunRow, SessionRow
 
 
@@ -24,10 +23,12 @@ def is_known_commit(tx: Session, project_id: int, sha: str) -> bool:
     return ask(tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]).fetchone() is not None
 
 
-def session_kind(tx: Session, uid: str) -> str | None:
-    """What a session is for; nothing where it is not known yet."""
-    found = ask(tx, "SELECT kind FROM sessions WHERE uid = ?", [uid]).fetchone()
-    return found and str(found[0])
+def session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
+    """What sessions are for, those of them that are known."""
+    found: dict[str, str] = {}
+    for some in in_chunks(uids):
+        found |= dict(ask(tx, f"SELECT uid, kind FROM sessions WHERE uid IN ({places(len(some))})", some).fetchall())
+    return found
 
 
 def runs_of_session(tx: Session, uid: str) -> list[int]:
@@ -52,6 +53,6 @@ def series_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
     """The series that some runs measured, by the keys the runs arrived under."""
     found: set[int] = set()
     query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
-    for start in range(0, len(keys), CHUNK):
-        found.update(tx.scalars(query.where(RunRow.key.in_(keys[start : start + CHUNK]))))
+    for some in in_chunks(keys):
+        found.update(tx.scalars(query.where(RunRow.key.in_(some))))
     return sorted(found)

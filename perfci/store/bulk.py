@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Digest, PerfciError, Process, Result, Run, Series, Status
 from perfci.store import coordinates
 from perfci.store.coordinates import table
-from perfci.store.dialects import bulk_insert, insert_row, new_ids
+from perfci.store.dialects import bulk_insert, insert_rows, new_ids
 from perfci.store.tables import ABSENT, ProcessRow, ResultRow, RunRow, SeriesRow, as_json, as_ms
 from perfci.store.values import pack, storable
 
@@ -53,9 +53,8 @@ def insert_runs(
     if not runs:
         return {}
     commits = coordinates.commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
-    found: dict[str, int] = {}
-    for run, key, body_hash in runs:
-        row = {
+    rows = [
+        {
             "session_id": coordinates.session_id(tx, run.session),
             "commit_id": commits[run.commit.sha, run.commit.dirty],
             "machine_id": coordinates.machine_id(tx, run.machine),
@@ -71,8 +70,9 @@ def insert_runs(
             "received_at": received_at,
             "processes": how_many((result.series, result.processes) for result in run.results),
         }
-        found[key] = cast(int, insert_row(tx, RUNS, row))
-    return found
+        for run, key, body_hash in runs
+    ]
+    return dict(insert_rows(tx, RUNS, rows, "key", "id"))
 
 
 def insert_results(

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store import values
-from perfci.store.dialects import insert_or_ignore, insert_row
+from perfci.store.dialects import in_chunks, insert_or_ignore, insert_rows
 from perfci.store.tables import (
     BenchmarkRow,
     CommitRow,
@@ -24,9 +24,6 @@ from perfci.store.tables import (
     VariantRow,
 )
 from perfci.store.values import Ids, identity, machine_identity
-
-CHUNK = 500
-"""Values in one IN list, well under what any database accepts."""
 
 
 def table(row: type[Table]) -> sa.Table:
@@ -71,23 +68,27 @@ def session_id(tx: Session, uid: str) -> int:
     return ids(tx).get(("session", uid), find)
 
 
-def imported_session_id(tx: Session, project: int, run: Run, kind: str) -> int:
-    """The session a finished run from elsewhere belongs to, added with the first run of it."""
+def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> None:
+    """Add the sessions that finished runs from elsewhere belong to, each with the first run of it."""
+    known = ids(tx)
+    new = {run.session: run for run in reversed(runs) if known.known(("session", project, run.session)) is None}
+    rows = [_imported_session(project, new[uid], kind) for uid in sorted(new)]
+    found = dict(insert_rows(tx, table(SessionRow), rows, "uid", "id", ignore=True))
+    for some in in_chunks([uid for uid in new if uid not in found]):
+        query = sa.select(SessionRow.uid, SessionRow.id, SessionRow.project_id).where(SessionRow.uid.in_(some))
+        for uid, row_id, its_project in tx.execute(query):
+            if its_project != project:
+                raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
+            found[uid] = row_id
+    for run in runs:
+        row_id = found.get(run.session) or cast(int, known.known(("session", project, run.session)))
+        known.learn(("session", run.session), known.learn(("session", project, run.session), row_id))
 
-    def find_or_add() -> int:
-        started = {"started_at": run.started_at, "finished_at": run.finished_at or run.started_at}
-        plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
-        row = {"uid": run.session, "project_id": project, **plan, **started}
-        added = insert_row(tx, table(SessionRow), row, ignore=True)
-        if added is not None:
-            return added
-        known = sa.select(SessionRow.id, SessionRow.project_id).where(SessionRow.uid == run.session)
-        row_id, its_project = tx.execute(known).one()
-        if its_project != project:
-            raise PerfciError(f"The session {run.session} belongs to another project than {run.project}.")
-        return int(row_id)
 
-    return ids(tx).learn(("session", run.session), ids(tx).get(("session", project, run.session), find_or_add))
+def _imported_session(project: int, run: Run, kind: str) -> dict[str, Any]:
+    started = {"started_at": run.started_at, "finished_at": run.finished_at or run.started_at}
+    plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
+    return {"uid": run.session, "project_id": project, **plan, **started}
 
 
 def machine_id(tx: Session, machine: Machine) -> int:
@@ -165,7 +166,7 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
     """Find or add series in one order for all writers, so that two of them wait for each other and never in a ring."""
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
     identities = {key: values.series_identity(slug, one) for key, one in new.items()}
-    stored = _stored_series(tx, identities.values())
+    stored = stored_series(tx, identities.values())
     absent = {identities[key]: one for key, one in new.items() if identities[key] not in stored}
     if absent:
         benchmarks = _benchmark_ids(tx, project, {one.benchmark for one in absent.values()})
@@ -184,16 +185,16 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
             for identity, one in sorted(absent.items())
         ]
         tx.execute(insert_or_ignore(tx, SeriesRow), rows)
-        stored |= _stored_series(tx, absent)
+        stored |= stored_series(tx, absent)
     return {key: stored[identity] for key, identity in identities.items()}
 
 
-def _stored_series(tx: Session, identities: Collection[str]) -> dict[str, int]:
-    ordered = sorted(identities)
+def stored_series(tx: Session, identities: Collection[str]) -> dict[str, int]:
+    """The ids of the series that these identities name; one that names none is left out."""
+    query = sa.select(SeriesRow.identity, SeriesRow.id)
     found: dict[str, int] = {}
-    for start in range(0, len(ordered), CHUNK):
-        some = SeriesRow.identity.in_(ordered[start : start + CHUNK])
-        found |= dict(tx.execute(sa.select(SeriesRow.identity, SeriesRow.id).where(some)).all())
+    for some in in_chunks(identities):
+        found |= dict(tx.execute(query.where(SeriesRow.identity.in_(some))).all())
     return found
 
 
@@ -222,8 +223,8 @@ def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[t
     """Add the commits nobody has added before, complete the others, and answer the ids of all."""
     by_key = {(commit.sha, commit.dirty): commit for commit in commits}
     rows = {key: {"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)}
-    tried = {key: insert_row(tx, COMMITS, row, ignore=True) for key, row in rows.items()}
-    added = {key: row_id for key, row_id in tried.items() if row_id is not None}
+    new = insert_rows(tx, COMMITS, list(rows.values()), "sha", "dirty", "id", ignore=True)
+    added = {(sha, bool(dirty)): int(row_id) for sha, dirty, row_id in new}
     stored = _stored_commits(tx, project, [sha for sha, dirty in by_key if (sha, dirty) not in added])
     for commit in commits:
         row = stored.get((commit.sha, commit.dirty))
@@ -233,10 +234,9 @@ def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[t
 
 
 def _stored_commits(tx: Session, project: int, shas: Sequence[str]) -> dict[tuple[str, bool], Any]:
-    found = {}
-    for start in range(0, len(shas), CHUNK):
-        some = sa.select(COMMITS).where(COMMITS.c.project_id == project, COMMITS.c.sha.in_(shas[start : start + CHUNK]))
-        for row in tx.execute(some):
+    query, found = sa.select(COMMITS).where(COMMITS.c.project_id == project), {}
+    for some in in_chunks(shas):
+        for row in tx.execute(query.where(COMMITS.c.sha.in_(some))):
             found[row.sha, row.dirty] = row
     return found
 

@@ -6,9 +6,9 @@ import contextlib
 import fcntl
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -24,6 +24,14 @@ SERIALISATION_FAILURE, DEADLOCK = "40001", "40P01"
 """What PostgreSQL says to one of two transactions that met; https://www.postgresql.org/docs/18/errcodes-appendix.html"""
 
 FOREIGN_KEY_VIOLATION = "23503"
+
+CHUNK = 500
+"""Values in one IN list, well under what any database accepts."""
+
+Id = TypeVar("Id", int, str)
+
+MOST_ROWS = 1000
+"""Rows of one statement: with all their values well below the 32,766 that SQLite takes."""
 
 
 def on_sqlite(tx: Session | sa.Connection) -> bool:
@@ -43,6 +51,13 @@ def _insert_or_ignore(dialect: str, table: sa.Table, answer: tuple[str, ...]) ->
     return statement.returning(*(table.c[name] for name in answer)) if answer else statement
 
 
+def in_chunks(ids: Collection[Id]) -> Iterator[Sequence[Id]]:
+    """As many ids at a time as a query may name."""
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), CHUNK):
+        yield ordered[start : start + CHUNK]
+
+
 def places(count: int) -> str:
     """Where values go in a statement for ``ask``."""
     return ", ".join("?" * count)
@@ -57,13 +72,22 @@ def ask(tx: Session, statement: str, told: Sequence[Any] = ()) -> Any:
         return _driver(tx).execute(statement if on_sqlite(tx) else statement.replace("?", "%s"), told)
 
 
-def insert_row(tx: Session, table: sa.Table, row: Mapping[str, Any], *, ignore: bool = False) -> int | None:
-    """Add one row and answer its id; ``ignore`` leaves alone what is there under the same key and answers nothing."""
-    names = ", ".join(f'"{name}"' for name in row)
+def insert_rows(
+    tx: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]], *answer: str, ignore: bool = False
+) -> list[tuple[Any, ...]]:
+    """Add rows of the same columns in one statement and answer columns of those added, in no order.
+
+    ``ignore`` leaves alone what is there under the same key, and answers nothing of it.
+    """
+    found: list[tuple[Any, ...]] = []
     known = " ON CONFLICT DO NOTHING" if ignore else ""
-    insert = f"INSERT INTO {table.name} ({names}) VALUES ({places(len(row))}){known} RETURNING id"
-    added = ask(tx, insert, tuple(map(as_plain, row.values()))).fetchone()
-    return added and int(added[0])
+    for start in range(0, len(rows), MOST_ROWS):
+        some = rows[start : start + MOST_ROWS]
+        names = ", ".join(f'"{name}"' for name in some[0])
+        all_places = ", ".join([f"({places(len(some[0]))})"] * len(some))
+        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{known} RETURNING {', '.join(answer)}"
+        found += ask(tx, insert, [as_plain(value) for row in some for value in row.values()]).fetchall()
+    return found
 
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:

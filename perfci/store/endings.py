@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Series, Status
-from perfci.store.coordinates import CHUNK
+from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.loading import in_history, load_commits, of_project, project_of, series_by_project
 from perfci.store.order import along_the_line
 from perfci.store.records import SeriesRecord
@@ -92,16 +92,6 @@ def _newest_readings(tx: Session, project: str) -> dict[int, tuple[int | None, s
     )
     query = sa.select(found, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == found.c.result_id)
     return {row.series_id: (row.result_id, row.clock or None) for row in tx.connection().execute(query)}
-
-
-Id = TypeVar("Id", int, str)
-
-
-def in_chunks(ids: Collection[Id]) -> Iterator[Sequence[Id]]:
-    """As many ids at a time as a query may name."""
-    ordered = sorted(ids)
-    for start in range(0, len(ordered), CHUNK):
-        yield ordered[start : start + CHUNK]
 
 
 def _points(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sqlite3
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
@@ -31,6 +32,11 @@ POOL = 16
 """Connections one process keeps to a server; some processes together stay below PostgreSQL's own limit of 100."""
 
 CONNECT_TIMEOUT_S = 5
+
+RESTED_S = 1.0
+"""A connection that nobody used for so long is tried before it is used again."""
+
+RESTS = "perfci rests since"
 
 HEADER = b"SQLite format 3\x00"
 
@@ -198,11 +204,25 @@ def _make_server_engine(address: sa.URL, pool: int) -> sa.Engine:
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")
     try:
-        return sa.create_engine(
-            address, pool_pre_ping=True, pool_size=pool, connect_args={"connect_timeout": CONNECT_TIMEOUT_S}
-        )
+        engine = sa.create_engine(address, pool_size=pool, connect_args={"connect_timeout": CONNECT_TIMEOUT_S})
     except ModuleNotFoundError as error:
         raise PerfciError(f"PostgreSQL needs a driver: run `pip install 'psycopg[binary]'` ({error}).") from error
+    sa.event.listen(engine, "checkin", _begin_rest)
+    sa.event.listen(engine, "checkout", partial(_end_rest, engine.dialect))
+    return engine
+
+
+def _begin_rest(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
+    record.info[RESTS] = time.monotonic()
+
+
+def _end_rest(dialect: sa.Dialect, connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
+    """Replace the connections of a server that was restarted; to ask it every time takes as long as many a question."""
+    if time.monotonic() - record.info.get(RESTS, math.inf) > RESTED_S:
+        try:
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as error:
+            raise InvalidatePoolError("the connection was lost while it rested") from error
 
 
 def schema_of(engine: sa.Engine, shown: str) -> str | None:

@@ -13,8 +13,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Status
 from perfci.store.coordinates import table
-from perfci.store.dialects import insert_or_ignore
-from perfci.store.endings import in_chunks
+from perfci.store.dialects import in_chunks, insert_or_ignore
 from perfci.store.loading import load_machines
 from perfci.store.tables import CommitRow, ResultRow, RunRow, SessionRow
 from perfci.store.tables_incidents import ExpectationRow

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, OperationalError
@@ -18,9 +20,15 @@ from perfci.store.dialects import is_retryable
 from perfci.store.engine import Store
 
 T = TypeVar("T")
+What = TypeVar("What")
+
+Together = Callable[[Session, Sequence[What]], Sequence[T]]
+"""Does for many what was asked of each, and answers each in their order; it does so for one as well."""
 
 LONGEST_QUEUE = 512
 """Jobs that may wait: about five seconds of work, after which telling somebody to come back is kinder."""
+
+log = logging.getLogger("perfci.store")
 
 RETRY_AFTER_S = 2.0
 
@@ -40,7 +48,8 @@ class Busy(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    job: Callable[[Session], Any]
+    together: Together[Any, Any]
+    what: Any
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -65,8 +74,8 @@ class _Fault(Exception):
 class Group:
     """One writing thread of a process, made where it is used: a thread does not survive a fork.
 
-    Each job runs in a savepoint of its own, so a bad one undoes only itself, and ``submit`` answers only after the
-    commit they all share. ``most`` jobs share one; the first waits ``wait_ms`` for company.
+    A bad job undoes only itself, by savepoints, and whoever submitted one is answered only after the commit they all
+    share. ``most`` jobs share one; the first waits ``wait_ms`` for company.
     """
 
     def __init__(self, store: Store, *, most: int = 64, wait_ms: float = 2.0) -> None:
@@ -81,7 +90,12 @@ class Group:
 
     def submit(self, job: Callable[[Session], T]) -> T:
         """Run a job in the next transaction; answer what it answered, or raise what it raised, once that is stored."""
-        one = _Waiting(job)
+        answer: T = self.submit_to(_by_itself, job)
+        return answer
+
+    def submit_to(self, together: Together[What, T], what: What) -> T:
+        """The same for what costs less when it is done together with others of its kind that wait as well."""
+        one = _Waiting(together, what)
         with self._door:
             if self._closed:
                 raise Unavailable("The server is stopping: send it again in a moment.")
@@ -148,7 +162,10 @@ class Group:
         try:
             with self._store.begin() as tx:
                 in_a_job = True
-                outcomes = [self._run(tx, one.job) for one in batch]
+                alike = groupby(batch, key=lambda one: one.together)
+                outcomes = [
+                    outcome for how, some in alike for outcome in self._run_all(tx, how, [one.what for one in some])
+                ]
                 in_a_job, committing = False, True
         except Exception as error:
             cause = error.__cause__ if isinstance(error, PerfciError) else error
@@ -157,20 +174,36 @@ class Group:
             raise _Fault(error, again=again, blame=in_a_job and not lost) from error
         return outcomes
 
-    def _run(self, tx: Session, job: Callable[[Session], Any]) -> _Outcome:
+    def _run_all(self, tx: Session, together: Together[Any, Any], whats: Sequence[Any]) -> list[_Outcome]:
+        """All at once, or each by itself where that fails: one of them may be the reason."""
+        if len(whats) > 1 and together is not _by_itself:
+            try:
+                return self._run_once(tx, together, whats)
+            except (OperationalError, InternalError):
+                raise
+            except Exception as error:
+                log.debug("%d jobs are done one by one: %r", len(whats), error)
+        return [self._run(tx, together, what) for what in whats]
+
+    def _run(self, tx: Session, together: Together[Any, Any], what: Any) -> _Outcome:
         try:
             try:
-                return self._run_once(tx, job)
+                [outcome] = self._run_once(tx, together, [what])
             except IntegrityError:
-                return self._run_once(tx, job)  # another process added the same row, or the ids it knew are stale
+                [outcome] = self._run_once(tx, together, [what])  # another process added the row, or its ids are stale
         except (OperationalError, InternalError):
             raise
         except Exception as error:
             return _Outcome(error=error)
+        return outcome
 
-    def _run_once(self, tx: Session, job: Callable[[Session], Any]) -> _Outcome:
+    def _run_once(self, tx: Session, together: Together[Any, Any], whats: Sequence[Any]) -> list[_Outcome]:
         with self._store.savepoint(tx):
-            return _Outcome(answer=job(tx))
+            return [_Outcome(answer) for answer in together(tx, whats)]
+
+
+def _by_itself(tx: Session, jobs: Sequence[Callable[[Session], Any]]) -> list[Any]:
+    return [job(tx) for job in jobs]
 
 
 def _tell(future: Future[Any], outcome: _Outcome) -> None:

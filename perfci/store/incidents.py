@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
-from perfci.store.coordinates import CHUNK, table
-from perfci.store.dialects import insert_or_ignore, rows_changed
-from perfci.store.endings import in_chunks
+from perfci.store.coordinates import table
+from perfci.store.dialects import CHUNK, in_chunks, insert_or_ignore, rows_changed
 from perfci.store.incident_records import DATA, OPEN, PAGE, Event, IncidentRecord, Look
 from perfci.store.tables_incidents import IncidentEventRow, IncidentRow, LookRow
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Boundaries, Clock, Digest, Process, Status
 from perfci.store import values
 from perfci.store.coordinates import table
-from perfci.store.endings import in_chunks
+from perfci.store.dialects import in_chunks
 from perfci.store.loading import HISTORY_KINDS, Condition, in_history, load_processes
 from perfci.store.tables import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 

@@ -22,7 +22,8 @@ from perfci.model import (
     Variant,
 )
 from perfci.store import values
-from perfci.store.coordinates import CHUNK, table
+from perfci.store.coordinates import table
+from perfci.store.dialects import in_chunks
 from perfci.store.tables import (
     BenchmarkRow,
     CommitRow,
@@ -133,8 +134,8 @@ def series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     ordered = sorted(ids)
     missing = [row_id for row_id in ordered if row_id not in known]
     read: dict[int, Series] = {}
-    for start in range(0, len(missing), CHUNK):
-        read |= load_series(tx, SeriesRow.id.in_(missing[start : start + CHUNK]))
+    for some in in_chunks(missing):
+        read |= load_series(tx, SeriesRow.id.in_(some))
     found = {row_id: known.get(row_id) or read[row_id] for row_id in ordered}
     _share(known, read)
     return found
@@ -187,17 +188,15 @@ def load_variants(tx: Session) -> dict[int, Variant]:
 
 def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
     """Environments change with every driver and clock, so only those are read that are asked for."""
-    query, ordered = sa.select(EnvironmentRow.id, EnvironmentRow.observed), sorted(ids)
-    some = (ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK))
-    rows = (row for chunk in some for row in tx.execute(query.where(EnvironmentRow.id.in_(chunk))))
+    query = sa.select(EnvironmentRow.id, EnvironmentRow.observed)
+    rows = (row for some in in_chunks(ids) for row in tx.execute(query.where(EnvironmentRow.id.in_(some))))
     return {row_id: Environment(values.pairs(observed)) for row_id, observed in rows}
 
 
 def commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
     found: dict[int, Commit] = {}
-    ordered = sorted(ids)
-    for start in range(0, len(ordered), CHUNK):
-        found |= load_commits(tx, CommitRow.id.in_(ordered[start : start + CHUNK]))
+    for some in in_chunks(ids):
+        found |= load_commits(tx, CommitRow.id.in_(some))
     return found
 
 

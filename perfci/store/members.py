@@ -12,9 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState, Series
-from perfci.store.coordinates import CHUNK, table
-from perfci.store.dialects import insert_or_ignore
-from perfci.store.endings import in_chunks
+from perfci.store.coordinates import stored_series, table
+from perfci.store.dialects import CHUNK, in_chunks, insert_or_ignore
 from perfci.store.incident_records import LedgerLine, Member
 from perfci.store.loading import load_series, of_project, series_by_ids, series_by_project
 from perfci.store.tables import BenchmarkRow, SeriesRow
@@ -175,22 +174,12 @@ def benchmarks_of(tx: Session, incident_ids: Collection[int]) -> dict[int, set[t
     return found
 
 
-def series_ids_of(tx: Session, identities: Collection[str]) -> dict[str, int]:
-    """The ids of the series that these identities name; one that names none is left out."""
-    found: dict[str, int] = {}
-    query = sa.select(SeriesRow.identity, SeriesRow.id)
-    for start in range(0, len(ordered := sorted(identities)), CHUNK):
-        rows = tx.execute(query.where(SeriesRow.identity.in_(ordered[start : start + CHUNK])))
-        found |= dict(rows.all())
-    return found
-
-
 def ids_of_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
     """The ids of stored series; many are sooner found among all of their project than each by its identity."""
     if len(series) > FEW_SERIES:
         return {one: row_id for row_id, one in series_by_project(tx, project).items() if one in series}
     identities = {series_identity(project, one): one for one in series}
-    return {identities[identity]: row_id for identity, row_id in series_ids_of(tx, identities).items()}
+    return {identities[identity]: row_id for identity, row_id in stored_series(tx, identities).items()}
 
 
 FEW_SERIES = 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -10,8 +10,8 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.coordinates import CHUNK, table
-from perfci.store.dialects import insert_row
+from perfci.store.coordinates import table
+from perfci.store.dialects import in_chunks, insert_rows
 from perfci.store.tables import ProjectRow
 from perfci.store.tables_work import OutboxRow
 
@@ -38,8 +38,12 @@ class Work:
 
 
 def add(tx: Session, project_id: int, kind: Kind, subject: str, at: datetime) -> None:
-    row = {"project_id": project_id, "kind": kind, "subject": subject, "created_at": at, "problem": ""}
-    insert_row(tx, table(OutboxRow), row)
+    add_all(tx, project_id, kind, [subject], at)
+
+
+def add_all(tx: Session, project_id: int, kind: Kind, subjects: Iterable[str], at: datetime) -> None:
+    about = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
+    insert_rows(tx, table(OutboxRow), [{**about, "subject": subject} for subject in subjects], "id")
 
 
 def take(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[Work]:
@@ -60,9 +64,8 @@ def take(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[W
 
 def done(tx: Session, ids: Collection[int]) -> None:
     """Forget exactly the work that was read; what came meanwhile stays."""
-    some = sorted(ids)
-    for start in range(0, len(some), CHUNK):
-        tx.execute(sa.delete(table(OutboxRow)).where(OutboxRow.id.in_(some[start : start + CHUNK])))
+    for some in in_chunks(ids):
+        tx.execute(sa.delete(table(OutboxRow)).where(OutboxRow.id.in_(some)))
 
 
 def failed(tx: Session, work_id: int, problem: str, not_before: datetime) -> None:

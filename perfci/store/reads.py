@@ -24,8 +24,9 @@ from perfci.model import (
     Status,
 )
 from perfci.store import values
-from perfci.store.coordinates import CHUNK, table
-from perfci.store.endings import in_chunks, series_records
+from perfci.store.coordinates import table
+from perfci.store.dialects import CHUNK, in_chunks
+from perfci.store.endings import series_records
 from perfci.store.loading import (
     Condition,
     in_history,

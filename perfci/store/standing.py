@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.store import values
 from perfci.store.coordinates import table
-from perfci.store.endings import NEWEST, NEWEST_MEASURED, ends_of, in_chunks, statuses_of
+from perfci.store.dialects import in_chunks
+from perfci.store.endings import NEWEST, NEWEST_MEASURED, ends_of, statuses_of
 from perfci.store.loading import HISTORY_KINDS, Condition, in_history, of_project, project_of, series_by_ids
 from perfci.store.reads import commits
 from perfci.store.tables import (

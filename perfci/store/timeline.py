@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine
-from perfci.store.coordinates import CHUNK
-from perfci.store.endings import in_chunks
+from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.levels import ResultLevel, levels_of_histories
 from perfci.store.loading import HISTORY_KINDS, Condition, load_machines, project_of
 from perfci.store.tables import CommitRow, ResultRow, RunRow, SessionRow

@@ -28,8 +28,7 @@ from perfci.model import (
 from perfci.store import coordinates, reads, values
 from perfci.store.bulk import CameTo, Document, count_processes, how_many, insert_results, insert_runs
 from perfci.store.coordinates import ids, table
-from perfci.store.dialects import ask, places
-from perfci.store.endings import in_chunks
+from perfci.store.dialects import ask, in_chunks, places
 from perfci.store.records import SessionRecord
 from perfci.store.tables import (
     BenchmarkRow,
@@ -179,7 +178,20 @@ def ingest_run(
 ) -> bool:
     """Store a whole run from elsewhere once; the same key with another body is refused."""
     one = [(run, key, body_hash)]
-    return ingest_runs(tx, one, kind=kind, received_at=received_at, came_to=came_to).runs_new == 1
+    return bool(ingest_together(tx, one, kind=kind, received_at=received_at, came_to=came_to))
+
+
+def ingest_together(
+    tx: Session,
+    runs: Sequence[Document],
+    *,
+    kind: str,
+    received_at: datetime | None = None,
+    came_to: CameTo | None = None,
+) -> set[str]:
+    """Store some whole runs of one project as one, and answer the keys of those that were not known."""
+    stored = (_ingest_batch(tx, batch, kind, "refuse", received_at, came_to) for batch in _batches(runs))
+    return {key for new in stored for _, key, _ in new}
 
 
 def ingest_runs(
@@ -188,7 +200,6 @@ def ingest_runs(
     *,
     kind: str = "import",
     changed: Literal["refuse", "add"] = "refuse",
-    received_at: datetime | None = None,
     came_to: CameTo | None = None,
 ) -> Counts:
     """Store many runs, reading them only as fast as they are stored.
@@ -199,7 +210,8 @@ def ingest_runs(
     """
     total = Counts()
     for batch in _batches(runs):
-        total += _ingest_batch(tx, batch, kind, changed, received_at, came_to)
+        new = _ingest_batch(tx, batch, kind, changed, None, came_to)
+        total += _counts([run for run, _, _ in new], known=len(batch) - len(new))
     return total
 
 
@@ -315,19 +327,23 @@ def _ingest_batch(
     changed: str,
     received_at: datetime | None,
     came_to: CameTo | None,
-) -> Counts:
+) -> Sequence[Document]:
+    """Store the runs of a batch that are not known yet, and answer them."""
     project_id = coordinates.project_id(tx, batch[0][0].project)
     new = list(_unknown(tx, batch, changed))
-    for run, _, _ in new:
-        coordinates.imported_session_id(tx, project_id, run, kind)
+    coordinates.add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
     run_ids = insert_runs(tx, project_id, new, received_at)
-    results = [(run_ids[key], result) for run, key, _ in new for result in run.results]
-    insert_results(tx, project_id, results, came_to)
+    insert_results(tx, project_id, [(run_ids[key], result) for run, key, _ in new for result in run.results], came_to)
+    return new
+
+
+def _counts(new: Sequence[Run], known: int) -> Counts:
+    results = [result for run in new for result in run.results]
     return Counts(
         runs_new=len(new),
-        runs_known=len(batch) - len(new),
-        values=sum(result.status is Status.OK for _, result in results),
-        samples=sum(len(process.samples) for _, result in results for process in result.processes),
+        runs_known=known,
+        values=sum(result.status is Status.OK for result in results),
+        samples=sum(len(process.samples) for result in results for process in result.processes),
     )
 
 

@@ -25,7 +25,7 @@ from perfci.service.accounts import Act, change_project
 from perfci.service.judge_worker import JudgeWorker
 from perfci.service.judging import standards_of
 from perfci.service.judging_uploads import Looking
-from perfci.service.receiving import receive
+from perfci.service.receiving import Arrival, receive
 from perfci.store import Store, incidents, outbox, reads
 from perfci.store.groups import Group
 from perfci.store.levels import levels_between
@@ -54,7 +54,7 @@ def upload(group: Group, store: Store, *runs: Run) -> None:
             into = project(tx, run.project)
         assert into is not None
         key = run_document.idempotency_key(run)
-        receive(group, run, key, key, project=into, actor=LOCAL, now=NOON, request_id="test")
+        receive(group, Arrival(run, key, key, into, Act(LOCAL, NOON, "test")))
 
 
 def a_step(commits: int = 16, at: int = 9) -> list[Run]:

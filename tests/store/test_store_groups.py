@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.store import Store, groups, open_store, projects, reads, writes
-from perfci.store.groups import Busy, Group, Unavailable
+from perfci.store.groups import Busy, Group, Together, Unavailable
 
 
 @pytest.fixture
@@ -163,3 +163,50 @@ def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPat
         group.submit(lambda tx: start(tx, "two"))
 
         assert uids(store) == {"two"}
+
+
+def test_what_costs_less_together_is_done_together(store: Store) -> None:
+    together: list[int] = []
+
+    def start_all(tx: Session, wanted: Sequence[str]) -> list[str]:
+        together.append(len(wanted))
+        return [start(tx, uid) for uid in wanted]
+
+    answers = submitted_at_once(store, start_all, ["one", "two", "three"])
+
+    assert together == [3]
+    assert answers == {"one": "one", "two": "two", "three": "three"}
+    assert uids(store) == {"one", "two", "three"}
+
+
+def test_one_that_spoils_it_for_all_is_refused_alone(store: Store) -> None:
+    together: list[int] = []
+
+    def start_all(tx: Session, wanted: Sequence[str]) -> list[str]:
+        together.append(len(wanted))
+        return [start(tx, uid) if uid != "bad" else 1 // 0 for uid in wanted]
+
+    answers = submitted_at_once(store, start_all, ["one", "bad", "three"])
+
+    assert together == [3, 1, 1, 1]
+    assert answers == {"one": "one", "bad": "integer division or modulo by zero", "three": "three"}
+    assert uids(store) == {"one", "three"}
+
+
+def submitted_at_once(store: Store, together: Together[str, str], wanted: Sequence[str]) -> dict[str, str]:
+    """What each was answered of those that share a transaction."""
+    answers: dict[str, str] = {}
+
+    def submit(uid: str) -> None:
+        try:
+            answers[uid] = group.submit_to(together, uid)
+        except ZeroDivisionError as error:
+            answers[uid] = str(error)
+
+    with closing(Group(store, wait_ms=300)) as group:
+        threads = [threading.Thread(target=submit, args=[uid]) for uid in wanted]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return answers

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from multiprocessing.queues import Queue
 from pathlib import Path
 
+import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
@@ -384,3 +385,38 @@ NOBODY = 65534
 def test_a_process_keeps_so_many_connections_as_it_is_told(postgres_url: str) -> None:
     with closing(open_store(postgres_url, create=False, pool=3)) as store:
         assert store._engine.pool.size() == 3
+
+
+def test_a_connection_that_was_lost_while_it_rested_is_replaced(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "RESTED_S", 0.0)
+    with closing(open_store(postgres_url, create=False)) as store:
+        end_connections(store, postgres_url)
+
+        with store.read() as tx:
+            assert reads.projects(tx) == []
+
+
+def test_a_connection_that_was_lost_in_the_midst_of_work_is_told_of_once(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "RESTED_S", 3600.0)
+    with closing(open_store(postgres_url, create=False)) as store:
+        end_connections(store, postgres_url)
+
+        with pytest.raises(PerfciError, match="cannot be reached"), store.read() as tx:
+            reads.projects(tx)
+        with store.read() as tx:
+            assert reads.projects(tx) == []
+
+
+def end_connections(store: Store, url: str) -> None:
+    """Let a store use a connection, and the server end it as when it restarts."""
+    with store.read() as tx:
+        reads.projects(tx)
+    with psycopg.connect(address_of(url).set(drivername="postgresql").render_as_string(False), autocommit=True) as one:
+        one.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )

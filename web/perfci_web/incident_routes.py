@@ -24,7 +24,8 @@ from perfci.service.states import By
 from perfci.service.triage import Bulk, Stale, change, change_many, incident_of
 from perfci.service.undoing import undo
 from perfci.store import Store, incidents, projects
-from perfci.store.members import namesakes, series_ids_of
+from perfci.store.coordinates import stored_series
+from perfci.store.members import namesakes
 from perfci.store.projects import Project
 from perfci.store.values import series_identity
 from perfci_web.admission import caller
@@ -183,7 +184,7 @@ def split_off(desk: Desk, project: str, number: int) -> Any:
     form, by, chosen = request.form.to_dict(), desk.by(), request.form.getlist("series")
 
     def job(tx: Session, known: Project) -> None:
-        split(tx, known, number, _revision(form), set(series_ids_of(tx, chosen).values()), by)
+        split(tx, known, number, _revision(form), set(stored_series(tx, chosen).values()), by)
 
     return _changed(desk, project, number, job)
 

@@ -9,7 +9,7 @@ from perfci.config import project_name
 from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
 from perfci.service.accounts import Act
-from perfci.service.receiving import new_project, receive
+from perfci.service.receiving import Arrival, new_project, receive
 from perfci.service.registries import project_shape
 from perfci.store import pages, reads
 from perfci.store.projects import projects
@@ -69,10 +69,8 @@ def receive_run(call: Call) -> Reply:
     if key != idempotency_key(run):
         raise Declined("conflict", f"The header {KEY_HEADER} is not the key of this run: was its body changed?")
     project = call.admit(document.project, Need.WRITE_RESULTS)
-    receipt = receive(
-        call.group, run, key, sha256(call.raw).hexdigest(),
-        project=project, actor=call.actor, now=call.now, request_id=call.request_id,
-    )  # fmt: skip
+    act = Act(call.actor, call.now, call.request_id)
+    receipt = receive(call.group, Arrival(run, key, sha256(call.raw).hexdigest(), project, act))
     return Reply(receipt, 201 if receipt.stored else 200)
 
 

@@ -17,8 +17,8 @@ from perfci.service.states import By, Change
 from perfci.service.triage import Stale, change, change_many
 from perfci.service.undoing import undo
 from perfci.store import incidents
+from perfci.store.coordinates import stored_series
 from perfci.store.incident_records import IncidentRecord
-from perfci.store.members import series_ids_of
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
 from perfci_web.api.ops_incidents import ONE, P, incident_of, shape_of
@@ -70,7 +70,7 @@ def split_incident(call: Call) -> Reply:
     incident_of(call)
 
     def take_apart(tx: Session) -> tuple[IncidentRecord, IncidentRecord]:
-        chosen = set(series_ids_of(tx, call.body.series).values())
+        chosen = set(stored_series(tx, call.body.series).values())
         return split(tx, call.the_project, call.path["number"], call.revision, chosen, _by(call))
 
     left, new = _submitted(call, take_apart)
