@@ -45,6 +45,8 @@ from perfci.store import check, open_store
 
 CLIENTS = 4
 RESULTS, PROCESSES = 10, 2
+COMMITS = 400
+"""Several runs of each, as long as it takes: runs of one commit are judged from all their samples at every look."""
 STARTED_WITHIN_S = 120
 BETWEEN_KILLS_S = (0.3, 2.5)
 PROJECT = "kill/test"
@@ -196,7 +198,7 @@ class Uploader(threading.Thread):
             for place in range(RESULTS)
         ]
         run = a_run(
-            *results, project=PROJECT, session=f"client-{self._number}-{number}", commit=a_commit(number % 50 + 1)
+            *results, project=PROJECT, session=f"client-{self._number}-{number}", commit=a_commit(number % COMMITS + 1)
         )
         key = run_document.idempotency_key(run)
         self._spool.put(run_document.write(run).encode(), key, self._client.server)
