@@ -20,6 +20,7 @@ OTHER_COMMIT: Final = (
     "This token is for the commit {}, and the document is of {}: only the base of a comparison may be another commit. "
     "Older ones are for runs that were started by hand on a bound ref, and for tokens of `perfci token create`."
 )
+OTHER_ANNOUNCED: Final = "This token is for the commit {}, and what was announced is of {}."
 BY_HAND: Final = "workflow_dispatch"
 
 
@@ -55,6 +56,13 @@ def objection(grant: Grant, run: Run, *, history: bool) -> str:
     if bound and run.commit.sha != grant.sha and not _is_base(run):
         return OTHER_COMMIT.format(grant.sha[:12], run.commit.sha[:12])
     return ""
+
+
+def announcing_objection(grant: Grant, sha: str) -> str:
+    """Why the token of a job may not tell what was announced of a commit: only who writes its history may."""
+    if not grant.baseline:
+        return NO_BASELINE
+    return "" if grant.backfills or sha == grant.sha else OTHER_ANNOUNCED.format(grant.sha[:12], sha[:12])
 
 
 def _is_attempt(text: str, latest: int) -> bool:

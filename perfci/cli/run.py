@@ -17,10 +17,10 @@ from perfci.model import Commit, Status, VerdictKind
 from perfci.report.sentences import verdict_sentence
 from perfci.report.words import verdict_glyph
 from perfci.runner.lock import machine_lock
-from perfci.service.announced import keep_trailers
 from perfci.service.local_incidents import look_again
 from perfci.service.opening import open_subject, open_workbench
 from perfci.service.ranging import RangeResult, run_range
+from perfci.service.trailers import keep_trailers
 from perfci.service.uploading import runs_of_session, server_of, upload
 
 

@@ -20,6 +20,7 @@ from perfci.net.shapes.access import (
     TokenPage,
     TokenShape,
 )
+from perfci.net.shapes.announcements import AnnouncementPage, AnnouncementShape, AnnouncementsKept, NewAnnouncements
 from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
 from perfci.net.shapes.incidents import IncidentChange, IncidentPage, IncidentShape, WholeIncident
 from perfci.net.shapes.jobs import NewRepository, RepositoryShape
@@ -161,6 +162,14 @@ class Client:
         """Take back the last change of state of an incident as it was seen."""
         path = f"{_of(project)}/incidents/{number}/undo"
         return self._asked(IncidentShape, "POST", path, headers={"If-Match": f'"{revision}"'})
+
+    def announcements(self, project: str) -> Iterator[AnnouncementShape]:
+        return self._all(AnnouncementPage, f"{_of(project)}/announcements")
+
+    def announce(self, project: str, told: NewAnnouncements) -> AnnouncementsKept:
+        """Tell what was announced of a commit that came to the main branch; told twice it is kept once."""
+        asked = told.model_dump(mode="json", exclude_none=True)
+        return self._asked(AnnouncementsKept, "POST", f"{_of(project)}/announcements", json=asked)
 
     def tokens(self, project: str) -> Iterator[TokenShape]:
         return self._all(TokenPage, f"{_of(project)}/tokens")

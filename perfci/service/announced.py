@@ -7,30 +7,12 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.runner.git import Repository
-from perfci.store import Store, announced, outbox
+from perfci.service.accounts import Act
+from perfci.store import announced, outbox
 from perfci.store.announced import AnnouncementRecord
-from perfci.store.projects import project as project_named
-from perfci.verdicts.announcing import TRAILER, Announcement, announcements
+from perfci.store.projects import Project, touch
+from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.arrived import Arrived
-
-MOST_COMMITS = 1000
-"""Commits with announcements that are looked back at; a level that is older has long been settled."""
-
-
-def keep_trailers(store: Store, project: str, repository: Repository, revision: str, now: datetime) -> int:
-    """Keep what the messages of the commits that lead to a measured one announce, as git has its trailers."""
-    found = repository.messages(revision, TRAILER, MOST_COMMITS)
-    told = [
-        Arrived(commit.sha, one, commit.sha[:10], commit.committed_at)
-        for commit, message in found
-        for one in announcements(message)
-    ]
-    if not told:
-        return 0
-    with store.begin() as tx:
-        known = project_named(tx, project)
-        return 0 if known is None else keep(tx, known.id, told, "git", now)
 
 
 def arrived_in(tx: Transaction, project: str) -> list[Arrived]:
@@ -40,11 +22,18 @@ def arrived_in(tx: Transaction, project: str) -> list[Arrived]:
     ]
 
 
-def arrive(tx: Transaction, project_id: int, told: Sequence[Arrived], by: str, now: datetime) -> int:
+TOLD = "announcement.tell"
+"""What the audit log calls it."""
+
+
+def arrive(tx: Transaction, project: Project, told: Sequence[Arrived], act: Act) -> int:
     """Keep what was told and promise a look at the incidents it may be about; answers how many nobody told before."""
-    added = keep(tx, project_id, told, by, now)
+    added = keep(tx, project.id, told, act.actor.name, act.at)
     if added:
-        outbox.add(tx, project_id, "look", "announcements", now)
+        outbox.add(tx, project.id, "look", "announcements", act.at)
+        sources = sorted({f"{one.source} at {one.sha[:12]}" for one in told})
+        act.note(tx, TOLD, ", ".join(sources), project.id, {"announcements": added})
+        touch(tx, [project.id])
     return added
 
 

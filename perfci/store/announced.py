@@ -39,6 +39,27 @@ def add(tx: Session, project_id: int, told: Sequence[AnnouncementRecord], by: st
     return sum(tx.scalar(statement, row) is not None for row in rows)
 
 
+@dataclass(frozen=True, slots=True)
+class AnnouncementLine:
+    """An announcement as a list shows it: who told it, and when."""
+
+    id: int
+    record: AnnouncementRecord
+    told_by: str
+    told_at: datetime
+
+
+def lines(tx: Session, project_id: int, *, before: int, limit: int) -> list[AnnouncementLine]:
+    """A page of them, last told first; ``before`` is the last id of the page before, 0 on the first."""
+    query = sa.select(*ANNOUNCEMENTS.c).where(ANNOUNCEMENTS.c.project_id == project_id)
+    query = query.where(ANNOUNCEMENTS.c.id < before) if before else query
+    rows = tx.execute(query.order_by(ANNOUNCEMENTS.c.id.desc()).limit(limit))
+    return [
+        AnnouncementLine(row.id, AnnouncementRecord(*(getattr(row, name) for name in FIELDS)), row.told_by, row.told_at)
+        for row in rows
+    ]
+
+
 def of_project(tx: Session, project: str) -> list[AnnouncementRecord]:
     """All of a project, in the order in which they were told."""
     query = sa.select(*(ANNOUNCEMENTS.c[name] for name in FIELDS)).order_by(ANNOUNCEMENTS.c.id)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -112,6 +113,18 @@ def test_writes_down_what_jobs_were_let_do(jobs: Jobs) -> None:
     assert actions == ("repository.bind", "job.admit", "run.receive")
     assert actors[:2] == ("local", f"github-repository/{REPOSITORY_ID}")
     assert actors[2].startswith("token:")
+
+
+def test_a_job_tells_what_was_announced_of_its_own_commit_and_a_pull_request_of_none(jobs: Jobs) -> None:
+    said = {"commit": a_job()["sha"], "source": "#12", "items": [{"match": "peak", "change": 0.03, "reason": "meant"}]}
+    ask = partial(jobs.client.post, "/api/v1/projects/acme:model/announcements")
+
+    pushed, proposed = jobs.job(a_job()), jobs.job(of_pull_request(jti="b"))
+    told = [ask(json=said, headers=one.headers) for one in (pushed, proposed)]
+    other = ask(json=said | {"commit": "f" * 40}, headers=pushed.headers)
+
+    assert [(one.status_code, one.json.get("kept")) for one in (*told, other)] == [(200, 1), (403, None), (403, None)]
+    assert jobs.audit()[-1][1:] == ("announcement.tell", f"#12 at {said['commit'][:12]}")
 
 
 def test_a_token_of_a_job_reads_nothing(jobs: Jobs) -> None:

@@ -221,7 +221,7 @@ def tell(store: Store, change: float, sha: str) -> int:
     said = Arrived(sha, Announcement("training.Step.*", change, "more tokens in each"), "#12")
     project = a_project(store)
     with store.begin() as tx:
-        return arrive(tx, project.id, [said], "GitHub", NOW)
+        return arrive(tx, project, [said], Act(LOCAL, NOW))
 
 
 def judge(store: Store) -> int:

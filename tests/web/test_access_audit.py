@@ -57,6 +57,10 @@ VALID: dict[str, tuple[str, Any]] = {
     "test_destination": (f"{P}/destinations/team/test", None),
     "resolve_quarantined": (f"{P}/quarantine/results/1/resolve", {"unit": "points", "direction": "higher"}),
     "set_expectation": (f"{P}/expectations", {"id": 1, "every_s": 3600}),
+    "add_announcements": (
+        f"{P}/announcements",
+        {"commit": a_sha(1), "source": "#12", "items": [{"match": "peak", "change": 0.03, "reason": "a cache"}]},
+    ),
 }  # fmt: skip
 """A change that each operation makes of what is stored below."""
 

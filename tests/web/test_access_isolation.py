@@ -28,11 +28,11 @@ OPERATIONS = {
     Need.READ: {
         "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
         "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
-        "list_expectations",
+        "list_expectations", "list_announcements",
         "list_runs", "get_run", "list_series", "get_series", "get_points", "list_commits", "get_commit",
         "list_machines", "list_environments", "list_verdicts", "get_verdict", "get_comparison", "list_levels",
     },
-    Need.WRITE_RESULTS: {"upload_run"},
+    Need.WRITE_RESULTS: {"upload_run", "add_announcements"},
     Need.TRIAGE: {
         "set_quarantined_benchmark", "change_incident", "change_incidents", "note_incident", "merge_incident",
         "split_incident", "nudge_incident", "undo_incident", "resolve_quarantined",

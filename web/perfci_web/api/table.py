@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfci_web.api import (
     ops_access,
+    ops_announcements,
     ops_expectations,
     ops_formats,
     ops_incidents,
@@ -29,6 +30,7 @@ ALL: tuple[Operation, ...] = (
     *ops_notify.OPERATIONS,
     *ops_formats.OPERATIONS,
     *ops_expectations.OPERATIONS,
+    *ops_announcements.OPERATIONS,
 )
 
 BY_NAME = {operation.name: operation for operation in ALL}

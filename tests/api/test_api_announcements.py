@@ -1,0 +1,92 @@
+"""What was announced of a commit is told by whoever writes its history, and by nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import httpx
+import pytest
+from api_client import NOW, Api
+from builders import NOON, PROJECT, a_sha
+
+from perfci.auth.grants import Grant, announcing_objection
+from perfci.net.client import Client
+from perfci.net.door import open_client
+from perfci.net.shapes.announcements import AnnouncementShape, NewAnnouncement, NewAnnouncements
+from perfci.store import Store, outbox
+from perfci.store.projects import create_project
+
+P = "/projects/acme:model/announcements"
+MEMORY = NewAnnouncement(match="peak_bytes", change=0.03, reason="the cache holds two layers")
+SPEED = NewAnnouncement(match="training.*", change=-0.025, reason="fewer tokens, more of each")
+TOLD = NewAnnouncements(commit=a_sha(12), source="#12", arrived_at=NOON, items=(MEMORY, SPEED))
+
+
+@pytest.fixture
+def client(api: Api, store: Store) -> Iterator[Client]:
+    with store.begin() as tx:
+        create_project(tx, PROJECT, "private", NOON)
+    transport = httpx.WSGITransport(app=api.app)
+    with closing(open_client("http://localhost:8787", transport=transport)) as door:
+        yield Client(door)
+
+
+def test_tells_and_lists_them_the_last_first(client: Client) -> None:
+    kept = client.announce(PROJECT, TOLD).kept
+
+    found = list(client.announcements(PROJECT))
+    assert (kept, [one.match for one in found]) == (2, ["training.*", "peak_bytes"])
+    assert found[1] == AnnouncementShape(
+        commit=a_sha(12), match="peak_bytes", change=0.03, reason="the cache holds two layers", source="#12",
+        arrived_at=NOON, told_by="local", told_at=NOW,
+    )  # fmt: skip
+
+
+def test_told_twice_they_are_kept_once_and_looked_at_once(client: Client, store: Store) -> None:
+    told = [client.announce(PROJECT, TOLD).kept for _ in range(2)]
+
+    with store.read() as tx:
+        work = outbox.take(tx, ["look"], 9, NOW)
+    assert (told, [one.subject for one in work]) == ([2, 0], ["announcements"])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"commit": "main"},
+        {"items": []},
+        {"items": [{"match": "peak\nbytes", "change": 0.03, "reason": "meant"}]},
+        {"items": [{"match": "peak", "change": 10_001, "reason": "meant"}]},
+        {"items": [{"match": "peak", "change": 0.03, "reason": ""}]},
+        {"items": [MEMORY.model_dump()] * 21},
+        {"project": PROJECT},
+    ],
+    ids=["a branch", "nothing", "two lines", "too much", "no reason", "too many", "another word"],
+)
+def test_what_nobody_could_have_written_is_refused(client: Client, api: Api, changes: dict[str, Any]) -> None:
+    body = TOLD.model_dump(mode="json") | changes
+
+    assert api.client.post(f"/api/v1{P}", json=body).status_code == 400
+    assert list(client.announcements(PROJECT)) == []
+
+
+PUSHED = Grant("1", 1, a_sha(12), baseline=True, event="push")
+
+
+@pytest.mark.parametrize(
+    ("grant", "sha", "objection"),
+    [
+        (PUSHED, a_sha(12), ""),
+        (PUSHED, a_sha(11), "This token is for the commit 0000000ccccc, and what was announced is of 0000000bcccc."),
+        (Grant("1", 1, a_sha(12), baseline=True, event="workflow_dispatch"), a_sha(11), ""),
+        (Grant("1", 1, a_sha(12), pull_request=7, event="pull_request"), a_sha(12), "A history is written by push"),
+    ],
+    ids=["of its own commit", "of another one", "started by hand", "of a pull request"],
+)
+def test_a_job_tells_what_was_announced_of_what_it_may_write(grant: Grant, sha: str, objection: str) -> None:
+    found = announcing_objection(grant, sha)
+
+    assert found.startswith(objection)
+    assert bool(found) is bool(objection)
