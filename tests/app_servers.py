@@ -1,0 +1,143 @@
+"""A server that is a GitHub App, with the process that judges beside it, and what jobs leave for it to fetch."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import pytest
+import sqlalchemy as sa
+from builders import NOON, a_process, a_result, a_run
+from comments import slower, told
+from descriptions import Description, described
+from flask import Flask
+from npm_files import asked_of_npm
+from signed_webhooks import SECRETS, SETTINGS, a_bound_project, post, told_of_run
+from stateful_github import BASE, HEAD, FakeGitHub
+
+from perfci.config import Settings
+from perfci.formats import run_document
+from perfci.github.app import App, Key
+from perfci.github.calls import Patience
+from perfci.model import Commit, Role, Run
+from perfci.service.courier import REPORTS, Courier
+from perfci.service.following import Follower
+from perfci.service.handing_over import HandedOver, hand_over
+from perfci.service.reporting import Reporting
+from perfci.store import Store, pages, reads
+from perfci.store.pages import RunFilter
+from perfci.store.projects import project
+from perfci.store.tables_jobs import RunEventRow
+from perfci_web import create_app
+
+ORIGIN = {"run_id": "17", "attempt": "1", "job": "compare", "event": "pull_request"}
+PAGE = f"https://perf.example.com/acme:model/compare/{BASE}...{HEAD}"
+
+
+@pytest.fixture
+def description() -> Description:
+    return asked_of_npm(lambda: described("api.github.com"))
+
+
+def side(role: Role, sha: str, *, step: int = 0, session: str = "pairs", **changes: Any) -> Run:
+    """What a job of a pull request measured of one commit, in three pairs."""
+    level = 1.2 if role is Role.HEAD else 1.0
+    processes = [a_process(level + pair / 1000, role=role, pair=pair, index=pair) for pair in range(3)]
+    origin = tuple(sorted((ORIGIN | {"step": str(step)}).items()))
+    about = {"origin": origin, "session": session, "commit": Commit(sha)}
+    return a_run(a_result(None, *processes), **(about | changes))
+
+
+COMPARED = (side(Role.BASE, BASE), side(Role.HEAD, HEAD, step=1))
+
+
+def artifact(
+    tmp_path: Path, runs: tuple[Run, ...] = COMPARED, *, project: str = "acme/model", head: str = HEAD
+) -> bytes:
+    """What `perfci github compare` hands over: a regression, and the runs it was seen in."""
+    base, newest = Commit(BASE), Commit(head)
+    hand_over(tmp_path, HandedOver(project, base, newest, replace(told([slower()], page=""), base=base, head=newest)))
+    made = io.BytesIO()
+    with ZipFile(made, "w") as archive:
+        archive.writestr("findings.json", (tmp_path / "findings.json").read_bytes())
+        for number, one in enumerate(runs):
+            archive.writestr(f"runs/{one.session}-{number}.json", run_document.write(one))
+    return made.getvalue()
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with ZipFile(made, "w", ZIP_DEFLATED) as archive:
+        for name, body in files.items():
+            archive.writestr(name, body)
+    return made.getvalue()
+
+
+@dataclass
+class Server:
+    """A server that is an App, and the process that judges beside it; a test moves their clock."""
+
+    store: Store
+    hub: FakeGitHub
+    pem: str
+    settings: Settings = SETTINGS
+    now: datetime = NOON
+    web: Flask = field(init=False)
+    app: App = field(init=False)
+    courier: Courier = field(init=False)
+
+    def __post_init__(self) -> None:
+        told = {"read_only": False, "settings": self.settings, "secrets": SECRETS}
+        self.web = create_app(self.store, clock=lambda: self.now, **told)
+        self.starts()
+
+    def starts(self) -> None:
+        """The process that judges begins anew, as after a crash."""
+        patience = Patience(attempts=1, now=lambda: self.hub.now_s, sleep=self.hub.sleep, dice=lambda: 1.0)
+        self.app = App(Key("Iv1.7", self.pem), self.hub.description.base_url, patience=patience, transport=self.hub)
+        reporting = Reporting(self.store, Follower(self.store, self.app, self.settings))
+        self.courier = Courier(self.store, REPORTS, reporting, lambda: self.now)
+
+    def is_told(self, delivery: str = "d-1", **about: Any) -> int:
+        return post(self.web, "workflow_run", told_of_run(**about), delivery).status_code
+
+    def works(self) -> int:
+        """Do what is due; a minute later there is nothing more."""
+        done = self.courier.empty()
+        self.now += timedelta(minutes=1)
+        return done
+
+    def events(self) -> list[tuple[str, int, str]]:
+        with self.store.read() as tx:
+            columns = (RunEventRow.state, RunEventRow.attempts, RunEventRow.problem)
+            return [tuple(row) for row in tx.execute(sa.select(*columns).order_by(RunEventRow.id))]
+
+    def deliveries(self) -> list[str]:
+        with self.store.read() as tx:
+            return list(tx.scalars(sa.select(RunEventRow.delivery).order_by(RunEventRow.id)))
+
+    def runs(self, slug: str = "acme/model") -> list[Run]:
+        with self.store.read() as tx:
+            found = project(tx, slug)
+            assert found is not None
+            lines = pages.runs_page(tx, found.id, RunFilter(), before=None, limit=100)
+            return [reads.load_run(tx, line.id) for line in lines][::-1]
+
+    def kinds(self) -> dict[str, str]:
+        with self.store.read() as tx:
+            return {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
+
+
+@pytest.fixture
+def server(store: Store, hub: FakeGitHub, app_keys: tuple[str, str], tmp_path: Path) -> Iterator[Server]:
+    pem, hub.public_key = app_keys
+    hub.artifact = artifact(tmp_path)
+    a_bound_project(store, NOON)
+    server = Server(store, hub, pem)
+    yield server
+    server.web.extensions["perfci_api"].group.close()

@@ -1,0 +1,200 @@
+"""What jobs of pull requests leave behind is a stranger's: what of it is shown, what is stored, and what is not."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import httpx
+import pytest
+from app_servers import COMPARED, PAGE, Server, artifact, side, zipped
+from app_servers import description as description
+from app_servers import server as server
+from builders import NOON, a_process, a_result
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
+from stateful_github import BASE, HEAD, NEWER, pull
+from test_github_verbs import Job
+from test_github_verbs import job as job
+
+from perfci.cli import run as run_verb
+from perfci.formats import run_document
+from perfci.model import Commit, Role, Run
+
+
+def test_what_a_job_really_hands_over_is_taken_whole(server: Server, job: Job) -> None:
+    job.starts("pull_request", job.proposed())
+    assert run_verb(["github", "compare"]) == 0
+    handed = {str(path.relative_to("perfci-results")): path for path in Path("perfci-results").rglob("*.json")}
+    server.hub.artifact = zipped({name: path.read_bytes() for name, path in handed.items()})
+    server.hub.pulls, server.hub.run = [pull(head=job.head)], {"head_sha": job.head}
+
+    server.is_told(proposal=server.hub.pulls[0])
+    server.works()
+
+    (said,) = server.hub.comments
+    assert "### perfci: 1 regression" in said["body"]
+    assert (len(server.runs()), set(server.kinds().values())) == (len(handed) - 1, {"compare"})
+
+
+def test_the_artifact_of_the_newest_attempt_counts(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    attempts = [
+        {"id": 4, "name": "perfci-results", "size_in_bytes": 9, "expired": False},
+        {"id": 5, "name": "perfci-results", "size_in_bytes": 9, "expired": False},
+        {"id": 6, "name": "perfci-results", "size_in_bytes": 9, "expired": True},
+        {"id": 7, "name": "perfci-results-other", "size_in_bytes": 9, "expired": False},
+    ]
+    answer = server.hub.handle_request
+
+    def listed(asked_for: Any) -> Any:
+        if asked_for.url.path.endswith("/artifacts"):
+            return answer_with({"total_count": 4, "artifacts": attempts})
+        if asked_for.url.path.endswith("/zip"):
+            asked.append(int(asked_for.url.path.split("/")[-2]))
+        return answer(asked_for)
+
+    monkeypatch.setattr(server.hub, "handle_request", listed)
+    server.is_told()
+    server.works()
+
+    assert asked == [5]
+
+
+def answer_with(told: dict[str, Any]) -> Any:
+    return httpx.Response(200, json=told)
+
+
+@pytest.mark.parametrize(
+    ("left", "says"),
+    [
+        (b"<html>", "it is no zip, or was cut off"),
+        (zipped({"findings.json": b"0" * 20 * 2**20}), "it unpacks to more than any comparison takes"),
+        (zipped({"../findings.json": b"{}"}), "a name in it leads out of its folder"),
+        (zipped({"findings.json": b"{}"}), "findings.json is not what"),
+        (zipped({"findings.json": b"[" * 100_000}), "findings.json is not what"),
+        (zipped({"findings.json": b"[" + b"[]," * 300_000 + b"0]"}), "findings.json is not what"),
+    ],
+    ids=["no zip", "a bomb", "upwards", "empty", "deep", "many"],
+)
+def test_an_artifact_that_cannot_be_read_is_told_as_that(server: Server, left: bytes, says: str) -> None:
+    server.hub.artifact = left
+
+    server.is_told()
+    server.works()
+
+    (said,), (check,) = server.hub.comments, server.hub.checks
+    assert "### perfci: not run, the measuring broke" in said["body"]
+    assert says in said["body"]
+    assert (check["conclusion"], server.events(), server.runs()) == ("neutral", [("done", 0, "")], [])
+
+
+def test_what_is_about_another_commit_is_not_shown(server: Server, tmp_path: Path) -> None:
+    server.hub.artifact = artifact(tmp_path, head=NEWER)
+
+    server.is_told()
+    server.works()
+
+    (said,) = server.hub.comments
+    assert "findings.json is about cccccccccccc, and aaaaaaaaaaaa was to be measured." in said["body"]
+    assert server.runs() == []
+
+
+def test_what_documents_say_of_themselves_is_not_believed(server: Server, tmp_path: Path) -> None:
+    lies = {"run_id": "99", "attempt": "77", "event": "push", "pull_request": "99", "job": "compare", "step": "0"}
+    liar = Commit(BASE, "Poisoned", "Eve", NOON, ("d" * 40,), "main", ("v1",), position=0)
+    runs = (
+        side(Role.BASE, BASE, project="rival/own", origin=tuple(sorted(lies.items())), commit=liar),
+        side(Role.HEAD, HEAD, project="rival/own", origin=tuple(sorted(lies.items()))),
+    )
+    server.hub.run = {"run_attempt": 2, "head_commit": {"id": HEAD, "message": "Cache more\n\nMuch more."}}
+    server.hub.artifact = artifact(tmp_path, runs, project="rival/own")
+
+    server.is_told()
+    server.works()
+
+    base, head = server.runs()
+    github = {"run_id": "17", "attempt": "2", "event": "pull_request", "job": "compare", "step": "0"}
+    assert (dict(base.origin), dict(head.origin)) == (github, github)
+    assert (base.commit, head.commit) == (Commit(BASE), Commit(HEAD, "Cache more"))
+    assert server.kinds() == {"pairs": "compare"}
+    assert [one["issue"] for one in server.hub.comments] == [7]
+    assert "rival" not in server.hub.comments[0]["body"]
+
+
+EQUAL = [a_process(1.0, role=role, pair=0) for role in (Role.BASE, Role.HEAD)]
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (
+            side(Role.HEAD, NEWER),
+            "session x: This token is for the commit aaaaaaaaaaaa, and the document is of ccccccc",
+        ),
+        (side(Role.HISTORY, BASE, step=5), "session x: This token is for the commit"),
+        (replace(COMPARED[1], results=(a_result(None, *EQUAL),)), "session x: only comparisons of what was committed"),
+        (side(Role.HEAD, HEAD, commit=Commit(HEAD, dirty=True)), "session x: only comparisons of what was committed"),
+        (side(Role.BASE, BASE[:12]), "session x: 'bbbbbbbbbbbb' is no commit's full sha"),
+        (side(Role.HEAD, HEAD, session="nightly"), "session nightly: The session nightly belongs to another origin"),
+    ],
+    ids=["another commit", "a history", "equals", "changed", "abbreviated", "foreign session"],
+)
+def test_what_is_no_comparison_of_this_commit_is_not_stored(
+    server: Server, one: Run, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    post_run(server, side(Role.HISTORY, BASE, session="nightly", origin=(("run_id", "1"), ("attempt", "1"))))
+    stranger = one if one.session == "nightly" else replace(one, session="x")
+    server.hub.artifact = artifact(tmp_path, (*COMPARED, stranger))
+
+    server.is_told()
+    server.works()
+
+    assert why in caplog.text
+    assert sorted(server.kinds()) == ["nightly", "pairs"]
+    assert (len(server.hub.comments), server.events()) == (1, [("done", 0, "")])
+
+
+def post_run(server: Server, run: Run) -> None:
+    body, key = run_document.write(run), run_document.idempotency_key(run)
+    headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+    assert server.web.test_client().post("/api/v1/runs", data=body, headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"{}", "runs/x.json is no valid perfci.run/1"),
+        (b"\x1f\x8b" + b"0" * 100, "runs/x.json is no valid perfci.run/1"),
+        (b"[" * 100_000, "runs/x.json is nested too deep."),
+        (b"[]," * 100_000 + b"[" * 200_000, "runs/x.json holds more objects, lists or values than any run has."),
+        (b'{"project": 1, "project": 2}', "runs/x.json has a key twice in one object."),
+    ],
+    ids=["empty", "packed", "deep", "many", "twice"],
+)
+def test_a_document_that_cannot_be_read_leaves_the_others(
+    server: Server, body: bytes, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ZipFile(whole := io.BytesIO(server.hub.artifact), "a") as archive:
+        archive.writestr("runs/x.json", body)
+    server.hub.artifact = whole.getvalue()
+
+    server.is_told()
+    server.works()
+
+    assert why in caplog.text
+    assert (len(server.runs()), len(server.hub.comments)) == (2, 1)
+
+
+def test_what_the_job_uploaded_as_well_is_stored_once(server: Server) -> None:
+    for run in COMPARED:
+        post_run(server, run)
+
+    server.is_told()
+    server.works()
+
+    assert (len(server.runs()), PAGE in server.hub.comments[0]["body"]) == (2, True)
