@@ -73,6 +73,8 @@ class FakeGitHub(httpx.BaseTransport):
     issues: list[Json] = field(default_factory=list)
     artifact: bytes = b"PK"
     run: Json = field(default_factory=dict)
+    runs: list[Json] = field(default_factory=list)
+    installed: bool = True
     measured: list[str] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     asked: list[httpx.Request] = field(default_factory=list)
@@ -140,6 +142,17 @@ def pull(number: int = 7, head: str = HEAD, *, repository: int = 1, branch: str 
         "number": number, "state": "open", "labels": [],
         "head": {"ref": branch, "sha": head, "repo": {"id": repository, "full_name": f"{owner}/model"}},
         "base": {"ref": "main", "sha": BASE, "repo": {"id": 1, "full_name": "acme/model"}},
+    }  # fmt: skip
+
+
+def a_workflow_run(number: int = 17) -> Json:
+    """A run of perf.yml for pull request 7."""
+    repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
+    return {
+        "id": number, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "run_attempt": 1,
+        "repository": repository, "head_repository": repository, "path": ".github/workflows/perf.yml",
+        "status": "completed", "conclusion": "success", "pull_requests": [],
+        "html_url": f"https://github.com/acme/model/actions/runs/{number}",
     }  # fmt: skip
 
 
@@ -254,13 +267,13 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{here}/actions/runs/<int:number>")
     def workflow_run(number: int) -> Json:
-        repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
-        return {
-            "id": number, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "run_attempt": 1,
-            "repository": repository, "head_repository": repository, "path": ".github/workflows/perf.yml",
-            "status": "completed", "conclusion": "success", "pull_requests": [],
-            "html_url": f"https://github.com/acme/model/actions/runs/{number}", **hub.run,
-        }  # fmt: skip
+        return a_workflow_run(number) | hub.run
+
+    @on("GET", f"{here}/actions/runs")
+    def workflow_runs() -> Response:
+        asked = request.args["event"], request.args["status"]
+        found = [a_workflow_run() | one for one in hub.runs]
+        return _page([one for one in found if (one["event"], one["status"]) == asked], "workflow_runs")
 
     @on("GET", f"{here}/actions/runs/<int:number>/artifacts")
     def artifacts(number: int) -> Response:
@@ -286,6 +299,11 @@ def _app(hub: FakeGitHub) -> Flask:
     def itself() -> Json:
         _signed(hub)
         return {"id": 7, "slug": "perfci"}
+
+    @on("GET", f"{here}/installation")
+    def installation() -> Json:
+        _signed(hub)
+        return {"id": 44} if hub.installed else abort(404, "Not Found")
 
     @on("POST", f"{prefix}/app/installations/<int:number>/access_tokens")
     def mint(number: int) -> tuple[Json, int]:

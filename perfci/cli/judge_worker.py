@@ -13,8 +13,9 @@ from perfci.cli.context import config_here, store_to_write
 from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
 from perfci.config import Config
+from perfci.service.catching_up import EVERY, CatchingUp
 from perfci.service.chores import Chores
-from perfci.service.courier import MESSAGES, REPORTS, Courier
+from perfci.service.courier import MESSAGES, MISSED, REPORTS, Courier
 from perfci.service.delivering import deliver
 from perfci.service.following import Follower, app_of
 from perfci.service.judge_worker import JudgeWorker
@@ -31,7 +32,8 @@ from perfci.store import Store
 def command(once: bool) -> None:
     """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies.
 
-    It also sends notifications and, where the server is a GitHub App ([app]), tells pull requests what was measured.
+    It also sends notifications and, where the server is a GitHub App ([app]), tells pull requests what was measured;
+    every quarter of an hour it asks GitHub for runs of which nothing was told here.
     """
     config = config_here()
     write_logs(config.settings.server.log)
@@ -39,16 +41,16 @@ def command(once: bool) -> None:
         meanwhile = (Chores(store), Retention(store, config.settings.retention.raw_days))
         worker = JudgeWorker(store, partial(standards_of, config.settings), meanwhile=meanwhile)
         means = means_of(config.settings, config.secrets)
-        messages, reports = Courier(store, MESSAGES, partial(deliver, store, means)), _reports(config, store)
+        messages, of_app = Courier(store, MESSAGES, partial(deliver, store, means)), _of_the_app(config, store)
         if once:
-            followed = [f"{one.empty()} runs of GitHub followed" for one in reports]
+            followed = [f"{one.empty()} runs of GitHub followed" for one in of_app[:1]]
             click.echo(", ".join([f"{worker.empty()} uploads judged", f"{messages.empty()} messages sent", *followed]))
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         carrying = [
-            threading.Thread(target=one.run, args=(stop,), name="perfci-courier") for one in (messages, *reports)
+            threading.Thread(target=one.run, args=(stop,), name="perfci-courier") for one in (messages, *of_app)
         ]
         for thread in carrying:
             thread.start()
@@ -57,9 +59,10 @@ def command(once: bool) -> None:
             thread.join()
 
 
-def _reports(config: Config, store: Store) -> list[Courier]:
-    """Who tells pull requests what was measured: nobody, where this server is no GitHub App."""
+def _of_the_app(config: Config, store: Store) -> list[Courier]:
+    """Who tells pull requests what was measured, and who finds what GitHub did not tell: nobody, without an App."""
     if not config.settings.app.id:
         return []
-    follow = Follower(store, app_of(config), config.settings)
-    return [Courier(store, REPORTS, Reporting(store, follow))]
+    app = app_of(config)
+    reports = Courier(store, REPORTS, Reporting(store, Follower(store, app, config.settings)))
+    return [reports, Courier(store, MISSED, CatchingUp(store, app), every_s=EVERY.total_seconds())]

@@ -14,6 +14,7 @@ import jwt
 
 from perfci.github.calls import Patience
 from perfci.github.client import HOSTED, Client, connect
+from perfci.github.refusals import Refused
 from perfci.github.shapes import MintedToken
 from perfci.github.wanted import Author
 from perfci.model import PerfciError
@@ -77,6 +78,15 @@ class App:
         if not found.slug:
             raise PerfciError(f"GitHub tells no short name of App {found.id}, by which its comments would be known.")
         return Author(f"{found.slug}[bot]", found.id)
+
+    def installation(self, repository: str) -> int | None:
+        """The number of the installation that covers a repository; none where nobody installed this App for it."""
+        try:
+            return self._itself.installation(repository).id
+        except Refused as error:
+            if error.status != 404:
+                raise
+            return None
 
     def client(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str] = PERMISSIONS

@@ -42,6 +42,10 @@ class Client:
         """Which App asks; GitHub answers to its own signature only, and to no token."""
         return self._one(shapes.App, ask.GET_APP, {})
 
+    def installation(self, repository: str) -> shapes.InstallationRef:
+        """Where this App is installed for a repository; GitHub answers to the App's signature."""
+        return self._one(shapes.InstallationRef, ask.GET_INSTALLATION, place(repository))
+
     def mint(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str]
     ) -> shapes.MintedToken:
@@ -107,6 +111,13 @@ class Client:
 
     def workflow_run(self, repository: str, run: int) -> shapes.WorkflowRun:
         return self._one(shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, place(repository) | {"run_id": run})
+
+    def ended_runs(self, repository: str, event: str) -> Iterator[shapes.WorkflowRun]:
+        """Runs of any workflow that such events started and that are over, the newest first; a thousand at most."""
+        query = {"event": event, "status": "completed", "exclude_pull_requests": True}
+        where, operation = place(repository), ask.LIST_WORKFLOW_RUNS
+        pages = self._caller.pages(operation, where, query)
+        return (one for page in pages for one in self._read(shapes.WorkflowRuns, operation, where, page).workflow_runs)
 
     def artifacts(self, repository: str, run: int, name: str) -> tuple[shapes.Artifact, ...]:
         """Artifacts of that name, one for each attempt that made it."""

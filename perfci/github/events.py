@@ -9,6 +9,7 @@ from perfci.github.shapes import (
     AppRef,
     CheckRun,
     Comment,
+    InstallationRef,
     Label,
     PullRequest,
     RepositoryRef,
@@ -17,11 +18,6 @@ from perfci.github.shapes import (
     read,
 )
 from perfci.model import PerfciError
-
-
-@dataclass(frozen=True, slots=True)
-class InstallationRef:
-    id: int
 
 
 @dataclass(frozen=True, slots=True)

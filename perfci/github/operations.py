@@ -93,6 +93,9 @@ CREATE_STATUS = Operation(
 GET_WORKFLOW_RUN = Operation(
     "GET", HERE + "/actions/runs/{run_id}", "read workflow run {run_id} of {owner}/{repo}", ("actions: read",)
 )
+LIST_WORKFLOW_RUNS = Operation(
+    "GET", HERE + "/actions/runs", "list the workflow runs of {owner}/{repo}", ("actions: read",)
+)
 LIST_ARTIFACTS = Operation(
     "GET", HERE + "/actions/runs/{run_id}/artifacts", "list the artifacts of workflow run {run_id} of {owner}/{repo}",
     ("actions: read",),
@@ -105,6 +108,7 @@ DOWNLOAD_ARTIFACT = Operation(
     "download artifact {artifact_id} of {owner}/{repo}", ("actions: read",),
 )  # fmt: skip
 GET_APP = Operation("GET", "/app", "read which App this is")
+GET_INSTALLATION = Operation("GET", HERE + "/installation", "find who installed this App for {owner}/{repo}")
 MINT_TOKEN = Operation(
     "POST", "/app/installations/{installation_id}/access_tokens", "make a token for installation {installation_id}"
 )

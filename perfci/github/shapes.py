@@ -162,7 +162,10 @@ class HeadCommit:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRun:
-    """``path`` is the workflow's file; ``pull_requests`` of it is left aside because it is empty for forks."""
+    """``path`` is the workflow's file; ``pull_requests`` of it is left aside because it is empty for forks.
+
+    ``run_started_at`` is when the newest attempt began, ``updated_at`` of a run that is over when it ended.
+    """
 
     id: int
     event: str
@@ -177,6 +180,9 @@ class WorkflowRun:
     html_url: str = ""
     referenced_workflows: tuple[ReferencedWorkflow, ...] | None = None
     head_commit: HeadCommit | None = None
+    created_at: datetime | None = None
+    run_started_at: datetime | None = None
+    updated_at: datetime | None = None
 
     @property
     def head_subject(self) -> str:
@@ -193,6 +199,11 @@ class WorkflowRun:
     def log_url(self) -> str:
         """Where a person sees how it went; nothing where GitHub does not say."""
         return f"{self.html_url}/attempts/{self.run_attempt}" if self.html_url else ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRuns:
+    workflow_runs: tuple[WorkflowRun, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +234,11 @@ class App:
 
     id: int
     slug: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationRef:
+    id: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from perfci.model import PerfciError
 from perfci.service.leasing import Lease
 from perfci.store import Store
 
-MESSAGES, REPORTS = "deliver", "report"
-"""The leases of what is carried: notifications, and what GitHub told."""
+MESSAGES, REPORTS, MISSED = "deliver", "report", "missed"
+"""The leases of what is carried: notifications, what GitHub told, and what it did not."""
 
 log = logging.getLogger("perfci.courier")
 
@@ -26,11 +26,12 @@ class Courier:
         lease: str,
         carry: Callable[[datetime], int],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        every_s: float = 1.0,
     ) -> None:
-        self._carry, self._clock = carry, clock
+        self._carry, self._clock, self._every_s = carry, clock, every_s
         self._lease = Lease(store, lease)
 
-    def run(self, stop: threading.Event, every_s: float = 1.0) -> None:
+    def run(self, stop: threading.Event) -> None:
         """Carry until told to stop; a database that cannot be reached now is asked again."""
         while not stop.is_set():
             try:
@@ -39,7 +40,7 @@ class Courier:
                 log.warning("%s", error)
                 carried = 0
             if not carried:
-                stop.wait(every_s)
+                stop.wait(self._every_s)
         self._lease.release()
 
     def empty(self) -> int:

@@ -70,6 +70,14 @@ def binding_of(tx: Session, slug: str) -> Binding | None:
     return Binding(found.project_id, _repository(found)) if found else None
 
 
+def bindings(tx: Session) -> list[Binding]:
+    """The projects in use that are bound to a repository, those of one repository together."""
+    query = sa.select(*REPOSITORIES.c).join(ProjectRow, REPOSITORIES.c.project_id == ProjectRow.id)
+    in_use = query.where(ProjectRow.archived_at.is_(None))
+    found = tx.execute(in_use.order_by(REPOSITORIES.c.repository_id, REPOSITORIES.c.project_id))
+    return [Binding(row.project_id, _repository(row)) for row in found]
+
+
 def bindings_to(tx: Session, repository_id: int) -> list[Binding]:
     """The projects that are bound to the repository of this number."""
     bound = REPOSITORIES.c.repository_id == repository_id

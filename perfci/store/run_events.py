@@ -56,6 +56,13 @@ def add(tx: Session, project_id: int, told: Told, at: datetime) -> bool:
     return bool(rows_changed(tx, again))
 
 
+def is_heard(tx: Session, project_id: int, number: int, action: str, since: datetime | None) -> bool:
+    """Whether GitHub told this since then (or ever), whatever became of it."""
+    about = [EVENTS.c.project_id == project_id, EVENTS.c.number == number, EVENTS.c.action == action]
+    recent = [] if since is None else [EVENTS.c.received_at >= since]
+    return tx.scalar(sa.select(EVENTS.c.id).where(*about, *recent).limit(1)) is not None
+
+
 def due(tx: Session, now: datetime, limit: int) -> list[RunEvent]:
     """What is to be acted upon now, the oldest first."""
     return _events(tx, sa.and_(EVENTS.c.state == WAITING, EVENTS.c.not_before <= now), limit)

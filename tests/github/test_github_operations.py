@@ -29,12 +29,14 @@ def ask_everything(client: Client, where: str = "acme/model") -> None:
     client.create_status(where, HEAD, STATUS)
     client.workflow_run(where, 4)
     client.artifacts(where, 4, "perfci-run")
+    list(client.ended_runs(where, "pull_request"))
     list(client.newest_artifacts(where, "perfci-results"))
     client.download(where, 5, Limits(1000))
 
 
 def ask_as_an_app(app: App, where: str = "acme/model") -> None:
     app.author()
+    app.installation(where)
     client = app.client(44, [1])
     check = client.create_check(where, CHECK | {"head_sha": HEAD})
     client.update_check(where, check.id, CHECK)

@@ -7,19 +7,22 @@ import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+from app_servers import artifact
 from descriptions import described
 from loopback_github import on_loopback
 from npm_files import asked_of_npm
 from real_servers import serving
 from signed_webhooks import PATH, SECRET, signature, told_of_run
 from stateful_github import BASE, HEAD, FakeGitHub, pull
-from test_github_following import artifact
 
 from perfci.cli import run
 from perfci.store import open_store, reads
+from perfci.store.tables_jobs import RunEventRow
 
 SECRETS = {"PERFCI_APP_ID": "Iv1.7", "PERFCI_APP_KEY_FILE": "app.pem", "PERFCI_APP_WEBHOOK_SECRET": SECRET}
 
@@ -41,11 +44,25 @@ def deliver(url: str, body: bytes) -> int:
         return int(answer.status)
 
 
+def ended(number: int) -> dict[str, object]:
+    """A run of which no delivery ever told; it ended an hour ago."""
+    at = f"{datetime.now(UTC) - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    return {"id": number, "created_at": at, "run_started_at": at, "updated_at": at}
+
+
+def followed(database: str) -> list[int]:
+    with closing(open_store(database, create=False)) as store, store.read() as tx:
+        events = tx.execute(sa.select(RunEventRow.number, RunEventRow.state))
+        return sorted(number for number, state in events if state == "done")
+
+
 @pytest.mark.slow
-def test_a_webhook_becomes_comment_check_and_page(here: Path, app_keys: tuple[str, str]) -> None:
+def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
+    here: Path, app_keys: tuple[str, str]
+) -> None:
     hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), pulls=[pull()], now_s=time.time())
     (here / "app.pem").write_text(app_keys[0])
-    hub.public_key, hub.artifact = app_keys[1], artifact(here)
+    hub.public_key, hub.artifact, hub.runs = app_keys[1], artifact(here), [ended(18)]
     database = f"sqlite:///{here}/server.db"
     numbers = ["--repository-id", "1", "--owner-id", "10", "--workflow", ".github/workflows/perf.yml"]
     assert run(["project", "create", "acme/model", "--db", database]) == 0
@@ -53,7 +70,7 @@ def test_a_webhook_becomes_comment_check_and_page(here: Path, app_keys: tuple[st
 
     with on_loopback(hub) as api, serving(here, **SECRETS, PERFCI_APP_API=api, PERFCI_DB=database) as (_, url):
         status = deliver(url, json.dumps(told_of_run()).encode())
-        assert until(lambda: hub.comments)
+        assert until(lambda: hub.comments and followed(database) == [17, 18])
 
     assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
     with closing(open_store(database, create=False)) as store, store.read() as tx:

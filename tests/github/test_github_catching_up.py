@@ -1,0 +1,152 @@
+"""Deliveries that were lost: the runs they were about are found, told like any other, and told once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from app_servers import Server
+from app_servers import description as description
+from app_servers import server as server
+from builders import NOON
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
+from signed_webhooks import HERE, a_bound_project
+from stateful_github import OWNER, FakeGitHub, Told
+
+from perfci.service.catching_up import CatchingUp
+from perfci.service.courier import MISSED, Courier
+from perfci.store import Store
+from perfci.store.projects import project, set_project
+
+HOUR = timedelta(hours=1)
+
+
+def told_at(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def a_run(began: datetime = NOON - HOUR, ended: datetime = NOON - HOUR / 2, **changes: Any) -> dict[str, Any]:
+    """Run 17 as GitHub lists it; half an hour ago it ended."""
+    times = {"created_at": told_at(began), "run_started_at": told_at(began), "updated_at": told_at(ended)}
+    return times | changes
+
+
+@pytest.fixture
+def catching_up(server: Server) -> CatchingUp:
+    server.hub.runs = [a_run()]
+    return CatchingUp(server.store, server.app)
+
+
+def test_a_delivery_that_was_lost_is_made_up_for(server: Server, catching_up: CatchingUp) -> None:
+    assert catching_up(server.now) == 1
+
+    assert server.works() == 1
+    assert ["### perfci: 1 regression" in one["body"] for one in server.hub.comments] == [True]
+    assert server.deliveries() == ["missed-17-1"]
+    assert len(server.runs()) == 2
+
+
+def test_what_was_told_is_not_told_again_and_nothing_is_written(
+    server: Server, catching_up: CatchingUp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.is_told()
+    monkeypatch.setattr(Store, "begin", lambda _: pytest.fail("nothing was to be written"))
+
+    assert catching_up(server.now) == 0
+
+
+def test_what_was_found_once_is_not_found_again(server: Server, catching_up: CatchingUp) -> None:
+    server.hub.troubles = [None, None, None, Told(404)]  # the third looks for the run, and gives up
+    found = catching_up(server.now)
+    server.works()
+
+    assert (found, catching_up(server.now)) == (1, 0)
+    assert [state for state, _, _ in server.events()] == ["failed"]
+
+
+def test_a_run_that_was_started_again_is_told_again(server: Server, catching_up: CatchingUp) -> None:
+    server.is_told()
+    server.now += 3 * HOUR
+    server.hub.runs = [a_run() | {"run_started_at": told_at(NOON + HOUR), "run_attempt": 2}]
+
+    assert catching_up(server.now) == 1
+    assert server.deliveries() == ["d-1", "missed-17-2"]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        a_run(ended=NOON - timedelta(minutes=4)),
+        a_run(status="in_progress"),
+        a_run(began=NOON - timedelta(days=3, minutes=1)),
+        a_run(event="push"),
+        a_run(path=".github/workflows/lint.yml"),
+        a_run(repository={"id": 1, "full_name": "acme/model", "owner": OWNER | {"id": 11}}),
+    ],
+    ids=["just now", "still on", "too old", "a push", "another file", "another owner"],
+)
+def test_what_is_none_of_our_business_or_still_told_is_left(
+    server: Server, catching_up: CatchingUp, run: dict[str, Any]
+) -> None:
+    server.hub.runs = [run]
+
+    assert (catching_up(server.now), server.events()) == (0, [])
+
+
+def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: CatchingUp) -> None:
+    others = [a_run(path=".github/workflows/lint.yml")] * 150
+    old = [a_run(began=NOON - timedelta(days=4), id=number) for number in range(100, 400)]
+    server.hub.runs = [*others, a_run(), *old]
+
+    assert catching_up(server.now) == 1
+    assert sum(one.url.path.endswith("/actions/runs") for one in server.hub.asked) == 2
+
+
+def test_github_that_does_not_answer_is_asked_again_next_time(
+    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    a_bound_project(server.store, NOON, "acme/first", replace(HERE, repository_id=0, slug="acme/first"))
+    server.hub.troubles = [Told(503), Told(503)]
+
+    found = [catching_up(server.now) for _ in range(2)]
+
+    why = "GitHub could not find who installed this App for acme/model: 503"
+    assert f"what GitHub did not tell of acme/model is looked for again later: {why}" in caplog.text
+    assert found == [0, 1]
+
+
+def test_one_repository_does_not_hold_up_another(server: Server, catching_up: CatchingUp) -> None:
+    a_bound_project(server.store, NOON, "acme/first", replace(HERE, repository_id=0, slug="acme/first"))
+    server.hub.troubles = [Told(503)]
+
+    assert catching_up(server.now) == 1
+
+
+def test_where_the_app_is_not_installed_nothing_is_asked_for(
+    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.hub.installed = False
+
+    assert catching_up(server.now) == 0
+    assert [server.hub.inside(one) for one in server.hub.asked] == ["/repos/acme/model/installation"]
+    assert caplog.text == ""
+
+
+def test_an_archived_project_is_not_asked_for(server: Server, catching_up: CatchingUp) -> None:
+    with server.store.begin() as tx:
+        found = project(tx, "acme/model")
+        assert found is not None
+        set_project(tx, found.id, archived_at=NOON)
+
+    assert (catching_up(server.now), server.hub.asked) == (0, [])
+
+
+def test_of_many_processes_one_asks(server: Server, catching_up: CatchingUp, hub: FakeGitHub) -> None:
+    first, second = (Courier(server.store, MISSED, catching_up, lambda: server.now) for _ in range(2))
+
+    assert (first.step(), second.step()) == (1, 0)
+    assert sum(one.url.path.endswith("/installation") for one in hub.asked) == 1
