@@ -34,9 +34,11 @@ ANSWERS: dict[Operation, Any] = {
     ask.LIST_STATUSES: list[shapes.CommitStatus],
     ask.CREATE_STATUS: shapes.CommitStatus,
     ask.GET_WORKFLOW_RUN: shapes.WorkflowRun,
+    ask.LIST_WORKFLOW_RUNS: shapes.WorkflowRuns,
     ask.LIST_ARTIFACTS: shapes.Artifacts,
     ask.LIST_REPOSITORY_ARTIFACTS: shapes.Artifacts,
     ask.GET_APP: shapes.App,
+    ask.GET_INSTALLATION: shapes.InstallationRef,
     ask.MINT_TOKEN: shapes.MintedToken,
 }
 """What perfci reads from each answer; the others' answers are not read."""
