@@ -26,6 +26,7 @@ from databases import fresh_database
 from perfci.model import Result, Run, Status, Variant
 from perfci.store import Store, bulk, open_store, writes
 from perfci.store.engine import address_of
+from perfci.verdicts.levels import digest
 
 BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
 """One upload: 500 rows of processes. The study's shape, and the harder of the two that are common."""
@@ -66,10 +67,10 @@ def a_run(number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCH
 
 
 def ingest(store: Store, runs: Sequence[Run], first: int) -> None:
-    with store.begin() as tx:
-        for number, run in enumerate(runs, first):
-            with store.savepoint(tx):
-                writes.ingest_run(tx, run, a_sha(number), "body", received_at=NOON)
+    """As the server stores what arrives together."""
+    documents = [(run, a_sha(number), "body") for number, run in enumerate(runs, first)]
+    with store.begin() as tx, store.savepoint(tx):
+        writes.ingest_together(tx, documents, kind="history", received_at=NOON, came_to=digest)
 
 
 class Plain:
