@@ -101,23 +101,23 @@ def _points(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int
     return dict(tx.execute(_of(wanted, query).group_by(ResultRow.series_id)).all())
 
 
-def ends_of(tx: Session, project: str, wanted: set[int]) -> dict[int, End]:
+def ends_of(tx: Session, project: str, wanted: Collection[int]) -> dict[int, End]:
     """The newest commit of each of these histories; most end within the newest few, so those are asked first."""
     commits = load_commits(tx, project_of(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(along_the_line(commits.values()))}
-    newest_first = sorted(commits, key=lambda row_id: place_of[commits[row_id]], reverse=True)
+    places = {row_id: place_of[commit] for row_id, commit in commits.items()}
+    newest_first = sorted(places, key=places.__getitem__, reverse=True)
     query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, NEWEST, NEWEST_MEASURED))
     grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
     found: dict[int, End] = {}
-    start, count = 0, FIRST_LOOK
-    while not found.keys() >= wanted and start < len(newest_first):
-        here: dict[int, End] = {}
-        for series_id, commit_id, *outcome in tx.execute(
-            grouped.where(RunRow.commit_id.in_(newest_first[start : start + count]))
-        ):
-            end = End(place_of[commits[commit_id]], commits[commit_id].sha, *outcome)
-            here[series_id] = max(here.get(series_id, end), end)
-        found = here | found
+    left, start, count = set(wanted), 0, FIRST_LOOK
+    while left and start < len(newest_first):
+        some = newest_first[start : start + count]
+        here = _of(left, grouped.where(RunRow.commit_id.in_(some)))
+        for series_id, commit_id, *outcome in tx.connection().execute(here):
+            end = End(places[commit_id], commits[commit_id].sha, *outcome)
+            found[series_id] = max(found.get(series_id, end), end)
+        left.difference_update(found)
         start, count = start + count, min(count * LOOK_FURTHER, CHUNK)
     return found
 
