@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.orm import Session
 
 from perfci.store.tables import Table, as_plain
@@ -144,6 +144,8 @@ def lock_rows(tx: Session, query: sa.Select[Any]) -> sa.Select[Any]:
 
 def is_retryable(error: BaseException | None) -> bool:
     """Whether the same transaction may well succeed if it is run again from its start."""
+    if isinstance(error, PendingRollbackError):
+        return True  # the connection was lost before a commit was begun
     if not isinstance(error, DBAPIError):
         return False
     if str(getattr(error.orig, "sqlite_errorname", "")).startswith("SQLITE_BUSY"):

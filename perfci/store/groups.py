@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, OperationalError, PendingRollbackError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
@@ -219,4 +219,6 @@ def _told(cause: Exception) -> Exception:
         return Unavailable(str(cause))
     if isinstance(cause, DBAPIError):
         return Unavailable(f"The database could not store it: {str(cause.orig).splitlines()[0]}.")
+    if isinstance(cause, PendingRollbackError):
+        return Unavailable("The connection to the database was lost.")
     return cause

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -163,6 +163,29 @@ def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPat
         group.submit(lambda tx: start(tx, "two"))
 
         assert uids(store) == {"two"}
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, "one"), (9, "The connection to the database was lost.")])
+def test_a_connection_that_is_lost_in_the_midst_is_tried_again(
+    store: Store, group: Group, times: int, told: str
+) -> None:
+    lost = iter(range(times))
+
+    def lose(tx: Session) -> str:
+        if next(lost, None) is not None:
+            tx.connection().invalidate()
+            return "lost"
+        return start(tx, "one")
+
+    assert answered(lambda: group.submit(lose)) == told
+    assert uids(store) == ({"one"} if told == "one" else set())
+
+
+def answered(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except Unavailable as error:
+        return str(error)
 
 
 def test_what_costs_less_together_is_done_together(store: Store) -> None:
