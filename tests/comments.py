@@ -149,6 +149,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "three-way": lambda: comment(told([slower(), ours()], drift=[drifted(), *same(1)], main=a_commit(30))),
     "goals-broken": lambda: comment(told([slower(), hungrier()], goals=[goal()])),
     "no-history": lambda: comment(told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")),
+    "profiled": lambda: comment(told([slower()], profiled=[slower().series.cell])),
     "identical": lambda: not_measured(NotMeasured.IDENTICAL, a_commit(17), a_commit(18)),
     "cancelled": lambda: not_measured(NotMeasured.CANCELLED, a_commit(17), a_commit(18), page=PAGE),
     "out-of-time": lambda: not_measured(NotMeasured.BUDGET, a_commit(17), a_commit(18)),

@@ -15,8 +15,8 @@ from hosted_runners import Hosted, Ran
 from loopback_github import hub as hub
 from loopback_github import on_loopback
 from loopback_issuer import issuing
-from real_servers import a_bound_server, in_history, stored
-from stateful_github import FakeGitHub, comment
+from real_servers import a_bound_server, announced_in, in_history, stored
+from stateful_github import FakeGitHub, comment, pull
 
 from perfci.starter import starter_files
 
@@ -86,10 +86,13 @@ def test_a_slower_pull_request_is_told_so_and_accepted_and_repaired(hosted: Host
     asked_by_it = list(hub.asked)
     hosted.report(slower, measured)
 
+    profile = hosted.artifact(measured) / "profiles" / "starter.time_step-head.txt"
     assert measured.jobs == {"compare": "success"}
     assert measured.outputs == {"verdict": "worse", "regressions": "1"}
     assert measured.summary.startswith("### perfci: 1 regression")
     assert worse_in(hosted, measured) == ["starter.time_step"]
+    assert "`starter.time_step` at base and head are in `profiles/`" in measured.summary
+    assert "range(90000)" in profile.read_text()
     assert asked_by_it == []
     assert [("time_step" in one["body"], "1 regression" in one["body"]) for one in hub.comments] == [(True, True)]
     assert [(one["head_sha"], one["conclusion"]) for one in hub.checks] == [(slower["head"]["sha"], "neutral")]
@@ -160,6 +163,9 @@ def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
         hosted.project.commit(subject)
     with issuing() as issuer, a_bound_server(tmp_path, issuer) as address:
         hosted.issuer, hosted.variables = issuer, {"PERFCI_SERVER": address}
+        newest = hosted.project.git("rev-parse", "main")
+        about = {"merged_at": "2026-03-01T11:30:00Z", "merge_commit_sha": newest, "user": {"id": 3, "login": "ada"}}
+        hub.pulls = [pull(6) | {"body": "Perfci-Expect: peak +20% the buffer holds more"} | about]
         by_push = hosted.run("perf.yml", "push", pushed(hosted.project.git("rev-parse", "main")))
         by_hand = hosted.run("perf.yml", "workflow_dispatch", dispatched(since="v1.0", rounds="1"))
         proposal = hosted.propose(hosted.branch("faster", "Forge", thing=a_thing(bytes=1200) + FORGE))
@@ -173,6 +179,7 @@ def test_a_server_gets_the_history_of_main_and_no_pull_request_writes_into_it(
     assert sessions.count("history") == 2
     assert set(sessions) == {"history", "compare"}
     assert in_history(tmp_path) == ["Second", "Third"]
+    assert announced_in(tmp_path) == [(newest, "peak", "#6")]
     assert f"]({address}/acme:model/compare/" in hub.comments[0]["body"]
 
 

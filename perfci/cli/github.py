@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,7 @@ from perfci.cli.compare import exit_code, measured, seconds
 from perfci.cli.compare import report as print_report
 from perfci.cli.context import config_for, config_here, repository_here, store_to_read
 from perfci.cli.options import bench_option, global_options, smoke_option, suite_option
+from perfci.cli.side_profiles import profile_sides
 from perfci.cli.variants import Asked
 from perfci.config import Config
 from perfci.config.github import GitHubJob
@@ -39,6 +42,8 @@ from perfci.service.pull_requests import (
     tell,
     tell_job,
 )
+
+PROFILES = "profiles"
 
 results_option = click.option(
     "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, metavar="DIR",
@@ -71,6 +76,7 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
 
     A pull request that changes no file the benchmarks can see ([suite] unseen) is not measured. The job's summary and
     outputs tell the verdict; a regression does not fail this job, the check that `perfci github report` sets may.
+    What got slower most is profiled at both sides, as long as there is time, and the profiles are left there as well.
     Both sides are always measured, pair by pair: results of another day know nothing of this one's machine.
 
     Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
@@ -84,6 +90,7 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
         click.echo("no file that the benchmarks can see differs: nothing to measure")
         _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.IDENTICAL))
         return 0
+    until = math.inf if asked.budget_s is None else time.monotonic() + asked.budget_s
     found, measurement = measured(repository, config, base, head, asked)
     print_report(found, asked)
     sessions = measurement.sessions
@@ -94,7 +101,10 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
         found, sessions = replace(found, drift=drift.verdicts, main=main), [*sessions, *drifting.sessions]
     with closing(store_to_read(config)) as store:
         hand_over_runs(results, store, sessions)
-    _finish(results, job, HandedOver(config.project, base, head, replace(found, merge_base=True)))
+    handed = HandedOver(config.project, base, head, replace(found, merge_base=True))
+    hand_over(results, handed)  # whatever becomes of the profiles
+    profiled = profile_sides(repository, config, found, asked, results / PROFILES, until)
+    _finish(results, job, replace(handed, findings=replace(found, merge_base=True, profiled=profiled)))
     return 4 if exit_code(found, measurement.statuses, strict=False) == 4 else 0
 
 

@@ -29,6 +29,7 @@ LIMIT = 60_000
 
 MOST_LINES = 40
 MOST_REJECTED = 10
+MOST_PROFILED = 3
 
 MOST_COMMAND = 10
 """Benchmarks named in a command; where it is about more, all are measured."""
@@ -59,6 +60,7 @@ def comment(findings: Findings) -> str:
         *_pooled(findings),
         *_rejected(findings),
         *tables.worse(findings),
+        *_profiled(findings),
         *_goals(findings),
         *tables.drift(findings),
         *tables.folded(findings),
@@ -149,6 +151,13 @@ def _rejected(findings: Findings) -> list[Block]:
     lines = [f"- ✕ rejected: {code_span(rejected_name(one))}: {code_span(one.reason)}" for one in findings.rejected]
     shown = lines[:MOST_REJECTED]
     return [Block(rows=shown, more=len(lines) - len(shown), thing="rejected variant")] if lines else []
+
+
+def _profiled(findings: Findings) -> list[Block]:
+    if not findings.profiled:
+        return []
+    names = ", ".join(map(code_span, findings.profiled[:MOST_PROFILED]))
+    return [Block(f"Profiles of {names} at base and head are in `profiles/` of the job's artifact.")]
 
 
 def _goals(findings: Findings) -> list[Block]:

@@ -38,7 +38,8 @@ class Findings:
     the comparison on our own dashboard: no other link is ever written. ``accept`` is the comment that accepts the
     changes, where somebody listens for it, and ``accepted`` tells who did, and why; ``announced`` is what the pull
     request said of itself beforehand. ``bars`` has one for each verdict, or none where those of the metrics' classes
-    held; ``strict`` tells that whole intervals had to be beyond them, ``smoke`` that sizes were small.
+    held; ``strict`` tells that whole intervals had to be beyond them, ``smoke`` that sizes were small. ``profiled``
+    names cells whose profiles at base and head lie beside what was measured.
     """
 
     verdicts: Sequence[Verdict]
@@ -62,6 +63,7 @@ class Findings:
     announced: Sequence[Announcement] = ()
     command: Sequence[str] = ()
     page: str = ""
+    profiled: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.bars and len(self.bars) != len(self.verdicts):
