@@ -43,8 +43,8 @@ torture: ## kill -9 runs and servers at random moments, disturb a server in ever
 	@.ci/setup dev
 	$(BIN)/python tests/torture.py $(ARGS)
 	$(BIN)/python tests/disturb_server.py
-	$(BIN)/python tests/kill_server.py --database sqlite --kills 200
-	$(BIN)/python tests/kill_server.py --database postgresql --kills 200
+	$(BIN)/python tests/kill_server.py --database sqlite --kills 200 --pause 0.2
+	$(BIN)/python tests/kill_server.py --database postgresql --kills 200 --pause 0.2
 
 study: ## ten demos in a row, planted slowdowns, equals against each other, histories without a change, pairs bought, real commits (STUDY="history noise"); tables are in docs/
 	@.ci/setup dev
