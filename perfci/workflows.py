@@ -134,6 +134,7 @@ jobs:
     timeout-minutes: 10
     permissions:
       id-token: write # the server lets a job upload by what GitHub signs of it; so nothing is checked out or built here
+      pull-requests: read # what was announced by the one that brought a commit
     steps:
 {SET_UP_WITHOUT_CODE}
       - uses: {DOWNLOAD}
@@ -141,6 +142,13 @@ jobs:
         with:
           name: perfci-results
           path: perfci-results
+      - name: Tell what was announced of the commit # so that it is accepted; --project NAME as below
+        if: github.event_name == 'push'
+        continue-on-error: true # what it costs is an incident then, which a person accepts
+        run: perfci github announce --server "$SERVER"
+        env:
+          GITHUB_TOKEN: ${{{{ github.token }}}}
+          SERVER: ${{{{ vars.PERFCI_SERVER }}}}
       - name: Send what was measured # where perfci.toml names the project otherwise than the repository: --project NAME
         run: test ! -d perfci-results/runs || perfci upload perfci-results/runs/* --server "$SERVER"
         env:

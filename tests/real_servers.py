@@ -16,7 +16,7 @@ from job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
 from loopback_issuer import Issuer
 
 from perfci.cli import run
-from perfci.store import open_store, reads
+from perfci.store import announced, open_store, reads
 
 
 @contextlib.contextmanager
@@ -67,3 +67,9 @@ def in_history(folder: Path) -> list[str]:
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
         (series,) = reads.series_of_project(tx, "acme/model")
         return [point.commit.subject for point in reads.history(tx, series.id)]
+
+
+def announced_in(folder: Path) -> list[tuple[str, str, str]]:
+    """Of which commits of that project something was announced, what, and where."""
+    with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
+        return [(one.sha, one.match, one.source) for one in announced.of_project(tx, "acme/model")]

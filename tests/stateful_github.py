@@ -202,6 +202,10 @@ def _app(hub: FakeGitHub) -> Flask:
     def one_pull(number: int) -> Json:
         return _found(hub.pulls, "number", number)
 
+    @on("GET", f"{here}/commits/<sha>/pulls")
+    def pulls_of_commit(sha: str) -> Response:
+        return _page([one for one in hub.pulls if one.get("merge_commit_sha") == sha])
+
     @on("GET", f"{here}/issues/<int:number>/comments")
     def comments(number: int) -> Response:
         return _page([one for one in hub.comments if one["issue"] == number])

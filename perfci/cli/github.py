@@ -14,6 +14,7 @@ from perfci.cli.compare import exit_code, measured, seconds
 from perfci.cli.compare import report as print_report
 from perfci.cli.context import config_for, config_here, repository_here, store_to_read
 from perfci.cli.options import bench_option, global_options, smoke_option, suite_option
+from perfci.cli.sending import server_option
 from perfci.cli.side_profiles import profile_sides
 from perfci.cli.variants import Asked
 from perfci.config import Config
@@ -23,7 +24,10 @@ from perfci.github.wanted import ACTIONS, Author, Overtaken
 from perfci.model import Commit, PerfciError
 from perfci.report.checks import Gate
 from perfci.report.comment_forms import NotMeasured
+from perfci.report.names import printable
+from perfci.report.units import counting, signed_percent
 from perfci.runner.git import Repository
+from perfci.service.announcing_pulls import brought_by
 from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
 from perfci.service.pull_requests import (
     RESULTS,
@@ -44,6 +48,7 @@ from perfci.service.pull_requests import (
 )
 
 PROFILES = "profiles"
+from perfci.service.uploading import server_of, tell_announced
 
 results_option = click.option(
     "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, metavar="DIR",
@@ -56,8 +61,8 @@ results_option = click.option(
 def command() -> None:
     """Compare a pull request in a job of GitHub Actions, and tell it what came of that.
 
-    Two verbs, for two jobs: the one that measures runs foreign code and needs no credential, the one that reports
-    holds the token and runs nothing of the pull request.
+    Verbs for different jobs: the one that measures runs foreign code and needs no credential, the one that reports
+    holds the token and runs nothing of the pull request; after the merge, one tells the server what was announced.
     """
 
 
@@ -126,9 +131,7 @@ def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
     """
     config = config_here()
     job = the_job(config)
-    token = job.token.get_secret_value()
-    if not token:
-        raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
+    token = the_token(job)
     handed, client = take_over(results), connect(token, job.api_url)
     try:
         pulls = pulls_of(job, client)
@@ -138,6 +141,33 @@ def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
             click.echo(_told(job, config, client, Author(author), pull, handed, gate, outcome or outcome_of(job)))
     except Overtaken as gone:
         click.echo(str(gone))
+
+
+@command.command("announce")
+@server_option
+@global_options
+def announce(server: str) -> None:
+    """Tell the server what the pull request announced that brought this commit to its branch.
+
+    What its change costs is accepted by itself then, as far as it was announced. GITHUB_TOKEN needs the permission
+    pull-requests: read, and the job `id-token: write`, or a token in PERFCI_TOKEN. What somebody announced who may not
+    write to the repository is not sent.
+    """
+    config = config_here()
+    job = the_job(config)
+    address, token = server_of(config, server), the_token(job)
+    arrived = brought_by(connect(token, job.api_url), job.repository, job.sha, job.ref)
+    counted = [one for one in arrived if one.announcement.counts]
+    for one in arrived:
+        if one not in counted:
+            what = f"{printable(one.announcement.match)} {signed_percent(one.announcement.change)}"
+            click.echo(f"{one.source} announces {what} and was opened by somebody who may not write here: left out")
+    if not counted:
+        click.echo(f"{job.sha[:12]}: nothing was announced")
+        return
+    told = tell_announced(config, address, counted)
+    known = "" if told == len(counted) else ", which knew the others"
+    click.echo(f"{job.sha[:12]}: {counting(len(counted), 'announcement')} found, {told} told to {address}{known}")
 
 
 def _told(
@@ -168,6 +198,13 @@ def the_job(config: Config) -> GitHubJob:
             "this is no job of GitHub Actions: GITHUB_ACTIONS is not set; `perfci compare BASE HEAD` works anywhere"
         )
     return config.github
+
+
+def the_token(job: GitHubJob) -> str:
+    token = job.token.get_secret_value()
+    if not token:
+        raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
+    return token
 
 
 def _finish(results: Path, job: GitHubJob, handed: HandedOver) -> None:

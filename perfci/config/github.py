@@ -12,7 +12,7 @@ from perfci.model import Pairs
 
 
 class GitHubJob(Table):
-    """A job as GitHub describes it to itself.
+    """A job as GitHub describes it to itself; ``ref`` is the branch that ``sha`` was pushed to: ``refs/heads/main``.
 
     Source: https://docs.github.com/actions/reference/workflows-and-actions/variables. ``event`` is the file with what
     happened, ``summary`` and ``outputs`` are the files a step appends to; ``token`` is only there where a workflow
@@ -22,6 +22,8 @@ class GitHubJob(Table):
     repository: str = ""
     event_name: str = ""
     event: Path | None = None
+    sha: str = ""
+    ref: str = ""
     api_url: str = "https://api.github.com"
     server_url: str = "https://github.com"
     run_id: str = ""
@@ -56,6 +58,8 @@ def github_job(environ: Mapping[str, str]) -> GitHubJob | None:
         "repository": environ.get("GITHUB_REPOSITORY", ""),
         "event_name": environ.get("GITHUB_EVENT_NAME", ""),
         "event": environ.get("GITHUB_EVENT_PATH", ""),
+        "sha": environ.get("GITHUB_SHA", ""),
+        "ref": environ.get("GITHUB_REF", ""),
         "api_url": environ.get("GITHUB_API_URL", ""),
         "server_url": environ.get("GITHUB_SERVER_URL", ""),
         "run_id": environ.get("GITHUB_RUN_ID", ""),

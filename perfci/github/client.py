@@ -67,6 +67,10 @@ class Client:
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
         return self._all(shapes.PullRequest, ask.LIST_PULLS, place(repository), query)
 
+    def pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
+        """The pull requests that brought a commit; of one that is on no branch yet, those that would."""
+        return self._all(shapes.PullRequest, ask.LIST_PULLS_OF_COMMIT, place(repository) | {"commit_sha": full(sha)})
+
     def comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
         return self._all(shapes.Comment, ask.LIST_COMMENTS, place(repository) | {"issue_number": number})
 

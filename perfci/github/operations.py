@@ -60,6 +60,10 @@ GET_PULL = Operation(
     "GET", HERE + "/pulls/{pull_number}", "read pull request {owner}/{repo}#{pull_number}", ("pull_requests: read",)
 )
 LIST_PULLS = Operation("GET", HERE + "/pulls", "list the pull requests of {owner}/{repo}", ("pull_requests: read",))
+LIST_PULLS_OF_COMMIT = Operation(
+    "GET", HERE + "/commits/{commit_sha}/pulls", "find the pull requests that brought {commit_sha} to {owner}/{repo}",
+    ("pull_requests: read",),
+)  # fmt: skip
 LIST_COMMENTS = Operation(
     "GET", HERE + "/issues/{issue_number}/comments", "list the comments on {owner}/{repo}#{issue_number}", READ_TALK
 )

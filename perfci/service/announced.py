@@ -31,7 +31,7 @@ def arrive(tx: Transaction, project: Project, told: Sequence[Arrived], act: Act)
     added = keep(tx, project.id, told, act.actor.name, act.at)
     if added:
         outbox.add(tx, project.id, "look", "announcements", act.at)
-        sources = sorted({f"{one.source} at {one.sha[:12]}" for one in told})
+        sources = sorted({f"{one.source} at {one.sha[:12]}" for one in told if one.announcement.counts})
         act.note(tx, TOLD, ", ".join(sources), project.id, {"announcements": added})
         touch(tx, [project.id])
     return added

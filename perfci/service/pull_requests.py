@@ -23,8 +23,8 @@ from perfci.report.comment_forms import NotMeasured, not_measured, outdated
 from perfci.report.findings import is_worse
 from perfci.report.names import printable
 from perfci.runner.git import Repository
+from perfci.service.announcing_pulls import announced_by
 from perfci.service.handing_over import NAME, HandedOver, handed_over
-from perfci.verdicts.announcing import Announcement, announcements
 
 RESULTS = "perfci-results"
 """The artifact that the job which measures leaves for the one that reports."""
@@ -195,20 +195,12 @@ def _as_meant(client: Client, pull: Pull, handed: HandedOver) -> HandedOver:
     """What got worse may be meant: announced by the pull request, or accepted of this very commit."""
     if handed.findings is None or state_of(handed.findings) is not State.WORSE:
         return handed
-    told = replace(handed.findings, announced=_announced(client, pull))
+    proposed = client.pull(pull.repository, pull.number)
+    told = replace(handed.findings, announced=announced_by(client, pull.repository, proposed))
     if state_of(told) is State.WORSE:
         found = accepting.acceptance(client, pull.repository, pull.number, pull.head)
         told = replace(told, accept=accepting.command(pull.head), accepted=str(found) if found else "")
     return replace(handed, findings=told)
-
-
-def _announced(client: Client, pull: Pull) -> list[Announcement]:
-    """The announcements in a description count where its author may write to the repository."""
-    proposed = client.pull(pull.repository, pull.number)
-    found = announcements(proposed.body or "")
-    if found and not (proposed.user and accepting.may_write(client, pull.repository, proposed.user.login)):
-        return [replace(one, counts=False) for one in found]
-    return found
 
 
 def _pull_talked_about(event: IssueCommentEvent, client: Client) -> list[Pull]:

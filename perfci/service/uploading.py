@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 from perfci.config import Config
@@ -13,8 +15,10 @@ from perfci.net.client import Client
 from perfci.net.door import open_client
 from perfci.net.job_login import JobLogin
 from perfci.net.sending import Flushed, Patience, flush
+from perfci.net.shapes.announcements import NewAnnouncement, NewAnnouncements
 from perfci.net.spool import Spool
 from perfci.store import Store, arrivals, reads
+from perfci.verdicts.arrived import Arrived
 
 
 def server_of(config: Config, given: str = "") -> str:
@@ -58,6 +62,22 @@ def send_waiting(config: Config, server: str) -> Flushed:
     """Send what waits for a server."""
     with closing(client_of(config, server)) as client:
         return flush(spool_of(config), client, patience_of(config))
+
+
+def tell_announced(config: Config, server: str, arrived: Iterable[Arrived]) -> int:
+    """Tell a server what was announced and counts; answers how many it had not been told before."""
+    told: dict[tuple[str, str, datetime | None], list[NewAnnouncement]] = defaultdict(list)
+    for one in arrived:
+        said = one.announcement
+        about = NewAnnouncement(match=said.match, change=said.change, reason=said.reason)
+        told[one.sha, one.source, one.at].append(about)
+    with closing(client_of(config, server)) as client:
+        return sum(
+            client.announce(
+                config.project, NewAnnouncements(commit=sha, source=source, arrived_at=at, items=tuple(items))
+            ).kept
+            for (sha, source, at), items in told.items()
+        )
 
 
 def runs_in(path: Path, project: str, warn: Warn) -> Iterator[Run]:

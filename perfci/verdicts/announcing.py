@@ -66,9 +66,13 @@ class Announcement:
 def announcements(text: str) -> list[Announcement]:
     """The announcements in the description of a pull request; a line that is written in another way is none."""
     lines = (LINE.fullmatch(line.strip()) for line in text.splitlines())
-    found = (Announcement(one[1], _change(one[2]), one[3]) for one in lines if one)
-    return [one for one in found if one.change][:MOST]
+    found = (Announcement(one[1], _change(one[2]), _visible(one[3])) for one in lines if one)
+    return [one for one in found if one.change and one.match.isprintable()][:MOST]
 
 
 def _change(text: str) -> float:
     return float(text.replace("\N{MINUS SIGN}", "-")) / 100
+
+
+def _visible(text: str) -> str:
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

@@ -23,6 +23,7 @@ ANSWERS: dict[Operation, Any] = {
     ask.GET_PERMISSION: shapes.Permission,
     ask.GET_PULL: shapes.PullRequest,
     ask.LIST_PULLS: list[shapes.PullRequest],
+    ask.LIST_PULLS_OF_COMMIT: list[shapes.PullRequest],
     ask.LIST_COMMENTS: list[shapes.Comment],
     ask.CREATE_COMMENT: shapes.Comment,
     ask.UPDATE_COMMENT: shapes.Comment,

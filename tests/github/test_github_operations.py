@@ -19,6 +19,7 @@ def ask_everything(client: Client, where: str = "acme/model") -> None:
     client.permission(where, "ada")
     client.pull(where, 7)
     list(client.open_pulls(where, "acme", "a/branch with spaces?&#"))
+    list(client.pulls_of_commit(where, HEAD))
     comment = client.create_comment(where, 7, "hello")
     list(client.comments(where, 7))
     client.update_comment(where, comment.id, "hello again")

@@ -37,12 +37,19 @@ def test_reads_them_where_git_has_its_trailers() -> None:
         "Perfci-Expect: +3% the cache",
         "Perfci-Expect: peak_bytes 0% nothing changes",
         "Perfci-Expect: peak_bytes +nan% the cache",
+        "Perfci-Expect: peak\x00bytes +3% the cache",
         "I said Perfci-Expect: peak_bytes +3% the cache",
     ],
-    ids=["no reason", "no percent", "no name", "no change", "no number", "in a sentence"],
+    ids=["no reason", "no percent", "no name", "no change", "no number", "invisible", "in a sentence"],
 )
 def test_what_is_written_in_another_way_announces_nothing(line: str) -> None:
     assert announcements(line) == []
+
+
+def test_shows_what_cannot_be_seen_in_a_reason() -> None:
+    (found,) = announcements("Perfci-Expect: peak_bytes +3% the\x1b[31m cache")
+
+    assert found.reason == "the\N{REPLACEMENT CHARACTER}[31m cache"
 
 
 def test_takes_no_more_than_a_reader_would() -> None:
@@ -88,4 +95,5 @@ def test_one_that_exceeds_it_breaks_the_word() -> None:
 def test_whatever_is_written_is_read(text: str) -> None:
     for one in announcements(text):
         assert one.reason.strip()
+        assert (one.match + one.reason).isprintable()
         assert one.change

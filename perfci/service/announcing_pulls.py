@@ -1,0 +1,36 @@
+"""What pull requests announced, as GitHub tells it, and of which commits that holds once they are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from perfci.github import accepting
+from perfci.github.client import Client
+from perfci.github.shapes import PullRequest
+from perfci.verdicts.announcing import Announcement, announcements
+from perfci.verdicts.arrived import Arrived
+
+
+def announced_by(client: Client, repository: str, proposed: PullRequest) -> list[Announcement]:
+    """The announcements in a description count where its author may write to the repository."""
+    found = announcements(proposed.body or "")
+    if found and not (proposed.user and accepting.may_write(client, repository, proposed.user.login)):
+        return [replace(one, counts=False) for one in found]
+    return found
+
+
+def brought_by(client: Client, repository: str, sha: str, ref: str) -> list[Arrived]:
+    """What was announced by the pull requests that brought a commit to a branch."""
+    pulls = [one for one in client.pulls_of_commit(repository, sha) if is_merged_into(one, [ref])]
+    return [arrived for pull in pulls for arrived in arrived_with(client, repository, pull, sha)]
+
+
+def is_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:
+    return pull.merged_at is not None and f"refs/heads/{pull.base.ref}" in refs
+
+
+def arrived_with(client: Client, repository: str, pull: PullRequest, sha: str) -> list[Arrived]:
+    """What a pull request announced of the commit that it became."""
+    found = announced_by(client, repository, pull)
+    return [Arrived(sha, one, f"#{pull.number}", pull.merged_at) for one in found]
