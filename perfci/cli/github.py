@@ -46,9 +46,9 @@ from perfci.service.pull_requests import (
     tell,
     tell_job,
 )
+from perfci.service.uploading import server_of, tell_announced
 
 PROFILES = "profiles"
-from perfci.service.uploading import server_of, tell_announced
 
 results_option = click.option(
     "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, metavar="DIR",

@@ -24,7 +24,8 @@ from perfci.report.comment_forms import NotMeasured
 from perfci.service.accounts import Act
 from perfci.service.artifact_runs import actor_of, take_in
 from perfci.service.handing_over import NAME, HandedOver, handed_over
-from perfci.service.hearing import ACCEPTED, BEGUN, is_bound_run
+from perfci.service.hearing import ACCEPTED, BEGUN, MERGED, is_bound_run
+from perfci.service.merging import take_announced
 from perfci.service.pull_requests import MOST_ARTIFACTS, MOST_PACKED, RESULTS, Pull, age, nothing_of, page_of, tell
 from perfci.store import Store, repositories
 from perfci.store.projects import Project, project
@@ -80,6 +81,8 @@ class Follower:
         if of is None or of.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
         told, client = event.told, self.app.client(event.told.installation, [bound.repository_id])
+        if told.action == MERGED:
+            return take_announced(self.store, client, told, of, bound, now)
         ran = _run_of(client, told)
         if ran is None:
             return "No results of the newest commit are kept: they have to be measured again."

@@ -10,7 +10,7 @@ from flask import Flask, Request, Response, request
 
 from perfci.config import Secrets, Settings
 from perfci.github import events
-from perfci.github.events import Event
+from perfci.github.events import Event, PullRequestEvent
 from perfci.github.signatures import is_signed
 from perfci.model import PerfciError
 from perfci.service.hearing import hear
@@ -84,5 +84,6 @@ def _kept(group: Group, event: Event | None, delivery: str, now: datetime) -> Re
         kept = group.submit(lambda tx: hear(tx, event, delivery, now)) if event else 0
     except Unavailable as error:
         raise Declined("unavailable", "The server cannot store it now: redeliver it later.") from error
-    told, status = ("The pull request will be told.\n", 202) if kept else ("Nothing to do, or known already.\n", 200)
+    what = "What it announced will be kept" if isinstance(event, PullRequestEvent) else "The pull request will be told"
+    told, status = (f"{what}.\n", 202) if kept else ("Nothing to do, or known already.\n", 200)
     return Response(told, status, content_type="text/plain; charset=utf-8")

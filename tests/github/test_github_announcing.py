@@ -1,0 +1,205 @@
+"""What a pull request announced reaches the server once it is merged: told by GitHub, or by the job that uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from app_servers import Server
+from app_servers import description as description
+from app_servers import server as server
+from builders import NOON
+from databases import database_url as database_url
+from databases import kind as kind
+from databases import store as store
+from github_payloads import example
+from npm_files import asked_of_npm
+from signed_webhooks import INSTALLATION, post
+from stateful_github import HEAD, OWNER, FakeGitHub, Told, pull
+from test_github_verbs import Job
+from test_github_verbs import job as job
+
+from perfci.cli import run
+from perfci.github.client import connect
+from perfci.net.client import Client
+from perfci.net.door import open_client
+from perfci.service import uploading
+from perfci.store import Store, announced, audit, outbox
+from perfci.store.announced import AnnouncementRecord
+from perfci.store.projects import create_project, project
+from perfci_web import create_app
+
+MERGE = "d" * 40
+MERGED_AT = datetime(2026, 3, 1, 11, 30, tzinfo=UTC)
+BODY = "Keep two layers.\n\nPerfci-Expect: peak_bytes +3% the cache holds two layers\n"
+KEPT = AnnouncementRecord(MERGE, "peak_bytes", 0.03, "the cache holds two layers", "#7", MERGED_AT)
+
+
+def merged(body: str = BODY, author: str = "ada", **changes: Any) -> dict[str, Any]:
+    """A pull request that was merged into main."""
+    proposal = pull()
+    proposal["base"]["repo"] = {"id": 1, "full_name": "acme/model", "owner": OWNER}
+    about = {"state": "closed", "merged_at": "2026-03-01T11:30:00Z", "merge_commit_sha": MERGE}
+    return proposal | about | {"body": body, "user": {"id": 3, "login": author}} | changes
+
+
+def told_of_merge(proposal: dict[str, Any]) -> dict[str, Any]:
+    """What GitHub tells its App of a pull request that was closed."""
+    repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
+    payload = example("pull_request", "closed", number=7, pull_request=proposal, repository=repository)
+    return payload | {"installation": {"id": INSTALLATION}}
+
+
+def is_told(server: Server, proposal: dict[str, Any], delivery: str = "d-1") -> int:
+    """GitHub has the pull request, and tells that it was closed."""
+    server.hub.pulls = [proposal]
+    return post(server.web, "pull_request", asked_of_npm(lambda: told_of_merge(proposal)), delivery).status_code
+
+
+def kept(store: Store) -> list[AnnouncementRecord]:
+    with store.read() as tx:
+        return announced.of_project(tx, "acme/model")
+
+
+def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) -> None:
+    assert is_told(server, merged()) == 202
+
+    assert server.works() == 1
+
+    assert (kept(server.store), server.events()) == ([KEPT], [("done", 0, "")])
+    with server.store.read() as tx:
+        found = project(tx, "acme/model")
+        assert found is not None
+        (line,) = [one for one in audit.lines(tx, found.id) if one.action == "announcement.tell"]
+        assert [one.subject for one in outbox.take(tx, ["look"], 9, server.now)] == ["announcements"]
+    assert (line.actor, line.subject, line.request_id) == (
+        "github-repository/1", f"#7 at {MERGE[:12]}", "d-1",
+    )  # fmt: skip
+
+
+def test_told_twice_it_is_kept_once(server: Server) -> None:
+    answers = [is_told(server, merged(), name) for name in ("d-1", "d-1", "d-2")]
+
+    server.works()
+
+    assert (answers, len(kept(server.store))) == ([202, 200, 202], 1)
+
+
+def test_a_fork_that_is_gone_announced_all_the_same(server: Server) -> None:
+    proposal = merged()
+    is_told(server, proposal | {"head": proposal["head"] | {"repo": None}})
+
+    server.works()
+
+    assert kept(server.store) == [KEPT]
+
+
+@pytest.mark.parametrize(
+    "proposal",
+    [merged(body="Keep two layers."), merged(body=""), merged(merged_at=None)],
+    ids=["nothing announced", "nothing said", "closed without a merge"],
+)
+def test_what_announces_nothing_is_not_even_kept(server: Server, proposal: dict[str, Any]) -> None:
+    assert (is_told(server, proposal), server.events()) == (200, [])
+
+
+BRANCH = "acme/model#7 is merged into no branch whose history is kept."
+NOBODY = "Nothing was announced by somebody who may write to the repository."
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"user": {"id": 9, "login": "mallory"}}, NOBODY),
+        ({"user": None}, NOBODY),
+        ({"body": "I take it back."}, NOBODY),
+        ({"base": merged()["base"] | {"ref": "release"}}, BRANCH),
+        ({"merged_at": None}, BRANCH),
+        (
+            {"base": merged()["base"] | {"repo": {"id": 2, "full_name": "acme/model", "owner": OWNER}}},
+            "The project is bound to another repository by now.",
+        ),
+    ],
+    ids=["a stranger", "an account that is gone", "taken back", "another branch", "never merged", "another repository"],
+)
+def test_what_does_not_count_is_done_without_a_trace(server: Server, changes: dict[str, Any], why: str) -> None:
+    is_told(server, merged())
+    server.hub.pulls = [merged() | changes]
+
+    server.works()
+
+    assert (kept(server.store), server.events()) == ([], [("done", 0, why)])
+
+
+def test_github_that_does_not_answer_is_asked_again(server: Server) -> None:
+    is_told(server, merged())
+    server.hub.troubles = [Told(503)]
+
+    server.works()
+    before = kept(server.store)
+    server.works()
+
+    assert (before, kept(server.store)) == ([], [KEPT])
+
+
+@pytest.fixture
+def upload_job(
+    job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[dict[str, Any]], int]]:
+    """A job of a push to main, with a token that may read pull requests."""
+    with store.begin() as tx:
+        create_project(tx, "acme/model", "private", NOON)
+    app = create_app(store, read_only=False, clock=lambda: NOON)
+    transport = httpx.WSGITransport(app=app)
+    monkeypatch.setattr(
+        "perfci.cli.github.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
+    )
+    monkeypatch.setattr(
+        uploading, "client_of", lambda config, url: Client(open_client("http://localhost:8787", transport=transport))
+    )
+
+    def announce(proposal: dict[str, Any]) -> int:
+        hub.pulls = [proposal]
+        job.starts("push", {}, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
+        return run(["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"])
+
+    yield announce
+    app.extensions["perfci_api"].group.close()
+
+
+def test_the_job_that_uploads_tells_what_was_announced(
+    upload_job: Callable[[dict[str, Any]], int], store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = [upload_job(merged()) for _ in range(2)]
+
+    assert (codes, kept(store)) == ([0, 0], [KEPT])
+    assert capsys.readouterr().out.splitlines() == [
+        "dddddddddddd: 1 announcement found, 1 told to https://perf.example.com",
+        "dddddddddddd: 1 announcement found, 0 told to https://perf.example.com, which knew the others",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("proposal", "says"),
+    [
+        (
+            merged(author="mallory"),
+            "#7 announces peak_bytes +3.0 % and was opened by somebody who may not write here: left out\n"
+            "dddddddddddd: nothing was announced\n",
+        ),
+        (merged(base=pull()["base"] | {"ref": "release"}), "dddddddddddd: nothing was announced\n"),
+        (merged(merge_commit_sha=HEAD), "dddddddddddd: nothing was announced\n"),
+        (merged(merged_at=None), "dddddddddddd: nothing was announced\n"),
+    ],
+    ids=["by a stranger", "into another branch", "another commit", "not merged"],
+)
+def test_the_job_tells_nothing_that_does_not_count(
+    upload_job: Callable[[dict[str, Any]], int], store: Store, capsys: pytest.CaptureFixture[str],
+    proposal: dict[str, Any], says: str,
+) -> None:  # fmt: skip
+    assert upload_job(proposal) == 0
+
+    assert (kept(store), capsys.readouterr().out) == ([], says)
