@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfci.workflows import MEASURE, REPORT
+from perfci.workflows import REPORT, measuring
 
 SKIPPED_FOLDERS = {"tests", "test", "benchmarks", "docs", "examples", "build", "dist", "site-packages"}
 
@@ -20,15 +20,15 @@ class Model:
     name: str
 
 
-def starter_files(root: Path, project: str) -> dict[str, str]:
-    """Name -> text of every file that gets a repository going."""
+def starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
+    """Name -> text of every file that gets a repository going; ``branch`` is the one whose history counts."""
     model = find_model(root)
     suite = MODEL_SUITE.format(module=model.module, name=model.name) if model else PLAIN_SUITE
     return {
         "perfci.toml": CONFIGURATION.format(project=project),
         "benchmarks/__init__.py": "",
         "benchmarks/starter.py": suite,
-        ".github/workflows/perf.yml": MEASURE,
+        ".github/workflows/perf.yml": measuring(branch),
         ".github/workflows/perf-report.yml": REPORT,
     }
 

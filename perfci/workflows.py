@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
 CACHE = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5"
@@ -39,6 +41,10 @@ EQUALS = """\
           key: perfci-equals-${{ github.run_id }}
           restore-keys: perfci-equals-"""
 
+BRANCHES = "branches: [main, master]"
+PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
+"""In a name that holds anything else GitHub may see a pattern."""
+
 MEASURE = f"""\
 # Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine, and
 # every night a commit with itself: what equals show is the noise floor, and an alarm about them a false one.
@@ -50,7 +56,7 @@ name: perf
 on:
   pull_request:
   push:
-    branches: [main, master]
+    {BRANCHES}
   schedule:
     - cron: "23 3 * * *"
   workflow_dispatch:
@@ -201,3 +207,8 @@ jobs:
             ${{{{ github.event.workflow_run.head_repository.full_name == github.repository &&
             vars.PERFCI_SERVER || '' }}}}
 """
+
+
+def measuring(branch: str = "") -> str:
+    """The workflow that measures, for the history of a branch; of an unknown one, for the two usual names."""
+    return MEASURE.replace(BRANCHES, f'branches: ["{branch}"]') if PLAIN.fullmatch(branch) else MEASURE

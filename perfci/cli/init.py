@@ -14,7 +14,8 @@ from perfci.starter import starter_files
 def command() -> None:
     """Write perfci.toml, benchmarks/ and .github/workflows/perf.yml where they are missing."""
     repository = repository_here()
-    for name, text in starter_files(repository.root, repository.slug or repository.root.name).items():
+    project = repository.slug or repository.root.name
+    for name, text in starter_files(repository.root, project, repository.main_branch).items():
         path = repository.root / name
         if path.exists():
             click.echo(f"kept    {name} (it was there)")

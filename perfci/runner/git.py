@@ -53,6 +53,14 @@ class Repository:
         except PerfciError:
             return ""
 
+    @property
+    def main_branch(self) -> str:
+        """The default branch of the origin, as it was when it was cloned; nothing where that is not known."""
+        try:
+            return self._git("symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD").removeprefix("origin/")
+        except PerfciError:
+            return ""
+
     def resolve(self, revision: str) -> str:
         """Turn a revision as a user types it into a full sha; nothing that looks like an option gets past."""
         if revision.startswith("-") or not revision.strip():

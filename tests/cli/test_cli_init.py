@@ -101,6 +101,23 @@ def test_a_starter_without_a_model_of_ones_own_measures_too(here: Path, capsys: 
     assert "3 processes measured: 3 ok" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("branch", "listed"), [("release/2.x", ["release/2.x"]), ("", ["main", "master"]), ("a+b", ["main", "master"])]
+)
+def test_the_workflow_measures_the_default_branch(here: Path, branch: str, listed: list[str]) -> None:
+    yaml = pytest.importorskip("yaml")
+    project = GitProject(here)
+    project.commit("First", net=NET)
+    if branch:
+        project.git("update-ref", f"refs/remotes/origin/{branch}", "HEAD")
+        project.git("symbolic-ref", "refs/remotes/origin/HEAD", f"refs/remotes/origin/{branch}")
+
+    run(["init"])
+
+    workflow = yaml.load((here / ".github" / "workflows" / "perf.yml").read_text(), yaml.BaseLoader)
+    assert workflow["on"]["push"]["branches"] == listed
+
+
 def test_the_workflow_compares_equals_at_night_and_remembers_them(here: Path) -> None:
     yaml = pytest.importorskip("yaml")
 

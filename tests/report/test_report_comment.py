@@ -199,7 +199,7 @@ def spoken_by(word: str) -> Findings:
         rejected=[Rejection(word, pairs_of({word: word}), word)], environment=[ObservedChange(word, word, word)],
         drift=some, main=Commit(word), budget=word, accepted=word,
         announced=[Announcement(word, 0.1, word), Announcement("nothing", 0.1, word)],
-        command=("perfci", word), page=word,
+        command=("perfci", word), page=word, profiled=[word],
     )  # fmt: skip
 
 
