@@ -13,9 +13,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats.evidence import in_order, middle
+from perfci.stats.evidence import Evidence, in_order, middle
+from perfci.stats.lines import CLIP_REACH
 from perfci.stats.location import Floats
+from perfci.stats.segmentation import MIN_SEGMENT
 from perfci.stats.trial import BRIEF, FARTHEST, Gone, Trial, place_of
+
+NEAR = 2 * CLIP_REACH
+"""So far from a boundary points may lie that spikes had pulled in, or be such spikes."""
+
+CLEARLY = 0.5
+"""A boundary gives way to another place where that brings the points nearer to their levels by half of the step."""
 
 ALIKE = 0.6
 """Neighbouring points that resemble each other more than this are a level that moves."""
@@ -39,8 +47,30 @@ def prove(trial: Trial, proposed: Sequence[int]) -> tuple[Step, ...]:
     trial.used.points, trial.used.proposed = len(trial.logs), proposed
     while kept and (least := _least_proven(trial, kept)) is not None:
         kept.remove(least)
-    edges = trial.edges(kept)
-    return tuple(Step(at, trial.evidence(place_of(edges, k)).size) for k, at in enumerate(kept, 1))
+    return _steps(trial, trial.edges(kept))
+
+
+def _steps(trial: Trial, edges: Sequence[int]) -> tuple[Step, ...]:
+    found: list[Step] = []
+    for k in range(1, len(edges) - 1):
+        evidence = trial.evidence(place_of(edges, k))
+        after_last = (found[-1].index if found else 0) + MIN_SEGMENT
+        at = _parting(trial.logs, edges[k], evidence, after_last, edges[k + 1] - MIN_SEGMENT)
+        found.append(Step(at, evidence.size))
+    return tuple(found)
+
+
+def _parting(logs: Floats, at: int, sides: Evidence, first: int, last: int) -> int:
+    """Where near a boundary the points as they are part best into the levels of its two sides.
+
+    Segmentation sees spikes pulled in towards their neighbours, and the last points before a step, where spikes went
+    before them, towards the level that follows.
+    """
+    first, last = min(max(first, at - NEAR), at), max(min(last, at + NEAR), at)
+    near = logs[first:last]
+    costs = np.concatenate([[0.0], np.cumsum(np.abs(near - sides.before) - np.abs(near - sides.after))])
+    best = int(costs.argmin())
+    return first + best if costs[at - first] - costs[best] > CLEARLY * abs(sides.after - sides.before) else at
 
 
 def _standing(trial: Trial, boundaries: Sequence[int]) -> list[int]:

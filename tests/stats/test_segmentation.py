@@ -60,6 +60,13 @@ def test_spikes_do_not_hide_a_step() -> None:
     assert len(detect(line)) == 1
 
 
+def test_spikes_before_a_step_do_not_move_it() -> None:
+    line = history(1.0, 1.4, each=15, noise=0.01)
+    line[11], line[12] = 1.2, 1.4
+
+    assert [index for index, _ in detect(line)] == [15]
+
+
 def test_a_machine_that_keeps_changing_states_is_no_change() -> None:
     assert detect(history(*[1.0, 1.08] * 6, each=9)) == []
 
