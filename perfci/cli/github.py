@@ -29,8 +29,8 @@ from perfci.report.units import counting, signed_percent
 from perfci.runner.git import Repository
 from perfci.service.announcing_pulls import brought_by
 from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
+from perfci.service.left_behind import RESULTS
 from perfci.service.pull_requests import (
-    RESULTS,
     Pull,
     age,
     is_only_begun,

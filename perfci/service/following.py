@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
 from perfci.config import Config, Settings
 from perfci.github.app import App, Key
-from perfci.github.artifacts import contents, runs_in
 from perfci.github.client import Client
-from perfci.github.downloads import Limits
 from perfci.github.refusals import Refused, Unanswered, Unreachable
 from perfci.github.resolving import pulls_of_run
 from perfci.github.shapes import WorkflowRun
@@ -23,10 +19,11 @@ from perfci.model import Commit, PerfciError
 from perfci.report.comment_forms import NotMeasured
 from perfci.service.accounts import Act
 from perfci.service.artifact_runs import actor_of, take_in
-from perfci.service.handing_over import NAME, HandedOver, handed_over
+from perfci.service.handing_over import HandedOver
 from perfci.service.hearing import ACCEPTED, BEGUN, MERGED, is_bound_run
+from perfci.service.left_behind import Left, left_in, newest_of_commit, newest_of_run
 from perfci.service.merging import take_announced
-from perfci.service.pull_requests import MOST_ARTIFACTS, MOST_PACKED, RESULTS, Pull, age, nothing_of, page_of, tell
+from perfci.service.pull_requests import Pull, age, nothing_of, page_of, tell
 from perfci.store import Store, repositories
 from perfci.store.projects import Project, project
 from perfci.store.run_events import RunEvent, Told
@@ -55,15 +52,6 @@ def _key_in(path: Path) -> str:
         return path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise PerfciError(f"The private key {path} of the GitHub App cannot be read: {error}") from None
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What a run left behind: findings and run documents, or why they cannot be read."""
-
-    handed: HandedOver | None = None
-    runs: Mapping[str, bytes] = field(default_factory=dict)
-    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +90,7 @@ class Follower:
             for pull in pulls:
                 age(client, self._author, pull, of.slug)
             return ""
-        left = left_behind(client, ran)
+        left = _left_by(client, ran)
         if left.handed is None and ran.conclusion in NEVER_RAN:
             return f"Nothing was measured: the run ended as {ran.conclusion}."
         page = self._page(ran, left, of, act)
@@ -132,35 +120,24 @@ def _run_of(client: Client, told: Told) -> WorkflowRun | None:
     if told.action != ACCEPTED:
         return client.workflow_run(told.repository, told.number)
     head = client.pull(told.repository, told.number).head.sha
-    found = (one.workflow_run for one in islice(client.newest_artifacts(told.repository, RESULTS), MOST_ARTIFACTS))
-    number = next((one.id for one in found if one and one.head_sha == head), None)
-    return None if number is None else client.workflow_run(told.repository, number)
+    found = newest_of_commit(client, told.repository, head)
+    measured_by = found.workflow_run.id if found and found.workflow_run else None
+    return None if measured_by is None else client.workflow_run(told.repository, measured_by)
 
 
-def left_behind(client: Client, ran: WorkflowRun) -> Left:
+def _left_by(client: Client, ran: WorkflowRun) -> Left:
     """The newest artifact of a run; one that cannot be read is no reason to ask again."""
     repository = ran.repository.full_name
-    found = [one for one in client.artifacts(repository, ran.id, RESULTS) if one.name == RESULTS and not one.expired]
-    if not found:
+    newest = newest_of_run(client, repository, ran.id)
+    if newest is None:
         return Left()
-    newest = max(found, key=lambda one: one.id)
     try:
-        return _read(client.download(repository, newest.id, Limits(MOST_PACKED)), ran)
+        return left_in(client, repository, newest, ran.head_sha)
     except (Refused, Unanswered, Unreachable):
         raise
     except PerfciError as error:
         log.warning("run %d of %s: %s", ran.id, repository, error)
         return Left(problem=str(error))
-
-
-def _read(archive: bytes, ran: WorkflowRun) -> Left:
-    files = contents(archive)
-    if NAME not in files:
-        return Left(runs=runs_in(files))
-    handed = handed_over(files[NAME], NAME)
-    if handed.head.sha != ran.head_sha:
-        raise PerfciError(f"{NAME} is about {handed.head.sha[:12]}, and {ran.head_sha[:12]} was to be measured.")
-    return Left(handed, runs_in(files))
 
 
 def _shown(left: Left, pull: Pull, key: str, ran: WorkflowRun) -> HandedOver:

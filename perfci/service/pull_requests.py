@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from perfci.config.github import GitHubJob
 from perfci.github import accepting, events
-from perfci.github.artifacts import contents
 from perfci.github.client import Client
 from perfci.github.comments import age_comment
 from perfci.github.delivery import Delivered, deliver
-from perfci.github.downloads import Limits
 from perfci.github.events import IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
 from perfci.github.resolving import pulls_of_run
 from perfci.github.wanted import Author, Check, PullReport
@@ -24,16 +21,8 @@ from perfci.report.findings import is_worse
 from perfci.report.names import printable
 from perfci.runner.git import Repository
 from perfci.service.announcing_pulls import announced_by
-from perfci.service.handing_over import NAME, HandedOver, handed_over
-
-RESULTS = "perfci-results"
-"""The artifact that the job which measures leaves for the one that reports."""
-
-MOST_PACKED = 32 * 2**20
-"""Bytes of an artifact: two hundred sessions of a hundred benchmarks."""
-
-MOST_ARTIFACTS = 300
-"""How far back the one of a commit is looked for."""
+from perfci.service.handing_over import HandedOver
+from perfci.service.left_behind import left_in, newest_of_commit
 
 LONGEST_NAME = 100
 """Characters of a check's name; GitHub cuts longer ones where it lists them."""
@@ -99,15 +88,8 @@ def log_of(job: GitHubJob) -> str:
 
 def kept_of(client: Client, pull: Pull) -> HandedOver | None:
     """What was measured of a pull request's newest commit, as long as GitHub keeps it; nothing where there is none."""
-    for one in islice(client.newest_artifacts(pull.repository, RESULTS), MOST_ARTIFACTS):
-        if one.workflow_run and one.workflow_run.head_sha == pull.head and not one.expired:
-            return handed_over_of(client, pull.repository, one.id)
-    return None
-
-
-def handed_over_of(client: Client, repository: str, artifact: int) -> HandedOver | None:
-    found = contents(client.download(repository, artifact, Limits(MOST_PACKED)))
-    return handed_over(found[NAME], f"artifact {artifact}") if NAME in found else None
+    newest = newest_of_commit(client, pull.repository, pull.head)
+    return left_in(client, pull.repository, newest, pull.head).handed if newest else None
 
 
 def is_talk(job: GitHubJob) -> bool:
