@@ -46,7 +46,7 @@ def benchmarks_page(store: Store, clock: Callable[[], datetime], project: str) -
         sparkline_commits=benchmarks.SPARKLINE_COMMITS,
         unavailable=benchmarks.UNAVAILABLE,
         watched=watched,
-        links=links_of(project, everything),
+        links=links_of(project, (record.series for record in everything)),
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import partial
 
 from flask import Flask, Response, jsonify, render_template
 
+from perfci.model import Series
 from perfci.report.calibration import calibration_fields
 from perfci.service.calibrating import calibrated
 from perfci.service.judging import StandardsOf
-from perfci.store import Store, reads
-from perfci.store.records import SeriesRecord
+from perfci.store import Store
+from perfci.store.loading import series_by_project
 from perfci.verdicts.calibration import Calibration
 from perfci_web.lookups import known_project, links_of
 
@@ -23,8 +24,8 @@ def install(app: Flask, store: Store, clock: Callable[[], datetime], standards_o
 
 
 def calibration_page(store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str) -> str:
-    found, records = _calibration(store, clock, standards_of, project)
-    return render_template("calibration.html", project=project, found=found, links=links_of(project, records))
+    found, series = _calibration(store, clock, standards_of, project)
+    return render_template("calibration.html", project=project, found=found, links=links_of(project, series))
 
 
 def calibration_json(store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str) -> Response:
@@ -34,8 +35,8 @@ def calibration_json(store: Store, clock: Callable[[], datetime], standards_of: 
 
 def _calibration(
     store: Store, clock: Callable[[], datetime], standards_of: StandardsOf, project: str
-) -> tuple[Calibration, list[SeriesRecord]]:
+) -> tuple[Calibration, Collection[Series]]:
     with store.read() as tx:
         known = known_project(tx, project)
         found = calibrated(tx, project, standards_of(known).policy, clock())
-        return found, reads.series_of_project(tx, project) if found.floors else []
+        return found, series_by_project(tx, project).values() if found.floors else ()

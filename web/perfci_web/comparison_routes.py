@@ -15,6 +15,7 @@ from perfci.report.comment import comment
 from perfci.report.findings import Findings, bars_of
 from perfci.service.judging import StandardsOf
 from perfci.store import Store, reads
+from perfci.store.loading import series_by_project
 from perfci.store.members import namesakes
 from perfci.store.records import RunRecord
 from perfci_web.lookups import commit_named, known_project, links_of
@@ -104,8 +105,8 @@ def _comparison(store: Store, project: str, base: str, head: str) -> tuple[compa
             _runs(tx, reads.runs_of_commit(tx, project, after.sha)),
             reads.commits(tx, project),
         )
-        everything = reads.series_of_project(tx, project)
-    return page, links_of(project, everything)
+        everything = series_by_project(tx, project)
+    return page, links_of(project, everything.values())
 
 
 def _runs(tx: Session, records: Iterable[RunRecord]) -> list[Run]:

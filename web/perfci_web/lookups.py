@@ -8,11 +8,10 @@ from flask import request
 from sqlalchemy.orm import Session
 
 from perfci.config import RESERVED_PROJECTS
-from perfci.model import Commit, PerfciError
+from perfci.model import Commit, PerfciError, Series
 from perfci.net.slugs import name_of
 from perfci.store import Store, reads
 from perfci.store.projects import Project
-from perfci.store.records import SeriesRecord
 from perfci_web.admission import no_such_project, seen_projects
 from perfci_web.missing import Missing, Offer
 from perfci_web.urls import Links
@@ -47,8 +46,8 @@ def project_around(store: Store, path: str) -> str:
         return next((one.slug for one in seen_projects(tx) if one.slug == project), "")
 
 
-def links_of(project: str, records: Iterable[SeriesRecord] = ()) -> Links:
-    return Links(project, (record.series for record in records), root=request.script_root)
+def links_of(project: str, series: Iterable[Series] = ()) -> Links:
+    return Links(project, series, root=request.script_root)
 
 
 def known_project(tx: Session, project: str) -> Project:

@@ -15,6 +15,7 @@ from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned
 from perfci.service.small_trends import Decided
 from perfci.store import Store, reads
+from perfci.store.loading import series_by_project
 from perfci.store.records import SeriesRecord
 from perfci.store.suspensions import suspensions
 from perfci_web.lookups import known_project, links_of
@@ -44,7 +45,9 @@ def series_page(store: Store, clock: Callable[[], datetime], project: str, bench
     beside = trends[twin.id] if twin else None
     page = series.series_page(project, trends[record.id], verdicts, records, beside=beside, judged=judged)
     mine = [one for one in watched if one.means(record.series)]
-    return render_template("series.html", page=page, watched=mine, links=links_of(project, records))
+    return render_template(
+        "series.html", page=page, watched=mine, links=links_of(project, (one.series for one in records))
+    )
 
 
 def series_json(store: Store, project: str, benchmark: str, metric: str) -> Response:
@@ -74,7 +77,7 @@ def _series(tx: Session, project: str, benchmark: str, metric: str) -> tuple[Ser
         raise _no_benchmark(tx, project, f"{benchmark} · {metric}")
     fitting = series.chosen(alike, request.args)
     if not fitting:
-        links = links_of(project, alike)
+        links = links_of(project, (one.series for one in alike))
         offers = [Offer(f"{one.series.label}, {one.series.machine.label}", links.series(one.series)) for one in alike]
         text = f"{benchmark} · {metric} has {len(alike)} series; the address names none of them exactly."
         raise Missing(text, offers, "Choose one")
@@ -99,9 +102,9 @@ def _shown(tx: Session, record: SeriesRecord, twin: SeriesRecord | None) -> tupl
 
 
 def _no_benchmark(tx: Session, project: str, asked: str) -> Missing:
-    records = reads.series_of_project(tx, project)
-    links = links_of(project, records)
-    offers = {record.series.label: Offer(record.series.label, links.series(record.series)) for record in records}
+    known = series_by_project(tx, project).values()
+    links = links_of(project, known)
+    offers = {one.label: Offer(one.label, links.series(one)) for one in known}
     return Missing(
         f"The project {project} has no benchmark {asked}.", nearest(asked, list(offers.values())), "Did you mean"
     )

@@ -98,7 +98,7 @@ def answer(serving: Serving, operation: Operation, request: Request, path: Mappi
             body=parsed(raw.body, operation.body) if operation.body else None,
             now=act.at,
             request_id=name,
-            admit=lambda slug, need: _admitted(serving, act, slug, need, raw.wire),
+            admit=lambda slug, need: _admitted(serving, act, slug, need, raw.wire, begins=True),
             raw=raw.body,
             headers=headers,
             revision=_revision(request) if operation.revision else 0,
@@ -126,11 +126,11 @@ def _spend(allowance: Allowance, name: str, amount: float = 1.0) -> None:
         raise Declined("rate", f"Too much in one minute: try again in {wait} s.", headers={"Retry-After": str(wait)})
 
 
-def _admitted(serving: Serving, act: Act, slug: str, need: Need, size: int = 0) -> Project:
-    """The project of this name, where the actor may do this with it."""
+def _admitted(serving: Serving, act: Act, slug: str, need: Need, size: int = 0, *, begins: bool = False) -> Project:
+    """The project of this name, where the actor may do this with it; one that a body names begins with that."""
     with serving.store.read() as tx:
         found = project(tx, slug)
-    if found is None and need is Need.WRITE_RESULTS and decide(act.actor, None, Need.SERVER).allowed:
+    if found is None and begins and need is Need.WRITE_RESULTS and decide(act.actor, None, Need.SERVER).allowed:
         name = project_name(slug)
         found = serving.group().submit(lambda tx: first_seen(tx, act, name))
     _require(act.actor, found, need)
