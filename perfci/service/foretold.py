@@ -48,8 +48,8 @@ def later(tx: Transaction, record: IncidentRecord, told: Told, now: datetime) ->
 
 
 def is_foretold(record: IncidentRecord) -> bool:
-    """Whether perfci itself accepted it: whoever else does so answers it and names a day."""
-    return record.state is IncidentState.ACCEPTED and record.triaged_at is None
+    """Whether perfci itself accepted it: whoever else does so answers it, and what people take apart is theirs."""
+    return record.state is IncidentState.ACCEPTED and record.triaged_at is None and not record.pinned
 
 
 def _untouched(tx: Transaction, record: IncidentRecord) -> bool:

@@ -12,7 +12,7 @@ from api_client import NOW, Api
 from builders import NOON, PROJECT, a_sha
 
 from perfci.auth.grants import Grant, announcing_objection
-from perfci.net.client import Client
+from perfci.net.client import Client, Refused
 from perfci.net.door import open_client
 from perfci.net.shapes.announcements import AnnouncementShape, NewAnnouncement, NewAnnouncements
 from perfci.store import Store, outbox
@@ -70,6 +70,13 @@ def test_what_nobody_could_have_written_is_refused(client: Client, api: Api, cha
 
     assert api.client.post(f"/api/v1{P}", json=body).status_code == 400
     assert list(client.announcements(PROJECT)) == []
+
+
+def test_no_project_begins_with_an_announcement(client: Client) -> None:
+    with pytest.raises(Refused, match="There is nothing of this name here"):
+        client.announce("acme/other", TOLD)
+
+    assert [one.project for one in client.projects()] == [PROJECT]
 
 
 PUSHED = Grant("1", 1, a_sha(12), baseline=True, event="push")

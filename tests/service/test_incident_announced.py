@@ -19,6 +19,7 @@ from perfci.service.announced import arrive
 from perfci.service.judge_worker import JudgeWorker
 from perfci.service.judging import standards_of
 from perfci.service.receiving import Arrival, receive
+from perfci.service.regrouping import split
 from perfci.service.states import By, Change
 from perfci.service.triage import change
 from perfci.service.undoing import undo
@@ -26,7 +27,7 @@ from perfci.store import Store, incidents
 from perfci.store.deliveries import Destination, deliveries, keep_destination
 from perfci.store.groups import Group
 from perfci.store.incident_records import Event, IncidentRecord
-from perfci.store.members import ledger
+from perfci.store.members import ledger, members
 from perfci.store.projects import Project
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.arrived import Answer, Arrived
@@ -185,6 +186,19 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
     found = current(store)
     assert (opened.state, found.state) == (IncidentState.NEW, IncidentState.ACCEPTED)
     assert (found.reason, found.accepted_until) == (MEANT, None)
+
+
+def test_what_people_took_apart_is_theirs(store: Store) -> None:
+    both = Answer((replace(SAID, announcement=Announcement("*", 0.2, "more tokens in each")),))
+    look(store, NOW, replace(told("a1", a_move("x"), a_move("y")), answer=both))
+    project = a_project(store)
+    with store.begin() as tx:
+        series = members(tx, current(store).id)[0].series_id
+        split(tx, project, 1, 1, {series}, By("ada", NOW))
+
+    look(store, LATER, told("a1", a_move("x"), a_move("y")))
+
+    assert [current(store, number).state for number in (1, 2)] == [IncidentState.ACCEPTED] * 2
 
 
 def test_seen_again_after_it_was_nothing_it_is_accepted_at_once(store: Store) -> None:
