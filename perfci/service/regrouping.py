@@ -55,7 +55,10 @@ def split(
         some = f"some of its {len(all_members)} series are to go and some to stay, and {len(chosen)} would go"
         raise PerfciError(f"Incident {number} cannot be split so: {some}.")
     line = line_of(tx, project)
-    same = ("kind", "last_good", "commit", "headline", "series_count", "say", "standing", "measured_at", "paged_at")
+    same = (
+        "kind", "last_good", "commit", "headline", "series_count", "say", "standing", "measured_at", "paged_at",
+        "reason", "snoozed_until", "accepted_until",
+    )  # fmt: skip
     columns = {name: getattr(kept, name) for name in same} | {"detail": dict(kept.detail), "derived_id": ""}
     state = {"state": kept.state.value, "first_seen": kept.first_seen, "changed_at": by.now, "pinned": True}
     new = stored.add_incident(tx, project.id, columns | state)

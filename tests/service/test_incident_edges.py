@@ -9,8 +9,8 @@ import pytest
 from perfci.model import IncidentState, PerfciError, Series
 from perfci.service.nudging import nudge, shifted
 from perfci.service.regrouping import merge, split
-from perfci.service.states import By
-from perfci.service.triage import Stale, incident_of
+from perfci.service.states import By, Change
+from perfci.service.triage import Stale, change, incident_of
 from perfci.store import Store
 from perfci.store.coordinates import series_id
 from perfci.store.incident_records import IncidentRecord, Member
@@ -83,6 +83,18 @@ def test_what_is_split_stays_apart(store: Store) -> None:
 
     assert (left.headline[:8], new.number, new.headline[:8]) == ("2 series", 2, "1 series")
     assert (after.new, [one.series_id for one in members_now(store, 2)]) == ((), [y])
+
+
+def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x"), a_move("y")))
+    project, y, until = a_project(store), id_of(store, a_series("y")), NOW + timedelta(days=2)
+    with store.begin() as tx:
+        change(tx, project, 1, 1, Change(IncidentState.ACCEPTED, reason="bf16", accepted_until=until), ME)
+
+    with store.begin() as tx:
+        _, new = split(tx, project, 1, 2, {y}, ME)
+
+    assert (new.state, new.reason, new.accepted_until) == (IncidentState.ACCEPTED, "bf16", until)
 
 
 def test_all_or_nothing_is_no_split(store: Store) -> None:
