@@ -60,6 +60,19 @@ def addresses_compiled_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def environments_forked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What measures here need not import torch each time; the runner's own tests start it from nothing."""
+    if not {"perfci.cli", "perfci.runner.workbench"} & set(sys.modules) or request.path.parent.name == "runner":
+        yield
+        return
+    from warm_environments import WarmParent
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("perfci.runner.workbench.EnvironmentParent", WarmParent)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_machine_lock(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a measurement outside the tests, and none inherits settings of the person who runs them."""

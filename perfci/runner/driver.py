@@ -85,9 +85,7 @@ class EnvironmentParent:
 
     def _start(self, theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
         script = Path(__file__).with_name("harness")
-        env = {
-            **os.environ, **dict.fromkeys(THREAD_POOLS, str(threads)), **self._about.variables, "PYTHONUNBUFFERED": "1",
-        }  # fmt: skip
+        env = self._variables(threads)
         command = [self._python, str(script), str(theirs.fileno())]
         try:
             with self._log("wb") as log:
@@ -97,6 +95,10 @@ class EnvironmentParent:
                 )  # fmt: skip
         except OSError as error:
             raise PerfciError(f"the interpreter {self._python} does not start: {error.strerror}") from None
+
+    def _variables(self, threads: int) -> dict[str, str]:
+        pools = dict.fromkeys(THREAD_POOLS, str(threads))
+        return {**os.environ, **pools, **self._about.variables, "PYTHONUNBUFFERED": "1"}
 
     def _greet(self, preload: Sequence[str]) -> dict[str, Any]:
         hello = {"preload": list(preload), "parent": os.getpid()}
