@@ -17,7 +17,6 @@ from perfci.store.tables import BenchmarkRow, CommitRow, ProcessRow, ResultRow, 
 
 NEWEST = sa.func.max(ResultRow.id)
 NEWEST_MEASURED = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
-SKIPPED_ONLY = sa.func.min(sa.case((ResultRow.status == Status.SKIPPED.value, 1), else_=0))
 
 FIRST_LOOK, LOOK_FURTHER = 2, 8
 """How many commits are looked at for the ends of histories, newest first, and by what factor more each time."""
@@ -123,14 +122,18 @@ def ends_of(tx: Session, project: str, wanted: Collection[int]) -> dict[int, End
 
 
 def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Trace]:
+    """Each by itself from its newest result back: to group all results of all series takes thirty times as long."""
+    of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+    newest = of_series.order_by(ResultRow.id.desc()).limit(1)
+    measured = newest.where(ResultRow.status == Status.OK.value)
+    tried = of_series.where(ResultRow.status != Status.SKIPPED.value).exists()
     query = (
-        sa.select(ResultRow.series_id, NEWEST, NEWEST_MEASURED, SKIPPED_ONLY)
-        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
+        sa.select(SeriesRow.id, newest.scalar_subquery(), measured.scalar_subquery(), tried)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(of_project(project))
     )
-    rows = tx.execute(_of(wanted, query).group_by(ResultRow.series_id))
-    return {series_id: _Trace(newest, measured, bool(skipped)) for series_id, newest, measured, skipped in rows}
+    rows = tx.connection().execute(query.where(SeriesRow.id.in_(wanted)) if len(wanted) <= CHUNK else query)
+    return {series_id: _Trace(new, ok, not tried) for series_id, new, ok, tried in rows if new is not None}
 
 
 def _of(wanted: Collection[int], query: Any) -> Any:
