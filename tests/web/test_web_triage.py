@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from html import unescape
 
@@ -12,10 +13,14 @@ from flask.testing import FlaskClient
 from looks import a_move, look, told
 from web_builders import NOW
 
+from perfci.model import ChangePoint
 from perfci.store import Store
 from perfci.store.incident_records import DATA
 from perfci.store.incidents import add_incident
+from perfci.verdicts.announcing import Announcement
+from perfci.verdicts.arrived import Answer, Arrived
 from perfci_web import create_app
+from tests.builders import a_sha
 from tests.looks import a_project
 
 P = "/acme:model/incidents"
@@ -48,6 +53,27 @@ def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClie
     assert "2 series got worse at 0000000ccc Change number 12." in page.replace("<wbr>", "")
     assert page.count("+20.0 %") == 2
     assert "<script>" not in page.replace('<script type="module"', "")
+
+
+@pytest.mark.parametrize(
+    ("beyond", "says", "chip"),
+    [
+        ((), ["<dt>Reason</dt><dd>announced in #12: <b>more</b> of each</dd>", "as announced: nobody is asked"], True),
+        ((a_move("w"),), ["<dd>more than announced in #12, which announced +20.0 %: w got 20.0 % slower</dd>"], False),
+    ],
+    ids=["as announced", "more"],
+)
+def test_tells_what_was_announced(
+    client: FlaskClient, empty_store: Store, beyond: tuple[ChangePoint, ...], says: list[str], chip: bool
+) -> None:
+    said = Arrived(a_sha(12), Announcement("*", 0.2, "<b>more</b> of each"), "#12")
+    look(empty_store, NOW, replace(told("c1", a_move("w")), answer=Answer((said,), beyond)))
+
+    page = client.get(f"{P}/3").get_data(as_text=True).replace("<wbr>", "")
+
+    assert "<b>more" not in page
+    assert [one for one in says if one not in unescape(page)] == []
+    assert ("accepted</span>" in page) is chip
 
 
 def test_the_list_links_to_each_by_its_number(client: FlaskClient) -> None:
