@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.context import config_for, repository_here, store_to_write, write_json
+from perfci.cli.context import config_for, repository_here, store_to_read, store_to_write, write_json
 from perfci.cli.files import files
 from perfci.cli.ladders import climb
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
@@ -26,6 +26,7 @@ from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.service.comparing import Comparison, run_comparison
 from perfci.service.goals import goals_of, goals_of_commits, require_known
+from perfci.service.handing_over import hand_over_runs
 from perfci.service.judging import policy_of
 from perfci.service.local_incidents import look_again
 from perfci.service.opening import open_subject, open_workbench
@@ -49,12 +50,14 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @click.option("--strict", is_flag=True, help="whole interval beyond the bar; inconclusive exits with 3")
 @wait_option
 @click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="write the report as Markdown")
+@click.option("--results", type=click.Path(path_type=Path), metavar="DIR",
+              help="leave what was measured in DIR/runs, for `perfci upload`")  # fmt: skip
 @json_option
 @global_options
 def command(
     base: str, head: str, axes: tuple[str, ...], ladder: str, recorded: tuple[Path, Path] | None, at: str,
     suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool, markdown: Path | None,
-    json_file: str | None,
+    results: Path | None, json_file: str | None,
 ) -> int:  # fmt: skip
     """Compare two commits, variants of one commit or two recorded runs: a verdict for every benchmark.
 
@@ -66,15 +69,15 @@ def command(
     """
     budget_s = seconds(budget) if budget else None
     asked = Asked(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
-    require_one_kind({"BASE": base, "--vary": axes, "--ladder": ladder, "--files": recorded}, at)
+    require_one_kind({"BASE": base, "--vary": axes, "--ladder": ladder, "--files": recorded}, at, results)
     if recorded:
         return files(*recorded, asked)
     if ladder:
         return climb(ladder, at, asked)
-    return vary(axes, at, asked) if axes else commits(base, head, asked)
+    return vary(axes, at, asked) if axes else commits(base, head, asked, results)
 
 
-def require_one_kind(kinds: Mapping[str, object], at: str) -> None:
+def require_one_kind(kinds: Mapping[str, object], at: str, results: Path | None) -> None:
     given = [name for name, value in kinds.items() if value]
     if not given:
         raise PerfciError("nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B")
@@ -82,9 +85,11 @@ def require_one_kind(kinds: Mapping[str, object], at: str) -> None:
         raise PerfciError(f"{' and '.join(given)} are different comparisons: give one of them")
     if at and given[0] not in ("--vary", "--ladder"):
         raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ladder")
+    if results and given[0] != "BASE":
+        raise PerfciError(f"--results is for comparisons of commits: it does not go with {given[0]}")
 
 
-def commits(base: str, head: str, asked: Asked) -> int:
+def commits(base: str, head: str, asked: Asked, results: Path | None) -> int:
     """Compare two commits."""
     repository = repository_here()
     config = config_for(repository)
@@ -92,6 +97,9 @@ def commits(base: str, head: str, asked: Asked) -> int:
     after = repository.commit(repository.resolve(head)) if head else repository.working_tree()
     found, comparison = measured(repository, config, before, after, asked)
     report(found, asked)
+    if results:
+        with closing(store_to_read(config)) as store:
+            hand_over_runs(results, store, comparison.sessions)
     return exit_code(found, comparison.statuses, strict=asked.strict)
 
 

@@ -130,4 +130,4 @@ def test_the_workflow_compares_equals_at_night_and_remembers_them(here: Path) ->
         "github.event_name == 'pull_request'", "github.event_name == 'schedule'",
     )  # fmt: skip
     assert kept == [".perfci/perfci.db", ".perfci/perfci.db"]
-    assert "perfci compare HEAD HEAD --smoke" in night["steps"][-1]["run"]
+    assert "perfci compare HEAD HEAD --smoke" in night["steps"][-2]["run"]

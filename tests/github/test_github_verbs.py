@@ -16,6 +16,7 @@ from stateful_github import FakeGitHub, Grant, comment, pull
 from perfci.cli import run
 from perfci.formats import run_document
 from perfci.github.client import connect
+from perfci.model import Role
 
 SUITE = """
     import thing
@@ -111,6 +112,14 @@ def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
     runs = [run_document.read(path) for path in sorted(Path("perfci-results/runs").iterdir())]
     assert {one.commit.sha for one in runs} >= {job.head}
     assert len({run_document.idempotency_key(one) for one in runs}) == len(runs) == 4  # two commits, then fresh pairs
+
+
+def test_what_equals_came_to_is_kept_for_a_server_too(job: Job) -> None:
+    assert run(["compare", "HEAD", "HEAD", "--results", "night"]) == 0
+
+    (document,) = Path("night/runs").iterdir()
+    roles = {process.role for result in run_document.read(document).results for process in result.processes}
+    assert roles == {Role.BASE, Role.HEAD}
 
 
 def test_what_main_did_since_stands_beside_what_the_pull_request_does(job: Job) -> None:
