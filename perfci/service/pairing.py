@@ -15,11 +15,15 @@ from perfci.stats.sequential import next_look
 from perfci.store.decisions import LookRecord
 from perfci.verdicts.compare import Look, look
 from perfci.verdicts.discoveries import control, is_exact
+from perfci.verdicts.plain import counted_alike
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVES
 
 CONVICTION_PAIRS = 10
 """No statistical conviction on fewer fresh pairs: five can agree by chance where a benchmark has two states."""
+
+COUNTED_PAIRS = 2
+"""Of what is only counted: the second tells whether it repeats."""
 
 PATIENCE = 2
 """Pairs that fail or are flagged are bought again, up to this many times the pairs that would do."""
@@ -60,7 +64,7 @@ class Pairing:
                 self.on_look(len(asked), sum(needed[q] for q in asked))
             self._measure_pair(asked)
             needed |= {question: needed[question] - 1 for question in asked}
-            due = [question for question in asked if needed[question] <= 0]
+            due = [question for question in asked if needed[question] <= 0 or self._repeats(question)]
             needed |= self._judge(due)
             looked = bool(due)
         self._judge(asked)
@@ -99,6 +103,16 @@ class Pairing:
             number = 1 + max(self._pairs, default=-1)
             self._pairs[number] = {Role.BASE: base, Role.HEAD: head}
             self.session.visit_beside(visits(questions, number, self.session.seed))
+
+    def _repeats(self, question: Question) -> bool:
+        """Whether the first pairs gave nothing but counts, and the same on both sides: no more of them tell more.
+
+        What moved gets as many as all others, for a counter that seldom varies would look like a change.
+        """
+        if len(self._pairs_of(question)) != COUNTED_PAIRS:
+            return False
+        sides = self._sides(question).values()
+        return bool(sides) and all(counted_alike(*both) for both in sides)
 
     def _judge(self, questions: Sequence[Question]) -> dict[Question, int]:
         """Look at what there is, note the verdicts and return how many more pairs to buy of each question.

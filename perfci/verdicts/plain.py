@@ -55,6 +55,14 @@ def _mostly_failed(side: Sequence[Process]) -> bool:
     return failed > 0 and 2 * failed >= len(side)
 
 
+def counted_alike(base: Sequence[Process], head: Sequence[Process]) -> bool:
+    """Whether all processes of both sides ended well and counted one and the same number."""
+    both = [*base, *head]
+    good = usable(both)
+    values = {sample for process in good for sample in process.samples}
+    return len(good) == len(both) and len(values) == 1 and all(process.clock is Clock.EXACT for process in good)
+
+
 def _exact(case: Case, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
     """Counts and byte sums repeat exactly, so one look is certain; where they vary they are no such thing."""
     base, head = usable(base), usable(head)
