@@ -8,11 +8,19 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from perfci.model import IncidentState
 from perfci.store import outbox, run_events
 from perfci.store.coordinates import table
 from perfci.store.tables import ABSENT, BenchmarkRow, ProjectRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables_access import MembershipRow, TokenRow
-from perfci.store.tables_incidents import DeliveryRow, DestinationRow, IncidentMemberRow, IncidentRow, LedgerRow
+from perfci.store.tables_incidents import (
+    AnnouncementRow,
+    DeliveryRow,
+    DestinationRow,
+    IncidentMemberRow,
+    IncidentRow,
+    LedgerRow,
+)
 from perfci.store.tables_work import OutboxRow
 
 
@@ -38,6 +46,15 @@ def failed_events(tx: Session) -> Iterator[str]:
             f"{event.attempts} attempts: {event.problem} Redeliver {told.delivery} on the App's page of GitHub to try "
             "again."
         )
+
+
+def endless_acceptance(tx: Session) -> Iterator[str]:
+    """Only what was announced is accepted for good; whoever else accepts something names a day."""
+    nothing_said = ~sa.exists().where(AnnouncementRow.project_id == IncidentRow.project_id)
+    accepted = IncidentRow.state == IncidentState.ACCEPTED.value
+    without_end = sa.and_(IncidentRow.accepted_until.is_(None), IncidentRow.verified_at.is_(None))
+    for row_id in tx.scalars(sa.select(IncidentRow.id).where(accepted, without_end, nothing_said)):
+        yield f"Incident {row_id} is accepted without an end, and nothing was announced in its project."
 
 
 def foreign_members(tx: Session) -> Iterator[str]:
@@ -81,6 +98,7 @@ CHECKS: tuple[Callable[[Session], Iterator[str]], ...] = (
     lost_work,
     failed_work,
     failed_events,
+    endless_acceptance,
     foreign_members,
     lost_rights,
 )

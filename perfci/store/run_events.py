@@ -21,7 +21,9 @@ WAITING, DONE, FAILED = "waiting", "done", "failed"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A message of GitHub about a run of a workflow, or about a pull request that somebody wants to have accepted."""
+    """A message of GitHub about a run of a workflow, or about a pull request: somebody wants to have it accepted, or it
+    was merged and announces something.
+    """
 
     delivery: str
     installation: int

@@ -61,7 +61,7 @@ class RunEventRow(Table):
     """What GitHub told of a run of a workflow, until it was acted upon and for a while after: it tells nothing twice.
 
     ``delivery`` is GitHub's own name for the message; ``installation`` and ``number`` are GitHub's numbers, this of the
-    run or, where its comment asks to accept what it measured, of the pull request.
+    run or, where a comment asks to accept what it measured or it was merged, of the pull request.
     """
 
     __tablename__ = "run_events"

@@ -11,6 +11,7 @@ from perfci.store.coordinates import project_id, series_id
 from perfci.store.tables import Table
 from perfci.store.tables_access import TokenRow
 from perfci.store.tables_incidents import (
+    AnnouncementRow,
     DeliveryRow,
     DestinationRow,
     IncidentMemberRow,
@@ -23,8 +24,8 @@ from perfci.store.tables_work import OutboxRow
 MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
 
 
-def an_incident(project: int) -> IncidentRow:
-    told = {"derived_id": "", "kind": "data", "state": "new", "last_good": "", "commit": "", "headline": ""}
+def an_incident(project: int, state: str = "new") -> IncidentRow:
+    told = {"derived_id": "", "kind": "data", "state": state, "last_good": "", "commit": "", "headline": ""}
     return IncidentRow(id=1, project_id=project, number=1, first_seen=NOON, changed_at=NOON, series_count=1, **told)
 
 
@@ -55,6 +56,11 @@ def a_run_event(project: int) -> RunEventRow:
     return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **told, **tried)
 
 
+def an_announcement(project: int) -> AnnouncementRow:
+    told = {"sha": "b", "match": "peak", "change": 0.03, "reason": "a cache", "source": "#12", "told_by": "git"}
+    return AnnouncementRow(project_id=project, told_at=NOON, **told)
+
+
 def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
     member = IncidentMemberRow(incident_id=1, series_id=series_here, last_good="a", added_by="perfci", **MOVED)
     ledger = LedgerRow(id=7, project_id=there, series_id=series_here, recorded_at=NOON, **MOVED)
@@ -64,6 +70,8 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
         "no such session": [an_outbox_row(here, "judge_pr", "another session")],
         "given up": [an_outbox_row(here, "judge", "key", attempts=8)],
         "untold": [a_run_event(here)],
+        "announced": [an_incident(here, "accepted"), an_announcement(here)],
+        "never announced": [an_incident(here, "accepted"), an_announcement(there)],
         "foreign member": [an_incident(there), member],
         "foreign ledger": [ledger],
         "foreign message": [an_incident(here), a_destination(there), a_delivery()],
@@ -86,6 +94,8 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
                 "read it. Redeliver 72d3162e on the App's page of GitHub to try again."
             ],
         ),
+        ("announced", []),
+        ("never announced", ["Incident 1 is accepted without an end, and nothing was announced in its project."]),
         ("foreign member", ["Incident 1 has a member of another project."]),
         ("foreign ledger", ["Line 7 of the ledger names a series of another project."]),
         ("foreign message", ["Message 1 tells one project of an incident of another."]),
