@@ -13,7 +13,9 @@ from builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verd
 from databases import KINDS, bare_database
 
 from perfci.model import PerfciError
-from perfci.store import Store, backup, check, open_store, restore, writes
+from perfci.store import Store, announced, backup, check, open_store, restore, writes
+from perfci.store.announced import AnnouncementRecord
+from perfci.store.coordinates import project_id
 from perfci.store.tables import Table
 
 
@@ -22,6 +24,8 @@ def filled(store: Store) -> None:
         results = [a_result(a_series(f"suite.{name}"), a_process(0.1, 1e-300, 3.0)) for name in "abc"]
         writes.ingest_run(tx, a_run(*results), "key", "body")
         writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+        told = AnnouncementRecord("a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
+        announced.add(tx, project_id(tx, PROJECT), [told], "GitHub", NOON)
 
 
 def everything(url: str) -> dict[str, list[tuple[object, ...]]]:
