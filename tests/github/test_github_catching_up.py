@@ -15,7 +15,7 @@ from databases import database_url as database_url
 from databases import kind as kind
 from databases import store as store
 from signed_webhooks import HERE, a_bound_project
-from stateful_github import OWNER, FakeGitHub, Told
+from stateful_github import OWNER, FakeGitHub, Told, Trouble, Unmade
 
 from perfci.service.catching_up import CatchingUp
 from perfci.service.courier import MISSED, Courier
@@ -106,16 +106,24 @@ def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: Catc
     assert sum(one.url.path.endswith("/actions/runs") for one in server.hub.asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        (Told(503), "GitHub could not find who installed this App for acme/model: 503"),
+        (Told(429, {"Retry-After": "600"}), "GitHub lets perfci find who installed this App for acme/model only after"),
+        (Unmade, "could not be reached to find who installed this App for acme/model"),
+    ],
+    ids=["broken", "a limit", "down"],
+)
 def test_github_that_does_not_answer_is_asked_again_next_time(
-    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture
+    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture, trouble: Trouble, why: str
 ) -> None:
-    a_bound_project(server.store, NOON, "acme/first", replace(HERE, repository_id=0, slug="acme/first"))
-    server.hub.troubles = [Told(503), Told(503)]
+    server.hub.troubles = [trouble]
 
     found = [catching_up(server.now) for _ in range(2)]
 
-    why = "GitHub could not find who installed this App for acme/model: 503"
-    assert f"what GitHub did not tell of acme/model is looked for again later: {why}" in caplog.text
+    assert "what GitHub did not tell of acme/model is looked for again later: " in caplog.text
+    assert why in caplog.text
     assert found == [0, 1]
 
 
