@@ -64,21 +64,22 @@ def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
 
 
 READ = """
-import resource, sys
+import re, sys
 from pathlib import Path
 from perfci.formats import Given, read_documents
 from perfci.model import Commit
 list(read_documents(Path(sys.argv[1]), "vllm", Given("p", Commit("abcdef1")), lambda _: None))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024)
 """
 
 
 @pytest.mark.slow
-def test_the_largest_file_is_read_within_two_gibibytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [4, pytest.param(1, marks=pytest.mark.proof)])
+def test_the_largest_file_is_read_within_two_gibibytes(tmp_path: Path, part: int) -> None:
     path = tmp_path / "large.json"
-    times = b"1.5," * (foreign.MAX_BYTES // 4 - 100)
+    times = b"1.5," * (foreign.MAX_BYTES // 4 // part - 100)
     path.write_bytes(b'{"avg_latency": 1.5, "percentiles": {}, "latencies": [' + times + b"1.5]}")
 
     done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)
 
-    assert int(done.stdout) < 2 * 2**30
+    assert int(done.stdout) < 2 * 2**30 / part
