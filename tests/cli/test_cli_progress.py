@@ -1,0 +1,100 @@
+"""What a log, and what a terminal, shows of work while it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from builders import NOON
+
+from perfci.cli.progress import Progress, duration
+from perfci.model import Clock, Status
+from perfci.runner.outcomes import MeasuredMetric, Outcome
+from perfci.runner.plan import Visit
+from perfci.runner.suite import Cell
+
+VISIT = Visit("a" * 40, (), 0)
+
+
+@dataclass
+class Watch:
+    now_s: float = 0.0
+    lines: list[str] = field(default_factory=list)
+
+    def progress(self) -> Progress:
+        return Progress(clock=lambda: self.now_s, echo=self.lines.append)
+
+
+def ended(
+    benchmark: str = "suite.time_step", status: Status = Status.OK, reason: str = "", *metrics: MeasuredMetric
+) -> Outcome:
+    cell = Cell(benchmark, None, (), 60.0, None, 600.0)
+    return Outcome(cell, status, reason, metrics, NOON, 1.0, 1.0, 0, "", ())
+
+
+def test_a_log_gets_a_line_for_each_round_with_the_time_left() -> None:
+    watch = Watch()
+    progress = watch.progress()
+
+    progress.stage("rounds", 4)
+    progress.step("round 1 of 2")
+    for _ in range(2):
+        watch.now_s += 20
+        progress.process(VISIT, ended())
+    progress.step("round 2 of 2")
+
+    assert watch.lines == ["round 1 of 2", "round 2 of 2, about 40 s left"]
+
+
+def test_pairs_that_are_bought_later_are_counted() -> None:
+    watch = Watch()
+    progress = watch.progress()
+
+    progress.stage("pairs", 1)
+    watch.now_s += 30
+    progress.process(VISIT, ended())
+    progress.expect(9)
+    progress.step("pass 2")
+
+    assert watch.lines == ["pass 2, about 4 min 30 s left"]
+
+
+def test_what_does_not_work_is_told_once_for_each_reason() -> None:
+    watch = Watch()
+    progress = watch.progress()
+    no_gpu = MeasuredMetric("energy", "joules", "lower", Clock.VALUE, 0, (), Status.SKIPPED, "no GPU")
+
+    for _ in range(2):
+        progress.process(VISIT, ended("suite.time_a", Status.SKIPPED, "needs two GPUs"))
+        progress.process(VISIT, ended("suite.time_b", Status.FAILED, "ValueError: no batch"))
+        progress.process(VISIT, ended("suite.time_c", Status.OK, "", no_gpu))
+        progress.process(VISIT, ended("suite.time_d", Status.OK, "", no_gpu))
+
+    assert watch.lines == [
+        "  suite.time_a: skipped: needs two GPUs",
+        "  suite.time_b at aaaaaaaaaa: failed: ValueError: no batch",
+        "  suite.time_c: not available: energy: no GPU",
+    ]
+
+
+def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("perfci.cli.progress.on_terminal", lambda: True)
+    watch = Watch()
+    progress = Progress(clock=lambda: watch.now_s)
+
+    progress.stage("rounds", 3)
+    watch.now_s += 5
+    progress.process(VISIT, ended("suite.time_long_name"))
+    progress.process(VISIT, ended("suite.time_b"))
+    progress.say("the machine is in use")
+
+    long, short = "  rounds: 1/3, about 10 s left  suite.time_long_name", "  rounds: 2/3, about 2 s left  suite.time_b"
+    cleared = "\r" + " " * len(short) + "\r"
+    assert capsys.readouterr().err == f"\r{long}\r{short.ljust(len(long))}{cleared}the machine is in use\n"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")])
+def test_says_how_long(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
