@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,18 @@ SLEEPER = """
         open(os.environ["STARTED"], "a").write("x")
         subprocess.Popen(["sleep", "1000"], start_new_session=True)
         time.sleep(60)
+        return 1
+"""
+
+
+SLOWER = """
+    import os, pathlib, time
+    def track_it():
+        started = pathlib.Path(os.environ["STARTED"])
+        if started.exists():
+            pathlib.Path(f"{started}-again").touch()
+            time.sleep(60)
+        started.touch()
         return 1
 """
 
@@ -58,6 +71,21 @@ def test_ctrl_c_leaves_no_process_behind(here: Path) -> None:
     assert going.returncode == 130
     assert err.endswith("interrupted; what was measured is stored, run the same command again to go on\n")
     assert survivors(here) == []
+
+
+def test_what_was_measured_before_it_was_interrupted_can_be_handed_over(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GitProject(here).commit("Slow the second time", benchmarks__suite=SLOWER)
+    going = start(here, "run", "--rounds", "2")
+    wait_for(here / "started-again")
+
+    going.send_signal(signal.SIGINT)
+    going.communicate(timeout=90)
+
+    assert run(["export", "--format", "perfci"]) == 0
+    (document,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [one["samples"] for result in document["results"] for one in result["processes"]] == [[1.0]]
 
 
 def test_a_second_run_on_the_machine_is_refused_when_it_may_not_wait(here: Path) -> None:
