@@ -177,6 +177,8 @@ def test_passes_over_what_it_does_not_know_unread() -> None:
         "findings.json.zip": bomb,
         "runs/deep/a.json": b"{}",
         "trace.json": b"0" * 40 * MIB,
+        "profiles/suite.time_step-head.txt": b"suite.time_step at aaaaaaaaaa",
+        "profiles/suite.time_step-head.trace.json.gz": b"0" * 20 * MIB,
         "x/findings.json": b"",
     }
 
