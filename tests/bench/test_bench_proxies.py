@@ -450,24 +450,17 @@ def test_nothing_that_was_not_counted_is_zero() -> None:
     assert absent >= {"fake_peak_bytes", "parameter_bytes", "optimizer_state_bytes", "kv_cache_bytes", "graph_breaks"}
 
 
-def test_repeats_exactly_in_fresh_processes_whatever_their_hash_seed() -> None:
+def test_repeats_exactly_in_a_fresh_process_of_another_hash_seed() -> None:
     here = everything()
-    elsewhere = [
-        subprocess.run(
-            [sys.executable, "-c", "import test_bench_proxies; print(test_bench_proxies.everything())"],
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": seed,
-                "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])]),
-            },
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for seed in ("1", "22")
-    ]
+    elsewhere = subprocess.run(
+        [sys.executable, "-c", "import test_bench_proxies; print(test_bench_proxies.everything())"],
+        env={**os.environ, "PYTHONHASHSEED": "22", "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1])])},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
 
-    assert elsewhere == [here, here]
+    assert elsewhere == here
     assert "flops=0" not in here
 
 

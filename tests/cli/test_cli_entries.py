@@ -77,8 +77,8 @@ def exported(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
 
 
 def versions(project: GitProject, table: str) -> dict[str, str]:
-    """The version of every benchmark that a table gives; nothing is measured, so nothing is imported ahead of it."""
-    project.write("perfci.toml", "[environment]\npreload = []\n" + textwrap.dedent(table))
+    """The version of every benchmark that a table gives."""
+    project.write("perfci.toml", table)
     repository = Repository(project.folder)
     config = load_config(repository.root, {})
     with open_workbench(repository, config, None, smoke=True) as workbench:
