@@ -68,7 +68,8 @@ def test_a_backup_under_load_is_of_one_moment(store: Store, tmp_path: Path) -> N
         while not end.is_set():
             with store.begin() as tx:
                 run = a_run(a_result(a_series("suite.a"), a_process(1.0), a_process(2.0, index=1)))
-                stored.append(writes.ingest_run(tx, run, f"key {len(stored)}", "body"))
+                done = writes.ingest_run(tx, run, f"key {len(stored)}", "body")
+            stored.append(done)
 
     writer = threading.Thread(target=go_on_writing)
     writer.start()
