@@ -29,7 +29,7 @@ from perfci_web import create_app
 from perfci_web.api.openapi import document
 from perfci_web.api.table import ALL
 
-EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "1"))
 
 SETTINGS = {
     "access": {"mode": "open"},
