@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.service.accounts import Act
-from perfci.store import repositories
+from perfci.store import audit, repositories
 from perfci.store.projects import Project
-from perfci.store.repositories import Repository
+from perfci.store.repositories import Binding, Repository
 
 SLUG = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 WORKFLOW = re.compile(rf"({SLUG.pattern}/)?\.github/workflows/[A-Za-z0-9_.-]{{1,100}}\.ya?ml")
 REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\]{1,200}")
 MOST_NUMBER = 10**18
+
+RENAMED = "repository.rename"
+"""What the audit log calls it when GitHub tells another name."""
 
 
 def repository(
@@ -56,6 +60,18 @@ def unbind(tx: Session, act: Act, project: Project) -> bool:
     repositories.unbind(tx, project.id)
     act.note(tx, "repository.unbind", before.slug, project.id, {"before": _told(before)})
     return True
+
+
+def follow_name(tx: Session, binding: Binding, name: str, at: datetime, request_id: str) -> None:
+    """Call a bound repository as it is called now; what it is, its number says, whatever it is called."""
+    bound = binding.repository
+    if bound.slug == name:
+        return
+    repositories.show_as(tx, binding.project_id, name)
+    audit.record(
+        tx, f"github-repository/{bound.repository_id}", RENAMED, name,
+        at=at, project_id=binding.project_id, detail={"before": bound.slug, "after": name}, request_id=request_id,
+    )  # fmt: skip
 
 
 def _told(one: Repository) -> dict[str, object]:

@@ -19,13 +19,14 @@ from perfci.auth.refusals import JobRefused, Reason, refused
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.model import PerfciError
+from perfci.service.bindings import follow_name
 from perfci.store import audit, repositories
 from perfci.store.groups import Group
 from perfci.store.repositories import Binding, RunToken
 
 LIVES = timedelta(minutes=15)
 
-ADMITTED, REFUSED, RENAMED = "job.admit", "job.refuse", "repository.rename"
+ADMITTED, REFUSED = "job.admit", "job.refuse"
 """What the audit log calls these; of refusals there is one line a day for each job's repository and reason."""
 
 LOOKED_AT = (
@@ -88,7 +89,7 @@ class _Job:
             self._note_refusal(tx, binding, error.reason)
             return error
         assert binding is not None
-        self._take_over_name(tx, binding)
+        follow_name(tx, binding, self.claims.repository, self.now, self.request_id)
         return self._minted(tx, binding.project_id, grant)
 
     def _use(self, tx: Session) -> None:
@@ -99,13 +100,6 @@ class _Job:
 
     def _over_at(self) -> datetime:
         return datetime.fromtimestamp(self.claims.expires_s, UTC) + timedelta(seconds=LEEWAY_S)
-
-    def _take_over_name(self, tx: Session, binding: Binding) -> None:
-        before = binding.repository.slug
-        if before != self.claims.repository:
-            repositories.show_as(tx, binding.project_id, self.claims.repository)
-            told = {"before": before, "after": self.claims.repository}
-            self._note(tx, RENAMED, self.claims.repository, binding.project_id, told)
 
     def _minted(self, tx: Session, project_id: int, grant: Grant) -> Exchanged:
         minted = make_token("r")

@@ -11,6 +11,7 @@ from perfci.auth.jobs import PULL_REQUEST
 from perfci.github.accepting import asks_to_accept
 from perfci.github.events import Event, IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
 from perfci.github.shapes import RepositoryRef, WorkflowRun
+from perfci.service.bindings import follow_name
 from perfci.store import repositories, run_events
 from perfci.store.repositories import Repository
 from perfci.store.run_events import Told
@@ -51,8 +52,11 @@ def is_bound(repository: RepositoryRef, bound: Repository) -> bool:
 
 
 def _keep(tx: Session, told: Told, of: RepositoryRef, concerns: Callable[[Repository], bool], now: datetime) -> int:
-    bound = [one.project_id for one in repositories.bindings_to(tx, of.id) if concerns(one.repository)]
-    return sum(run_events.add(tx, project_id, told, now) for project_id in bound)
+    bound = [one for one in repositories.bindings_to(tx, of.id) if concerns(one.repository)]
+    new = [one for one in bound if run_events.add(tx, one.project_id, told, now)]
+    for one in new:
+        follow_name(tx, one, of.full_name, now, told.delivery)
+    return len(new)
 
 
 def _concerns_a_pull_request(event: WorkflowRunEvent) -> bool:

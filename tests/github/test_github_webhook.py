@@ -35,7 +35,7 @@ from signed_webhooks import (
 
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.store import Store, run_events
+from perfci.store import Store, audit, repositories, run_events
 from perfci.store.run_events import Told
 from perfci_web import create_app
 
@@ -90,6 +90,19 @@ def test_keeps_it_for_each_project_of_the_repository(app: Flask, store: Store, e
     post(app, "workflow_run", ended)
 
     assert [slug for slug, _ in kept(store)] == ["acme/one", "acme/two"]
+
+
+def test_calls_a_repository_that_was_renamed_by_its_new_name(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+    made = a_bound_project(store, NOW)
+    ended["repository"]["full_name"] = "acme/models"
+
+    post(app, "workflow_run", ended)
+
+    with store.read() as tx:
+        bound, (line,) = repositories.repository_of(tx, made.id), audit.lines(tx, made.id)
+    assert bound is not None
+    assert bound.slug == "acme/models"
+    assert (line.actor, line.action, line.subject) == ("github-repository/1", "repository.rename", "acme/models")
 
 
 def test_takes_a_workflow_that_another_repository_holds(app: Flask, store: Store) -> None:
