@@ -47,6 +47,7 @@ def imported(harness: str, preload: list[str]) -> Any:
     sys.modules["perfci_harness"] = package
     environment = importlib.import_module("perfci_harness.environment")
     environment.introduce(preload)
+    environment.gather_into_huge_pages = lambda: None  # a fork has them already, and would copy them all
     return environment
 
 
