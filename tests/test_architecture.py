@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -104,14 +105,17 @@ def room_of(path: Path) -> str:
     return "perfci_web" if parts[0] == "web" else parts[1]
 
 
-def imported(path: Path) -> Iterator[str]:
+@functools.cache
+def imported(path: Path) -> list[str]:
+    names = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             in_harness = path.parent.name == "harness"  # which has another name inside a measured environment
             assert node.level == 0 or in_harness, f"{path} imports relatively"
-            yield str(node.module)
+            names.append(str(node.module))
+    return names
 
 
 @pytest.mark.parametrize("room", list(MAY_IMPORT))
