@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -132,8 +133,8 @@ def test_that_place_changes_nothing_but_what_supersedes() -> None:
 def test_no_sql_of_the_program_names_the_table_of_verdicts() -> None:
     texts = [
         node.value
-        for path in PROGRAM
-        for node in ast.walk(ast.parse(path.read_text()))
+        for module in program()
+        for node in ast.walk(module)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 
@@ -143,12 +144,17 @@ def test_no_sql_of_the_program_names_the_table_of_verdicts() -> None:
 
 
 PACKAGE = Path(perfci.__file__).parent
-PROGRAM = [path for path in sorted(PACKAGE.rglob("*.py")) if "migrations" not in path.parts]
+
+
+@functools.cache
+def program() -> list[ast.Module]:
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if "migrations" not in path.parts]
+    return [ast.parse(path.read_text()) for path in paths]
 
 
 def functions() -> Iterator[ast.FunctionDef]:
-    for path in PROGRAM:
-        yield from (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+    for module in program():
+        yield from (node for node in ast.walk(module) if isinstance(node, ast.FunctionDef))
 
 
 def calls(node: ast.AST) -> Iterator[ast.Call]:
@@ -159,6 +165,7 @@ def attribute(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
+@functools.cache
 def writers_of_verdicts() -> list[tuple[str, ast.Call]]:
     """Every ``sa.insert``, ``sa.update`` and ``sa.delete`` of the table of verdicts, with the function it stands in."""
     return [
