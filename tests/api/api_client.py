@@ -62,5 +62,8 @@ class Promised(FlaskClient):
 
 PROMISED = OpenAPI.from_dict(
     json.loads(json.dumps(document(ALL, enforced=False))),
-    Config(extra_media_type_deserializers={MEDIA_TYPE: json.loads, "application/x-ndjson": bytes}),
+    Config(
+        spec_validator_cls=None,  # test_api_openapi.py holds the document against the standard
+        extra_media_type_deserializers={MEDIA_TYPE: json.loads, "application/x-ndjson": bytes},
+    ),
 )
