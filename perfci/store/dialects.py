@@ -25,6 +25,8 @@ SERIALISATION_FAILURE, DEADLOCK = "40001", "40P01"
 
 FOREIGN_KEY_VIOLATION = "23503"
 
+POSTGRESQL: sa.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+
 CHUNK = 500
 """Values in one IN list, well under what any database accepts."""
 
@@ -108,9 +110,17 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
         if on_sqlite(tx):
             _driver(tx).executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places(len(columns))})", rows)
             return
-        with _driver(tx).cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
+        binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"  # text takes four times as long to write
+        with _driver(tx).cursor() as cursor, cursor.copy(binary) as copy:
+            copy.set_types([_type_name(table.c[name].type) for name in columns])
             for row in rows:
                 copy.write_row(row)
+
+
+@functools.cache
+def _type_name(of_column: sa.types.TypeEngine[Any]) -> str:
+    """How PostgreSQL calls the type of a column, without its length."""
+    return str(of_column.compile(POSTGRESQL)).partition("(")[0].lower()
 
 
 def _driver(tx: Session) -> Any:
