@@ -1,0 +1,53 @@
+"""What the other tests fork in place of starting it: it tells a benchmark what a start from nothing tells."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from git_project import GitProject
+from runner.conftest import a_workbench
+from warm_environments import Forked, WarmParent
+
+from perfci.runner.driver import EnvironmentParent
+from perfci.runner.suite import cells_of
+
+SUITE = """
+    import os, signal, sys, threading
+    from asv_runner.benchmarks.mark import SkipNotImplemented
+
+    def track_surroundings():
+        variables = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+        threads, ignored = threading.active_count(), signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
+        raise SkipNotImplemented(repr((sorted(sys.modules), variables, sys.flags, threads, ignored)))
+"""
+
+
+def surroundings(project: GitProject, parent: type[EnvironmentParent], monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    monkeypatch.setattr("perfci.runner.workbench.EnvironmentParent", parent)
+    with a_workbench(project) as workbench:
+        commit = workbench.repository.commits("HEAD")[0]
+        workbench.prepare([commit])
+        cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", 10)
+        ((outcome, _),) = workbench.visit(commit.sha, cells)
+        (started,) = workbench._parents.values()
+        return [started.hello, outcome.status, outcome.reason, type(started._process)]
+
+
+def test_a_fork_is_what_a_start_from_nothing_is(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.commit("First", benchmarks__suite=SUITE)
+
+    *cold, started = surroundings(project, EnvironmentParent, monkeypatch)
+    *warm, forked = surroundings(project, WarmParent, monkeypatch)
+
+    assert warm == cold
+    assert (started, forked) == (subprocess.Popen, Forked)
+
+
+def test_what_imports_would_read_starts_from_nothing(project: GitProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.commit("First", benchmarks__suite=SUITE)
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+
+    *_, started = surroundings(project, WarmParent, monkeypatch)
+
+    assert started is subprocess.Popen
