@@ -25,7 +25,9 @@ from databases import fresh_database
 
 from perfci.model import Result, Run, Status, Variant
 from perfci.store import Store, bulk, open_store, writes
+from perfci.store.dialects import type_name
 from perfci.store.engine import address_of
+from perfci.store.tables import Table
 from perfci.verdicts.levels import digest
 
 BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
@@ -129,7 +131,9 @@ def insert(connection: Any, name: str, columns: Sequence[str], rows: list[Any]) 
         places = ", ".join("?" * len(columns))
         connection.executemany(f"INSERT INTO {name} ({quoted(columns)}) VALUES ({places})", rows)
         return
-    with connection.cursor().copy(f"COPY {name} ({quoted(columns)}) FROM STDIN") as copy:
+    table = Table.metadata.tables[name]
+    with connection.cursor().copy(f"COPY {name} ({quoted(columns)}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types([type_name(table.c[column].type) for column in columns])
         for row in rows:
             copy.write_row(row)
 

@@ -112,13 +112,13 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
             return
         binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"  # text takes four times as long to write
         with _driver(tx).cursor() as cursor, cursor.copy(binary) as copy:
-            copy.set_types([_type_name(table.c[name].type) for name in columns])
+            copy.set_types([type_name(table.c[name].type) for name in columns])
             for row in rows:
                 copy.write_row(row)
 
 
 @functools.cache
-def _type_name(of_column: sa.types.TypeEngine[Any]) -> str:
+def type_name(of_column: sa.types.TypeEngine[Any]) -> str:
     """How PostgreSQL calls the type of a column, without its length."""
     return str(of_column.compile(POSTGRESQL)).partition("(")[0].lower()
 
