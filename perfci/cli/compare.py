@@ -33,6 +33,8 @@ from perfci.service.opening import open_subject, open_workbench
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict
 
+ALIKE = "\nNo file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -100,7 +102,12 @@ def commits(base: str, head: str, asked: Asked, results: Path | None) -> int:
     if results:
         with closing(store_to_read(config)) as store:
             hand_over_runs(results, store, comparison.sessions)
-    return exit_code(found, comparison.statuses, strict=asked.strict)
+    code = exit_code(found, comparison.statuses, strict=asked.strict)
+    if not comparison.equals or before.sha == after.sha:
+        return code
+    if asked.json_file != "-":
+        click.echo(ALIKE)
+    return 0 if code == 1 else code
 
 
 def measured(

@@ -21,12 +21,11 @@ from perfci.config import Config
 from perfci.config.github import GitHubJob
 from perfci.github.client import Client, connect
 from perfci.github.wanted import ACTIONS, Author, Overtaken
-from perfci.model import Commit, PerfciError
+from perfci.model import PerfciError
 from perfci.report.checks import Gate
 from perfci.report.comment_forms import NotMeasured
 from perfci.report.names import printable
 from perfci.report.units import counting, signed_percent
-from perfci.runner.git import Repository
 from perfci.service.announcing_pulls import brought_by
 from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
 from perfci.service.left_behind import RESULTS
@@ -91,7 +90,8 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
     config = config_for(repository)
     job = the_job(config)
     base, head, main = sides(repository, pull_of(job))
-    if _look_alike(repository, config, base, head):
+    unseen = config.settings.suite.unseen
+    if repository.look_alike(base, head, unseen):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
         _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.IDENTICAL))
         return 0
@@ -99,7 +99,7 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
     found, measurement = measured(repository, config, base, head, asked)
     print_report(found, asked)
     sessions = measurement.sessions
-    if with_main and not _look_alike(repository, config, base, main):
+    if with_main and not repository.look_alike(base, main, unseen):
         click.echo(f"\nwhat main did since: {base.short} → {main.short}")
         drift, drifting = measured(repository, config, base, main, asked)
         print_report(drift, asked)
@@ -184,12 +184,6 @@ def _told(
     page = page_of(config.settings.client.server, shown) if shown.findings else ""
     one = tell(client, author, pull, config.project, shown, gate=gate, page=page, log=log_of(job))
     return f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}"
-
-
-def _look_alike(repository: Repository, config: Config, one: Commit, other: Commit) -> bool:
-    """Whether no file that the benchmarks can see differs between two commits."""
-    unseen = config.settings.suite.unseen
-    return repository.content(one.sha, unseen) == repository.content(other.sha, unseen)
 
 
 def the_job(config: Config) -> GitHubJob:

@@ -134,6 +134,12 @@ class Repository:
         kept = (one for one in files if not any(fnmatchcase(one.partition("\t")[2], pattern) for pattern in unseen))
         return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
+    def look_alike(self, one: Commit, other: Commit, unseen: Sequence[str]) -> bool:
+        """Whether two commits differ only in files that fit a pattern; a changed working tree is like no other."""
+        if one.sha == other.sha or one.dirty or other.dirty:
+            return one.sha == other.sha
+        return self.content(one.sha, unseen) == self.content(other.sha, unseen)
+
     def working_tree(self) -> Commit:
         """HEAD, or, where files differ from it, a commit of them made in perfci's own clone and marked dirty."""
         head = self.commit(self.resolve("HEAD"))

@@ -31,7 +31,7 @@ class Comparison:
     ``pooled`` is what all benchmarks said together while they were screened, fresh pairs left out: those were bought
     for what looked changed, and would speak louder than the rest. ``environment`` is what was observed differently at
     base and head, ``in_turns`` tells that processes of a pair took turns, and ``late`` that the time budget ended the
-    search for more pairs.
+    search for more pairs. ``equals`` differ in no file that the benchmarks can see: whatever moved is a false alarm.
     """
 
     session: str
@@ -44,6 +44,7 @@ class Comparison:
     in_turns: bool = False
     late: bool = False
     fresh: str = ""
+    equals: bool = False
 
     @property
     def sessions(self) -> list[str]:
@@ -55,11 +56,14 @@ def run_comparison(
     store: Store, workbench: Workbench, config: Config, subject: Subject, base: Commit, head: Commit, watcher: Watcher,
     *, strict: bool = False, budget_s: float | None = None,
 ) -> Comparison:  # fmt: skip
-    """Compare; the same commit on both sides is an A/A run, whose spread becomes the noise floor of its series."""
+    """Compare; the same commit on both sides is an A/A run, whose spread becomes the noise floor of its series.
+
+    So are two commits that differ in no file the benchmarks can see (``[suite] unseen``).
+    """
     policy = policy_of(config, strict=strict)
-    kind = "aa" if base.sha == head.sha else "compare"
+    equals = workbench.repository.look_alike(base, head, config.settings.suite.unseen)
     session = open_session(
-        store, workbench, config.project, subject, kind, about=f"{base.sha}..{head.sha}",
+        store, workbench, config.project, subject, "aa" if equals else "compare", about=f"{base.sha}..{head.sha}",
         on_process=watcher.process, say=watcher.say,
     )  # fmt: skip
     questions = [Question(base.sha, head.sha, cell) for cell in subject.cells]
@@ -78,7 +82,7 @@ def run_comparison(
     return Comparison(
         session.uid, base, head, [*session.statuses, *settled.statuses], current, pooled,
         changed(workbench.environment(base.sha), workbench.environment(head.sha)), _took_turns(session), late,
-        settled.session,
+        settled.session, equals,
     )  # fmt: skip
 
 

@@ -158,6 +158,33 @@ def test_compare_with_itself_is_an_a_a_run(project: GitProject, capsys: pytest.C
     assert rows(project, "select kind from sessions") == [("aa",)]
 
 
+def test_commits_that_look_alike_are_equals_and_fail_nothing(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = """
+        from pathlib import Path
+
+        import thing
+
+        def track_words():
+            return len((Path(thing.__file__).parent / "docs" / "guide.md").read_text())
+        track_words.clock = "exact"
+    """
+    project.write("docs/guide.md", "Short.")
+    project.commit("Describe it", benchmarks__suite=suite)
+    project.write("docs/guide.md", "Longer than before.")
+    project.commit("Describe it better", benchmarks__suite=suite)
+
+    code = run(["compare", "HEAD~1", "HEAD"])
+
+    told = capsys.readouterr().out
+    assert code == 0
+    assert told.endswith(
+        "\nNo file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one.\n"
+    )
+    assert rows(project, "select kind from sessions where kind != 'confirm'") == [("aa",)]
+
+
 def test_compare_takes_the_working_tree_when_no_head_is_given(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
