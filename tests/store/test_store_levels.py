@@ -49,7 +49,10 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
 
     with store.read() as tx:
         ids = {one.series: one.id for one in reads.series_of_project(tx, PROJECT)}
-        found = {one: [row.digest for row in levels_of_series(tx, [ids[one]])] for one in (STEP, IMPORTED, GONE)}
+        levels = {
+            one: sorted(levels_of_series(tx, [ids[one]]), key=lambda row: row.id) for one in (STEP, IMPORTED, GONE)
+        }
+        found = {one: [row.digest for row in rows] for one, rows in levels.items()}
 
     assert found == {
         STEP: [Digest(3.0, Clock.WALL, 3.0), Digest(6.0, Clock.WALL, 0.0)],
