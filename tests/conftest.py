@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,11 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")  # a machine that others use as well fails no property by being slow
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a fifth of the time tests wait, for a disk, a browser or a kill."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.fixture(autouse=True, scope="module")
