@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -50,13 +50,16 @@ def receive(group: Group, arrival: Arrival) -> Receipt:
 
 def received(tx: Session, arrivals: Sequence[Arrival]) -> list[Receipt]:
     """The same for many within a transaction, in as few statements as for one; one that is refused raises for all."""
+    first: dict[str, Arrival] = {}  # who sends the same once more meets what is stored by then
+    for one in arrivals:
+        first.setdefault(one.key, one)
     stored: set[str] = set()
-    for alike in _alike(arrivals):
+    for alike in _alike(first.values()):
         stored |= _store(tx, *alike)
-    return [_receipt(one, one.key in stored) for one in arrivals]
+    return [_receipt(one, one.key in stored) if one is first[one.key] else received(tx, [one])[0] for one in arrivals]
 
 
-def _alike(arrivals: Sequence[Arrival]) -> Iterator[tuple[Project, str, list[Arrival]]]:
+def _alike(arrivals: Iterable[Arrival]) -> Iterator[tuple[Project, str, list[Arrival]]]:
     """What goes into one project for one purpose."""
     found: dict[tuple[int, str], list[Arrival]] = defaultdict(list)
     for one in arrivals:

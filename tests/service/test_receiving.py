@@ -1,0 +1,35 @@
+"""Uploads that share a transaction are answered as if they had come one after the other."""
+
+from __future__ import annotations
+
+import pytest
+from builders import NOON, PROJECT, a_process, a_result, a_run
+
+from perfci.auth.access import LOCAL
+from perfci.model import PerfciError
+from perfci.service.accounts import Act
+from perfci.service.receiving import Arrival, received
+from perfci.store import Store, outbox, reads
+from perfci.store.projects import create_project
+
+
+def sent(store: Store, *bodies: str) -> list[bool]:
+    """Whether each was new of uploads of one run, by the hashes of their bodies."""
+    run, act = a_run(a_result(None, a_process(1.0))), Act(LOCAL, NOON, "test")
+    with store.begin() as tx:
+        project = create_project(tx, PROJECT, "private", NOON)
+        receipts = received(tx, [Arrival(run, "0" * 64, body, project, act) for body in bodies])
+    return [one.stored for one in receipts]
+
+
+def test_the_same_upload_twice_at_once_is_new_once_and_promised_once(store: Store) -> None:
+    assert sent(store, "body", "body") == [True, False]
+
+    with store.read() as tx:
+        assert [one.subject for one in outbox.take(tx, ["judge"], 9, NOON)] == ["0" * 64]
+        assert len(reads.session_processes(tx, a_run().session)) == 1
+
+
+def test_another_body_under_the_same_key_is_refused_though_both_are_new(store: Store) -> None:
+    with pytest.raises(PerfciError, match="is stored already with other content"):
+        sent(store, "body", "other")
