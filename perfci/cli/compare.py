@@ -64,7 +64,8 @@ def command(
     """Compare two commits, variants of one commit or two recorded runs: a verdict for every benchmark.
 
     BASE and HEAD (the working tree when absent) are measured in interleaved pairs, and so are variants of one commit
-    (--vary) or the steps of a ladder (--ladder). Recorded runs (--files) are judged as they are.
+    (--vary) or the steps of a ladder (--ladder). Recorded runs (--files) are judged as they are. Commits that differ in
+    no file a benchmark reads ([suite] unseen) are equals: they tell the noise, and no regression of theirs fails.
 
     Exit code 0 no regression, 1 regression (also: the base works and the head fails, a variant is rejected, a goal is
     broken), 2 usage, 3 inconclusive, undecided or not comparable under --strict, 4 nothing measured.
@@ -102,12 +103,10 @@ def commits(base: str, head: str, asked: Asked, results: Path | None) -> int:
     if results:
         with closing(store_to_read(config)) as store:
             hand_over_runs(results, store, comparison.sessions)
-    code = exit_code(found, comparison.statuses, strict=asked.strict)
-    if not comparison.equals or before.sha == after.sha:
-        return code
-    if asked.json_file != "-":
+    alike = comparison.equals and before.sha != after.sha
+    if alike and asked.json_file != "-":
         click.echo(ALIKE)
-    return 0 if code == 1 else code
+    return exit_code(found, comparison.statuses, strict=asked.strict, alike=alike)
 
 
 def measured(
@@ -162,15 +161,16 @@ def findings(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, as
     )
 
 
-def exit_code(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
-    return with_goals(_of_verdicts(found, statuses, strict=strict), found.goals, strict=strict)
+def exit_code(found: Findings, statuses: Sequence[Status], *, strict: bool, alike: bool = False) -> int:
+    """What got worse between sides that look ``alike`` fails nothing; their goals hold as ever."""
+    return with_goals(_of_verdicts(found, statuses, strict=strict, alike=alike), found.goals, strict=strict)
 
 
-def _of_verdicts(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+def _of_verdicts(found: Findings, statuses: Sequence[Status], *, strict: bool, alike: bool) -> int:
     kinds = {verdict.kind for verdict in found.verdicts}
     if not any(status is Status.OK for status in statuses):
         return 4
-    if kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
+    if not alike and kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
         return 1
     return 3 if strict and kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE} else 0
 

@@ -168,7 +168,7 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
 
         def track_words():
             return len((Path(thing.__file__).parent / "docs" / "guide.md").read_text())
-        track_words.clock = "exact"
+        track_words.metric, track_words.clock = "words", "exact"
     """
     project.write("docs/guide.md", "Short.")
     project.commit("Describe it", benchmarks__suite=suite)
@@ -183,6 +183,9 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
         "\nNo file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one.\n"
     )
     assert rows(project, "select kind from sessions where kind != 'confirm'") == [("aa",)]
+
+    project.write("perfci.toml", '[[goal]]\nrequire = ["words <= 0.5x"]\n')
+    assert run(["compare", "HEAD~1", "HEAD"]) == 1, "a goal is held against equals as well"
 
 
 def test_compare_takes_the_working_tree_when_no_head_is_given(
