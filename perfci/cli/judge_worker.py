@@ -41,16 +41,18 @@ def command(once: bool) -> None:
         meanwhile = (Chores(store), Retention(store, config.settings.retention.raw_days))
         worker = JudgeWorker(store, partial(standards_of, config.settings), meanwhile=meanwhile)
         means = means_of(config.settings, config.secrets)
-        messages, of_app = Courier(store, MESSAGES, partial(deliver, store, means)), _of_the_app(config, store)
+        messages = Courier(store, MESSAGES, partial(deliver, store, means))
+        reports, missed = _of_the_app(config, store)
         if once:
-            followed = [f"{one.empty()} runs of GitHub followed" for one in of_app[:1]]
+            followed = [f"{one.empty()} runs of GitHub followed" for one in reports]
             click.echo(", ".join([f"{worker.empty()} uploads judged", f"{messages.empty()} messages sent", *followed]))
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         carrying = [
-            threading.Thread(target=one.run, args=(stop,), name="perfci-courier") for one in (messages, *of_app)
+            threading.Thread(target=one.run, args=(stop,), name="perfci-courier")
+            for one in (messages, *reports, *missed)
         ]
         for thread in carrying:
             thread.start()
@@ -59,10 +61,10 @@ def command(once: bool) -> None:
             thread.join()
 
 
-def _of_the_app(config: Config, store: Store) -> list[Courier]:
+def _of_the_app(config: Config, store: Store) -> tuple[list[Courier], list[Courier]]:
     """Who tells pull requests what was measured, and who finds what GitHub did not tell: nobody, without an App."""
     if not config.settings.app.id:
-        return []
+        return [], []
     app = app_of(config)
     reports = Courier(store, REPORTS, Reporting(store, Follower(store, app, config.settings)))
-    return [reports, Courier(store, MISSED, CatchingUp(store, app), every_s=EVERY.total_seconds())]
+    return [reports], [Courier(store, MISSED, CatchingUp(store, app), every_s=EVERY.total_seconds())]
