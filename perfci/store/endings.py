@@ -132,13 +132,13 @@ def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Tr
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(of_project(project))
     )
-    rows = tx.connection().execute(query.where(SeriesRow.id.in_(wanted)) if len(wanted) <= CHUNK else query)
+    rows = tx.connection().execute(_of(wanted, query, SeriesRow.id))
     return {series_id: _Trace(new, ok, not tried) for series_id, new, ok, tried in rows if new is not None}
 
 
-def _of(wanted: Collection[int], query: Any) -> Any:
+def _of(wanted: Collection[int], query: Any, series: Any = ResultRow.series_id) -> Any:
     """Name the series one by one while they are few enough to be named."""
-    return query.where(ResultRow.series_id.in_(wanted)) if len(wanted) <= CHUNK else query
+    return query.where(series.in_(wanted)) if len(wanted) <= CHUNK else query
 
 
 def statuses_of(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
