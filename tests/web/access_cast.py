@@ -23,6 +23,7 @@ from perfci_web import create_app
 
 NOW = NOON + timedelta(days=10)
 LONG_AGO = NOON - timedelta(days=300)
+EVERYBODY_ASKS_AT_ONCE = 10**9
 SECRET, OPEN, OTHER = "acme/secret", "acme/open", "rival/own"
 
 
@@ -43,7 +44,10 @@ class Stage:
         with store.begin() as tx:
             tx.flush()
         settings = Settings.model_validate(
-            {"access": {"mode": "proxy"} | access, "server": {"trusted_proxies": ["127.0.0.1/32"]}}
+            {
+                "access": {"mode": "proxy"} | access,
+                "server": {"trusted_proxies": ["127.0.0.1/32"], "requests_per_minute": EVERYBODY_ASKS_AT_ONCE},
+            }
         )
         self.app = create_app(store, read_only=False, clock=lambda: NOW, settings=settings)
         self.cast = self._cast()
