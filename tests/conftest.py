@@ -14,6 +14,7 @@ settings.register_profile("shared", deadline=None, derandomize=True, suppress_he
 settings.load_profile("shared")  # a machine that others use as well fails no property by being slow
 
 
+@pytest.hookimpl(optionalhook=True)  # for those who run without xdist
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: a fifth of the time tests wait, for a disk, a browser or a kill."""
     return len(os.sched_getaffinity(0)) + 1

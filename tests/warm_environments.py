@@ -28,6 +28,9 @@ PRELOADS = ((), EnvironmentTable().preload)
 READ_WHEN_IMPORTED = ("PYTHON", "TORCH", "LD_", "OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "KMP_")
 """Variables that come too late after the imports: where one differs, an environment starts from nothing."""
 
+AS_STARTED = dict(os.environ)
+"""What this process began with: of the first test that measures, the variables may be its own."""
+
 
 class WarmParent(driver.EnvironmentParent):
     def __init__(self, python: str, suite: Any, *, preload: Sequence[str] = (), **options: Any) -> None:
@@ -48,7 +51,7 @@ class Nursery:
     """Lives as long as this process, and what it forked no longer than itself."""
 
     def __init__(self, preload: Sequence[str]) -> None:
-        self._variables = {**os.environ, **dict.fromkeys(driver.THREAD_POOLS, "1"), "PYTHONUNBUFFERED": "1"}
+        self._variables = {**AS_STARTED, **dict.fromkeys(driver.THREAD_POOLS, "1"), "PYTHONUNBUFFERED": "1"}
         harness = str(Path(driver.__file__).with_name("harness"))
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -63,7 +66,7 @@ class Nursery:
         self._process.wait()
 
     def suits(self, variables: Mapping[str, str]) -> bool:
-        return _of_imports(variables) == _of_imports(self._variables)
+        return of_imports(variables) == of_imports(self._variables)
 
     def fork(self, variables: Mapping[str, str], folder: str, control: int, log: int) -> Forked:
         asked = json.dumps({"variables": variables, "folder": folder}).encode()
@@ -92,5 +95,5 @@ def _nursery(preload: tuple[str, ...]) -> Nursery:
     return Nursery(preload)
 
 
-def _of_imports(variables: Mapping[str, str]) -> dict[str, str]:
+def of_imports(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name.startswith(READ_WHEN_IMPORTED)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
 from git_project import GitProject
 from runner.conftest import a_workbench
-from warm_environments import Forked, WarmParent
+from warm_environments import AS_STARTED, Forked, WarmParent, of_imports
 
 from perfci.runner.driver import EnvironmentParent
 from perfci.runner.suite import cells_of
@@ -21,6 +22,15 @@ SUITE = """
         threads, ignored = threading.active_count(), signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
         raise SkipNotImplemented(repr((sorted(sys.modules), variables, sys.flags, threads, ignored)))
 """
+
+
+@pytest.fixture(autouse=True)
+def variables_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some that imports read are left by the tests before, such as where torch's compiler keeps what it made."""
+    for name in of_imports(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in of_imports(AS_STARTED).items():
+        monkeypatch.setenv(name, value)
 
 
 def surroundings(project: GitProject, parent: type[EnvironmentParent], monkeypatch: pytest.MonkeyPatch) -> list[object]:
