@@ -150,6 +150,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "goals-broken": lambda: comment(told([slower(), hungrier()], goals=[goal()])),
     "no-history": lambda: comment(told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")),
     "profiled": lambda: comment(told([slower()], profiled=[slower().series.cell])),
+    "alike": lambda: comment(told([slower(), *same(2)], merge_base=False, page="", alike=True)),
     "identical": lambda: not_measured(NotMeasured.IDENTICAL, a_commit(17), a_commit(18)),
     "cancelled": lambda: not_measured(NotMeasured.CANCELLED, a_commit(17), a_commit(18), page=PAGE),
     "out-of-time": lambda: not_measured(NotMeasured.BUDGET, a_commit(17), a_commit(18)),

@@ -18,7 +18,7 @@ from perfci.cli.variants import Asked, vary, with_goals
 from perfci.config import Config
 from perfci.model import Commit, PerfciError, Status, VerdictKind
 from perfci.report.comment import comment
-from perfci.report.findings import Findings, bars_of
+from perfci.report.findings import ALIKE, Findings, bars_of
 from perfci.report.goals import goals_text
 from perfci.report.pooled import pooled_text
 from perfci.report.text import comparison_text
@@ -32,8 +32,6 @@ from perfci.service.local_incidents import look_again
 from perfci.service.opening import open_subject, open_workbench
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict
-
-ALIKE = "\nNo file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
 
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -103,10 +101,7 @@ def commits(base: str, head: str, asked: Asked, results: Path | None) -> int:
     if results:
         with closing(store_to_read(config)) as store:
             hand_over_runs(results, store, comparison.sessions)
-    alike = comparison.equals and before.sha != after.sha
-    if alike and asked.json_file != "-":
-        click.echo(ALIKE)
-    return exit_code(found, comparison.statuses, strict=asked.strict, alike=alike)
+    return exit_code(found, comparison.statuses, strict=asked.strict)
 
 
 def measured(
@@ -134,14 +129,15 @@ def measured(
 
 def report(found: Findings, asked: Asked) -> None:
     if asked.json_file:
-        told = {name: getattr(found, name) for name in ("base", "head", "verdicts", "pooled", "goals")}
+        told = {name: getattr(found, name) for name in ("base", "head", "verdicts", "pooled", "goals", "alike")}
         write_json(asked.json_file, told)
     if asked.markdown:
         asked.markdown.write_text(comment(found), encoding="utf-8")
     if asked.json_file != "-":
         click.echo(f"base {found.base.short} {found.base.subject}\nhead {found.head.short} {found.head.subject}\n")
         together = pooled_text(found.pooled) if found.pooled else ""
-        parts = (comparison_text(found.verdicts), together, goals_text(found.goals))
+        alike = ALIKE if found.alike else ""
+        parts = (comparison_text(found.verdicts), together, goals_text(found.goals), alike)
         click.echo("\n".join(part for part in parts if part))
 
 
@@ -158,19 +154,20 @@ def findings(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, as
         bars=bars_of(found.verdicts, policy),
         strict=policy.default.strict,
         smoke=asked.smoke,
+        alike=found.equals and found.base.sha != found.head.sha,
     )
 
 
-def exit_code(found: Findings, statuses: Sequence[Status], *, strict: bool, alike: bool = False) -> int:
-    """What got worse between sides that look ``alike`` fails nothing; their goals hold as ever."""
-    return with_goals(_of_verdicts(found, statuses, strict=strict, alike=alike), found.goals, strict=strict)
+def exit_code(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+    """What got worse between commits that look alike fails nothing; their goals hold as ever."""
+    return with_goals(_of_verdicts(found, statuses, strict=strict), found.goals, strict=strict)
 
 
-def _of_verdicts(found: Findings, statuses: Sequence[Status], *, strict: bool, alike: bool) -> int:
+def _of_verdicts(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
     kinds = {verdict.kind for verdict in found.verdicts}
     if not any(status is Status.OK for status in statuses):
         return 4
-    if not alike and kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
+    if not found.alike and kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
         return 1
     return 3 if strict and kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE} else 0
 

@@ -13,7 +13,7 @@ from statistics import median
 
 from perfci.model import Verdict
 from perfci.report import comment_tables as tables
-from perfci.report.findings import Bar, Findings, Manner, headline, is_exact, is_open, is_worse, told_as
+from perfci.report.findings import ALIKE, Bar, Findings, Manner, headline, is_exact, is_open, is_worse, told_as
 from perfci.report.fitting import Block, fitted
 from perfci.report.goals import goal_lines
 from perfci.report.names import code_block, code_span, link
@@ -52,10 +52,11 @@ STRICT_RULE = RULE.replace("and the whole 95 % interval beyond half of it", "and
 
 def comment(findings: Findings) -> str:
     """All of it in fewer than 60,000 bytes: the counts are always whole, and what is left out is said."""
-    lines = (_sides(findings), _accepted(findings), _environment(findings), _budget(findings), _visible(findings))
+    alike = f"**Equals:** {ALIKE}" if findings.alike else ""
+    told = _sides(findings), alike, _accepted(findings), _environment(findings), _budget(findings), _visible(findings)
     parts = [
         Block(f"### perfci: {_title(findings)}"),
-        *(Block(line) for line in lines if line),
+        *(Block(line) for line in told if line),
         *_announced(findings),
         *_pooled(findings),
         *_rejected(findings),

@@ -19,6 +19,8 @@ from perfci.verdicts.variants import Rejection
 Manner = Literal["in turns", "interleaved", "recorded", ""]
 """How both sides were measured, as far as that is known."""
 
+ALIKE = "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -39,7 +41,8 @@ class Findings:
     changes, where somebody listens for it, and ``accepted`` tells who did, and why; ``announced`` is what the pull
     request said of itself beforehand. ``bars`` has one for each verdict, or none where those of the metrics' classes
     held; ``strict`` tells that whole intervals had to be beyond them, ``smoke`` that sizes were small. ``profiled``
-    names cells whose profiles at base and head lie beside what was measured.
+    names cells whose profiles at base and head lie beside what was measured. ``alike`` tells that two commits differ in
+    no file that the benchmarks can see.
     """
 
     verdicts: Sequence[Verdict]
@@ -64,6 +67,7 @@ class Findings:
     command: Sequence[str] = ()
     page: str = ""
     profiled: Sequence[str] = ()
+    alike: bool = False
 
     def __post_init__(self) -> None:
         if self.bars and len(self.bars) != len(self.verdicts):

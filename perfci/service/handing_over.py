@@ -99,7 +99,7 @@ def handed_over(raw: bytes, what: str) -> HandedOver:
         raise PerfciError(f"{what} is not what `perfci github compare` writes: {error}") from None
     if handed.findings is None:
         return handed
-    bare = dataclasses.replace(handed.findings, page="", accept="", accepted="", announced=(), command=())
+    bare = dataclasses.replace(handed.findings, page="", accept="", accepted="", announced=(), command=(), alike=False)
     return dataclasses.replace(handed, findings=bare)
 
 

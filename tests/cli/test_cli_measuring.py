@@ -175,13 +175,14 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
     project.write("docs/guide.md", "Longer than before.")
     project.commit("Describe it better", benchmarks__suite=suite)
 
-    code = run(["compare", "HEAD~1", "HEAD"])
+    code = run(["compare", "HEAD~1", "HEAD", "--markdown", "told.md", "--json", "told.json"])
 
     told = capsys.readouterr().out
+    alarm = "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
     assert code == 0
-    assert told.endswith(
-        "\nNo file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one.\n"
-    )
+    assert told.endswith(f"\n{alarm}\n")
+    assert f"\n**Equals:** {alarm}\n" in (project.folder / "told.md").read_text(encoding="utf-8")
+    assert json.loads((project.folder / "told.json").read_text(encoding="utf-8"))["alike"] is True
     assert rows(project, "select kind from sessions where kind != 'confirm'") == [("aa",)]
 
     project.write("perfci.toml", '[[goal]]\nrequire = ["words <= 0.5x"]\n')

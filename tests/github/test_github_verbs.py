@@ -423,6 +423,7 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     path = Path("perfci-results/findings.json")
     told = json.loads(path.read_text())
     told["findings"] |= {"page": "https://evil.example", "accepted": "by the maintainers", "command": ["curl", "evil"]}
+    told["findings"] |= {"alike": True}
     path.write_text(json.dumps(told))
 
     run(["github", "report"])
@@ -430,6 +431,7 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
     (told,) = github.comments
     assert "evil" not in told["body"]
     assert "maintainers" not in told["body"]
+    assert "Equals" not in told["body"]
 
 
 def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
