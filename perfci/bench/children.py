@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any
 
@@ -47,10 +47,11 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a child says of its own end."""
+    """What a child says of its own end, and when that was by the clock of the machine."""
 
     reason: str
     memory: bool = False
+    at_s: float = field(default_factory=time.monotonic)
 
 
 def why_not_fork() -> str:
@@ -195,8 +196,16 @@ def _crashed(code: int) -> Failure:
 
 
 def _failed(failures: Sequence[tuple[Child, Failure]]) -> ChildFailed:
-    """Blame a child that crashed or ran out of memory before one that only says so of its connection to it."""
-    child, failure = min(failures, key=lambda pair: (not pair[1].memory, not pair[1].reason.startswith("ended by")))
+    """Blame a child that crashed or ran out of memory before one that only says so of its connection to it.
+
+    Else whoever failed first: several may be heard at once, and the later ones may only have missed the first.
+    """
+
+    def guilt(blamed: tuple[Child, Failure]) -> tuple[bool, bool, float]:
+        _, failure = blamed
+        return not failure.memory, not failure.reason.startswith("ended by"), failure.at_s
+
+    child, failure = min(failures, key=guilt)
     return (ChildOutOfMemory if failure.memory else ChildFailed)(f"{child.name}: {failure.reason}")
 
 
