@@ -125,11 +125,11 @@ def test_the_lines_of_the_dockerfile_install_and_serve_as_nobody(box: Box) -> No
     server = box.start(json.loads(of("CMD")[0]), env, "data")
     try:
         url = first_line(server, "serving ").split()[1]
-        ready = json.load(urllib.request.urlopen(f"{url}readyz", timeout=20))
-        page = urllib.request.urlopen(url, timeout=20).read().decode()
+        ready = json.load(urllib.request.urlopen(f"{url}readyz", timeout=120))
+        page = urllib.request.urlopen(url, timeout=120).read().decode()
     finally:
         server.send_signal(signal.SIGTERM)
-        rest, _ = server.communicate(timeout=60)
+        rest, _ = server.communicate(timeout=120)
 
     assert ready["status"] == "ready"
     assert "perfci" in page

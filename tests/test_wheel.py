@@ -68,10 +68,10 @@ def test_the_wheel_measures_and_serves(python: Path, tmp_path: Path) -> None:
     )
     try:
         url = server.stdout.readline().split()[1]
-        page = urllib.request.urlopen(url + "project/benchmarks", timeout=20).read().decode()
+        page = urllib.request.urlopen(url + "project/benchmarks", timeout=120).read().decode()
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(timeout=20)
+        server.wait(timeout=120)
         server.stdout.close()
 
     assert "suite.track_one" in page

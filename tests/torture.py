@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from git_project import GitProject
+from waiting import until
 
 COMMITS, CELLS, ROUNDS = 6, 3, 16
 
@@ -112,12 +113,11 @@ def start(project: GitProject, folder: Path, rounds: int) -> subprocess.Popen[by
 def survivors(folder: Path) -> list[str]:
     """Processes of the killed run that are still there after a moment; they are known by their environment."""
     mark = f"STARTED={folder / 'started'}".encode()
-    for _ in range(100):
-        found = [line for pid in os.listdir("/proc") if pid.isdigit() and (line := _command(pid, mark))]
-        if not found:
-            return []
-        time.sleep(0.02)
-    return found
+
+    def found() -> list[str]:
+        return [line for pid in os.listdir("/proc") if pid.isdigit() and (line := _command(pid, mark))]
+
+    return [] if until(lambda: not found()) else found()
 
 
 def _command(pid: str, mark: bytes) -> str:

@@ -48,7 +48,7 @@ def a_request(session: str, **headers: str) -> tuple[bytes, bytes, str]:
 def exchange(server: Server, *pieces: bytes, half_close: bool = False) -> bytes:
     """Send pieces and read until the server has nothing more to say."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as one:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
         try:
             for piece in pieces:
                 one.sendall(piece)
@@ -80,7 +80,7 @@ def stored(server: Server, key: str) -> bool:
 
 def send_again(server: Server, body: bytes, key: str) -> int:
     headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
-    return httpx.post(f"{server.address}/api/v1/runs", content=body, headers=headers).status_code
+    return httpx.post(f"{server.address}/api/v1/runs", content=body, headers=headers, timeout=60).status_code
 
 
 def test_a_body_that_breaks_off_is_not_stored(server: Server) -> None:
@@ -137,4 +137,4 @@ def test_nonsense_is_refused_and_the_server_goes_on(server: Server, request_: by
     answer = exchange(server, request_, half_close=True)
 
     assert status_of(answer) in (0, 400, 404, 411, 413, 414, 431)
-    assert httpx.get(f"{server.address}/healthz").is_success
+    assert httpx.get(f"{server.address}/healthz", timeout=60).is_success

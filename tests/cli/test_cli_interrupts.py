@@ -7,12 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from git_project import GitProject
 from torture import survivors
+from waiting import until
 
 from perfci.cli import run
 
@@ -53,11 +53,7 @@ def hears_ctrl_c() -> None:
 
 
 def wait_for(path: Path) -> None:
-    for _ in range(3600):
-        if path.exists():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{path} never came")
+    assert until(path.exists), f"{path} never came"
 
 
 def test_ctrl_c_leaves_no_process_behind(here: Path) -> None:
@@ -126,7 +122,7 @@ def test_a_second_run_waits_for_the_first(here: Path) -> None:
 
 
 def test_a_process_killed_by_the_kernel_for_memory_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    group = memory_group("perfci-test")
+    group = memory_group(f"perfci-test-{os.getpid()}")
     suite = f"""
         import os
         def track_hungry():

@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 from real_servers import serving
+from waiting import until
 
 from perfci.cli import run
 from perfci.cli.children import STEADY_S, Beside
@@ -20,23 +20,15 @@ from perfci.cli.children import STEADY_S, Beside
 
 def of_session(process: subprocess.Popen[str]) -> list[str]:
     """What runs among the processes of a server: the words by which each was started."""
-    listed = subprocess.run(["ps", "-o", "stat=,args=", "-s", str(process.pid)], capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        ["ps", "-ww", "-o", "stat=,args=", "-s", str(process.pid)], capture_output=True, text=True
+    ).stdout
     return [line for line in listed.splitlines() if not line.startswith("Z")]
 
 
 def judges_of(process: subprocess.Popen[str]) -> set[str]:
     listed = subprocess.run(["pgrep", "-s", str(process.pid), "-f", "judge-worker"], capture_output=True, text=True)
     return set(listed.stdout.split())
-
-
-def until(holds: object, within_s: float = 60.0) -> bool:
-    assert callable(holds)
-    end = time.monotonic() + within_s
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def answer(url: str) -> str:

@@ -285,8 +285,8 @@ SLOW = """
     steps = open(os.environ["PERFCI_STEPS"], "a")
     for step in range(12):
         print(json.dumps({"step": step, "step_time": 0.1, "loss": 1.0}), file=steps, flush=True)
-    open("started", "w").close()
     try:
+        open("started", "w").close()
         time.sleep(60)
     except KeyboardInterrupt:
         open("told", "a").write("once ")

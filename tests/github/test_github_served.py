@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 import urllib.request
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,19 +18,13 @@ from npm_files import asked_of_npm
 from real_servers import serving
 from signed_webhooks import PATH, SECRET, signature, told_of_run
 from stateful_github import BASE, HEAD, FakeGitHub, pull
+from waiting import until
 
 from perfci.cli import run
 from perfci.store import open_store, reads
 from perfci.store.tables_jobs import RunEventRow
 
 SECRETS = {"PERFCI_APP_ID": "Iv1.7", "PERFCI_APP_KEY_FILE": "app.pem", "PERFCI_APP_WEBHOOK_SECRET": SECRET}
-
-
-def until(holds: Callable[[], object], within_s: float = 60.0) -> bool:
-    end = time.monotonic() + within_s
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.1)
-    return bool(holds())
 
 
 def deliver(url: str, body: bytes) -> int:

@@ -8,7 +8,8 @@ import pytest
 from asv_runner.benchmarks import benchmark_types
 from git_project import GitProject
 from runner.conftest import a_workbench, measured
-from runner.test_runner_outcomes import alive
+from runner.test_runner_outcomes import MARK, runs
+from waiting import until
 
 from perfci.config import Settings
 from perfci.model import Clock, Status
@@ -83,7 +84,7 @@ SUITE = """
 
     @metrics(Metric("a", "seconds"), Metric("b", "bytes"))
     def measure_leaks():
-        subprocess.Popen(["sleep", "1000.75"])
+        subprocess.Popen(["sleep", os.environ["MARK"]])
         return {"a": 1.0, "b": 2.0}
 
     @metrics(Metric("a", "seconds"))
@@ -104,6 +105,7 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("measure")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RUNS", str(folder / "runs"))
+        patch.setenv("MARK", MARK)
         found = measured(a_project(folder, SUITE), launch=request.param)
     return {**found, "runs": (folder / "runs").read_text()}
 
@@ -176,7 +178,7 @@ def test_hands_the_cache_to_a_measuring_method(outcomes: dict) -> None:
             "ValueError: @metrics was given 'a'; a Metric(name, unit) was expected",
         ),
         ("measure_nothing_here", Status.SKIPPED, "no clock; no memory"),
-        ("measure_leaks", Status.FAILED, "left a process running after it returned: sleep 1000.75"),
+        ("measure_leaks", Status.FAILED, f"left a process running after it returned: sleep {MARK}"),
     ],
 )
 def test_names_each_bad_end(outcomes: dict, cell: str, status: Status, reason: str) -> None:
@@ -188,7 +190,7 @@ def test_names_each_bad_end(outcomes: dict, cell: str, status: Status, reason: s
 
 def test_a_failure_is_that_of_its_cell_alone(outcomes: dict) -> None:
     assert outcomes["models.track_one"].status is Status.OK
-    assert not alive("1000.75")
+    assert until(lambda: not runs(MARK))
 
 
 def test_what_ends_by_itself_is_no_leak(outcomes: dict) -> None:

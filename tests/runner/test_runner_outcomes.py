@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 import venv
 from pathlib import Path
 
 import pytest
 from git_project import GitProject
 from runner.conftest import a_workbench, measured
+from waiting import until
 
 from perfci.config import EnvironmentTable, Settings
 from perfci.model import Clock, PerfciError, Status
@@ -50,7 +50,7 @@ SUITE = """
             time.sleep(0.05)
     time_talks.timeout = 0.5
     def track_leaves_a_grandchild():
-        subprocess.Popen(["sleep", "1000.25"], start_new_session=True)
+        subprocess.Popen(["sleep", os.environ["MARK"]], start_new_session=True)
         return 1
     def track_samples(): return {"samples": [3.0, 1.0, 2.0], "number": 4}
     track_samples.unit, track_samples.direction, track_samples.metric = "tokens/s", "higher", "speed"
@@ -66,14 +66,19 @@ SUITE = """
     timeraw_import.number, timeraw_import.repeat, timeraw_import.rounds = 1, 2, 1
 """
 
+MARK = f"1000.{os.getpid()}25"
+"""So many seconds that nobody else on the machine sleeps for."""
+
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     folder = tmp_path_factory.mktemp("outcomes")
-    os.environ["CALLS"] = str(folder / "calls")
     project = GitProject(folder / "project")
     project.commit("One of each", thing="def work(n): return sum(range(1000 * n))\n", benchmarks__suite=SUITE)
-    return dict(measured(project))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CALLS", str(folder / "calls"))
+        patch.setenv("MARK", MARK)
+        return {**measured(project), "calls": (folder / "calls").read_text()}
 
 
 @pytest.mark.parametrize(
@@ -142,15 +147,15 @@ def test_runs_setup_cache_once_and_hands_it_to_each_benchmark(outcomes: dict) ->
     values = [outcomes[f"suite.Cached.track_{name}"].metrics[0].samples[0] for name in ("one", "two")]
 
     assert values == [3.0, 4.0]
-    assert Path(os.environ["CALLS"]).read_text() == "x"
+    assert outcomes["calls"] == "x"
 
 
 def test_leaves_no_grandchild_behind(outcomes: dict) -> None:
     outcome = outcomes["suite.track_leaves_a_grandchild"]
 
     assert outcome.status is Status.FAILED
-    assert outcome.reason == "left a process running after it returned: sleep 1000.25"
-    assert not alive("1000.25")
+    assert outcome.reason == f"left a process running after it returned: sleep {MARK}"
+    assert until(lambda: not runs(MARK))
 
 
 def test_does_the_same_in_spawned_processes(tmp_path: Path) -> None:
@@ -188,13 +193,9 @@ def test_spawns_where_the_suite_started_threads(tmp_path: Path) -> None:
     assert outcome.flags == ("spawned: 2 threads are running after the imports",)
 
 
-def alive(argument: str) -> bool:
-    """Whether any process has this argument (given a moment, since a kill takes effect a little later)."""
-    for _ in range(20):
-        if not any(argument in _command_line(entry) for entry in os.listdir("/proc") if entry.isdigit()):
-            return False
-        time.sleep(0.05)
-    return True
+def runs(argument: str) -> bool:
+    """Whether any process has this argument."""
+    return any(argument in _command_line(entry) for entry in os.listdir("/proc") if entry.isdigit())
 
 
 def _command_line(pid: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from builders import NOON, PROJECT, a_process, a_result, a_run, a_series
 from sqlalchemy.orm import Session
+from waiting import until
 
 from perfci.model import PerfciError
 from perfci.store import Store, groups, open_store, projects, reads, writes
@@ -48,7 +49,7 @@ def test_a_bad_job_leaves_the_others(store: Store) -> None:
         except PerfciError as error:
             told.append(str(error))
 
-    with closing(Group(store, wait_ms=200)) as group:
+    with closing(Group(store, most=4, wait_ms=60_000)) as group:
         threads = [threading.Thread(target=submit, args=[uid]) for uid in ("one", "two", "two", "three")]
         for thread in threads:
             thread.start()
@@ -60,11 +61,10 @@ def test_a_bad_job_leaves_the_others(store: Store) -> None:
 
 
 def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store) -> None:
-    group = Group(store, wait_ms=500)
+    group = Group(store, wait_ms=60_000)
     waiting = threading.Thread(target=lambda: group.submit(lambda tx: start(tx, "late")))
     waiting.start()
-    while group._waiting.empty() and waiting.is_alive() and not uids(store):
-        pass
+    assert until(lambda: group._waiting.unfinished_tasks)
 
     group.close()
     waiting.join()
@@ -88,8 +88,7 @@ def test_a_full_queue_sends_away_with_a_time_to_come_back(store: Store, monkeypa
         running.wait(60)
         second = threading.Thread(target=lambda: group.submit(lambda tx: start(tx, "second")))
         second.start()
-        while not group._waiting.full():
-            pass
+        assert until(group._waiting.full)
         with pytest.raises(Busy) as refusal:
             group.submit(lambda tx: start(tx, "third"))
         go_on.set()
@@ -226,7 +225,7 @@ def submitted_at_once(store: Store, together: Together[str, str], wanted: Sequen
         except ZeroDivisionError as error:
             answers[uid] = str(error)
 
-    with closing(Group(store, wait_ms=300)) as group:
+    with closing(Group(store, most=len(wanted), wait_ms=60_000)) as group:
         threads = [threading.Thread(target=submit, args=[uid]) for uid in wanted]
         for thread in threads:
             thread.start()

@@ -40,11 +40,11 @@ def a_server(database: str, *, writable: bool = False) -> Iterator[str]:
     assert process.stdout is not None
     try:
         url = process.stdout.readline().strip()
-        assert url, f"the server ended with {process.wait(10)}"
+        assert url, f"the server ended with {process.wait(120)}"
         yield url
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(120)
         process.stdout.close()
 
 

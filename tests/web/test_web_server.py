@@ -29,7 +29,7 @@ def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: s
         with urllib.request.urlopen(f"{url}healthz") as answer:
             health = json.load(answer)
         process.send_signal(ending)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
 
     assert url.startswith("http://127.0.0.1:")
     assert health == {"status": "ok"}
