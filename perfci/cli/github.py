@@ -41,6 +41,7 @@ from perfci.service.pull_requests import (
     page_of,
     pull_of,
     pulls_of,
+    pushed_to,
     sides,
     tell,
     tell_job,
@@ -48,6 +49,9 @@ from perfci.service.pull_requests import (
 from perfci.service.uploading import server_of, tell_announced
 
 PROFILES = "profiles"
+
+MOST_ASKED = 100
+"""Commits of a push whose pull requests GitHub is asked for: it answers a job a thousand times an hour."""
 
 results_option = click.option(
     "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, metavar="DIR",
@@ -147,16 +151,20 @@ def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
 @server_option
 @global_options
 def announce(server: str) -> None:
-    """Tell the server what the pull request announced that brought this commit to its branch.
+    """Tell the server what the pull requests announced that this push brought to its branch.
 
-    What its change costs is accepted by itself then, as far as it was announced. GITHUB_TOKEN needs the permission
+    What their change costs is accepted by itself then, as far as it was announced. GITHUB_TOKEN needs the permission
     pull-requests: read, and the job `id-token: write`, or a token in PERFCI_TOKEN. What somebody announced who may not
-    write to the repository is not sent.
+    write to the repository is not sent. Of a push of more than a hundred commits the newest hundred are looked at.
     """
     config = config_here()
     job = the_job(config)
     address, token = server_of(config, server), the_token(job)
-    arrived = brought_by(connect(token, job.api_url), job.repository, job.sha, job.ref)
+    pushed = pushed_to(job)
+    if len(pushed) > MOST_ASKED:
+        click.echo(f"of {len(pushed):,} commits that were pushed the newest {MOST_ASKED} are looked at")
+    client = connect(token, job.api_url)
+    arrived = brought_by(client, job.repository, pushed[:MOST_ASKED], job.ref, job.sha)
     counted = [one for one in arrived if one.announcement.counts]
     for one in arrived:
         if one not in counted:

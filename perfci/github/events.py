@@ -34,14 +34,20 @@ class PullRequestEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class PushedCommit:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class PushEvent:
-    """A branch that is deleted ends at a sha of zeros."""
+    """A branch that is deleted ends at a sha of zeros; ``commits`` are those that came, the newest last."""
 
     ref: str
     before: str
     after: str
     repository: RepositoryRef
     deleted: bool = False
+    commits: tuple[PushedCommit, ...] = ()
     installation: InstallationRef | None = None
 
 

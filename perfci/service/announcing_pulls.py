@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from perfci.github import accepting
@@ -20,10 +20,14 @@ def announced_by(client: Client, repository: str, proposed: PullRequest) -> list
     return found
 
 
-def brought_by(client: Client, repository: str, sha: str, ref: str) -> list[Arrived]:
-    """What was announced by the pull requests that brought a commit to a branch."""
-    pulls = [one for one in client.pulls_of_commit(repository, sha) if is_merged_into(one, [ref])]
-    return [arrived for pull in pulls for arrived in arrived_with(client, repository, pull, sha)]
+def brought_by(client: Client, repository: str, commits: Iterable[str], ref: str, sha: str) -> list[Arrived]:
+    """What was announced by the pull requests that brought commits to a branch with one push.
+
+    All of it is told of ``sha``, the commit that such a push is measured at.
+    """
+    found = (one for commit in commits for one in client.pulls_of_commit(repository, commit))
+    pulls = {one.number: one for one in found if is_merged_into(one, [ref])}
+    return [arrived for pull in pulls.values() for arrived in arrived_with(client, repository, pull, sha)]
 
 
 def is_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:

@@ -9,7 +9,7 @@ from perfci.github import accepting, events
 from perfci.github.client import Client
 from perfci.github.comments import age_comment
 from perfci.github.delivery import Delivered, deliver
-from perfci.github.events import IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
+from perfci.github.events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
 from perfci.github.resolving import pulls_of_run
 from perfci.github.wanted import Author, Check, PullReport
 from perfci.model import Commit, PerfciError
@@ -90,6 +90,13 @@ def kept_of(client: Client, pull: Pull) -> HandedOver | None:
     """What was measured of a pull request's newest commit, as long as GitHub keeps it; nothing where there is none."""
     newest = newest_of_commit(client, pull.repository, pull.head)
     return left_in(client, pull.repository, newest, pull.head).handed if newest else None
+
+
+def pushed_to(job: GitHubJob) -> list[str]:
+    """The commits that a push brought, the newest first; of a job that something else started, its own."""
+    event = _event(job)
+    brought = [one.id for one in reversed(event.commits)] if isinstance(event, PushEvent) else []
+    return list(dict.fromkeys([job.sha, *brought]))
 
 
 def is_talk(job: GitHubJob) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from databases import store as store
 from github_payloads import example
 from npm_files import asked_of_npm
 from signed_webhooks import INSTALLATION, post
-from stateful_github import HEAD, OWNER, FakeGitHub, Told, pull
+from stateful_github import BASE, HEAD, OWNER, FakeGitHub, Told, pull
 from test_github_verbs import Job
 from test_github_verbs import job as job
 
@@ -145,11 +145,12 @@ def test_github_that_does_not_answer_is_asked_again(server: Server) -> None:
     assert (before, kept(server.store)) == ([], [KEPT])
 
 
+Announce = Callable[..., int]
+
+
 @pytest.fixture
-def upload_job(
-    job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[dict[str, Any]], int]]:
-    """A job of a push to main, with a token that may read pull requests."""
+def upload_job(job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Announce]:
+    """A job of a push to main that brought some commits, with a token that may read pull requests."""
     with store.begin() as tx:
         create_project(tx, "acme/model", "private", NOON)
     app = create_app(store, read_only=False, clock=lambda: NOON)
@@ -161,9 +162,11 @@ def upload_job(
         uploading, "client_of", lambda config, url: Client(open_client("http://localhost:8787", transport=transport))
     )
 
-    def announce(proposal: dict[str, Any]) -> int:
-        hub.pulls = [proposal]
-        job.starts("push", {}, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
+    def announce(*proposals: dict[str, Any], commits: Sequence[str] = (MERGE,)) -> int:
+        hub.pulls = list(proposals)
+        event = {"ref": "refs/heads/main", "before": BASE, "after": MERGE, "commits": [{"id": one} for one in commits]}
+        event["repository"] = {"id": 1, "full_name": "acme/model"}
+        job.starts("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
         return run(["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"])
 
     yield announce
@@ -171,7 +174,7 @@ def upload_job(
 
 
 def test_the_job_that_uploads_tells_what_was_announced(
-    upload_job: Callable[[dict[str, Any]], int], store: Store, capsys: pytest.CaptureFixture[str]
+    upload_job: Announce, store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = [upload_job(merged()) for _ in range(2)]
 
@@ -180,6 +183,32 @@ def test_the_job_that_uploads_tells_what_was_announced(
         "dddddddddddd: 1 announcement found, 1 told to https://perf.example.com",
         "dddddddddddd: 1 announcement found, 0 told to https://perf.example.com, which knew the others",
     ]
+
+
+def test_of_a_push_every_pull_request_is_asked_for(
+    upload_job: Announce, store: Store, hub: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slower = {"number": 8, "merge_commit_sha": HEAD, "body": "Perfci-Expect: step_time +5% it waits for the disk"}
+    proposals = [merged(), merged(**slower)]
+
+    code = upload_job(*proposals, commits=[HEAD, MERGE])
+
+    assert (code, [(one.sha, one.match, one.source) for one in kept(store)]) == (
+        0, [(MERGE, "peak_bytes", "#7"), (MERGE, "step_time", "#8")],
+    )  # fmt: skip
+    assert capsys.readouterr().out.endswith("2 announcements found, 2 told to https://perf.example.com\n")
+
+
+def test_of_a_large_push_the_newest_commits_are_asked_for(
+    upload_job: Announce, hub: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = [f"{number:040x}" for number in range(300)]
+
+    upload_job(merged(), commits=older)
+
+    assert capsys.readouterr().out.splitlines()[0] == "of 301 commits that were pushed the newest 100 are looked at"
+    asked = [one.url.path.split("/")[-2] for one in hub.asked if one.url.path.endswith("/pulls")]
+    assert asked == [MERGE, *reversed(older[201:])]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +226,7 @@ def test_the_job_that_uploads_tells_what_was_announced(
     ids=["by a stranger", "into another branch", "another commit", "not merged"],
 )
 def test_the_job_tells_nothing_that_does_not_count(
-    upload_job: Callable[[dict[str, Any]], int], store: Store, capsys: pytest.CaptureFixture[str],
+    upload_job: Announce, store: Store, capsys: pytest.CaptureFixture[str],
     proposal: dict[str, Any], says: str,
 ) -> None:  # fmt: skip
     assert upload_job(proposal) == 0

@@ -123,6 +123,7 @@ def test_reads_the_short_ones() -> None:
 
     assert isinstance(pushed, PushEvent)
     assert (pushed.ref, pushed.after, pushed.deleted) == ("refs/heads/main", HEAD, False)
+    assert [one.id for one in pushed.commits] == ["x"]
     assert isinstance(installed, InstallationEvent)
     assert [one.full_name for one in installed.repositories] == ["acme/model"]
     assert pinged == PingEvent("Keep it logically awesome.", 9)
