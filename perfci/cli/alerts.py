@@ -90,8 +90,8 @@ def chosen(found: Situation, name: str) -> Told:
     if len(fitting) == 1:
         return fitting[0]
     known = ", ".join(told.incident.id for told in found.told[:5]) or "none"
-    what = f"{len(fitting)} incidents" if fitting else "no incident"
-    raise PerfciError(f"{what} of {found.project} begin with {name!r}; perfci alerts list shows them: {known}")
+    what = f"{len(fitting)} incidents of {found.project} begin" if fitting else f"no incident of {found.project} begins"
+    raise PerfciError(f"{what} with {name!r}; perfci alerts list shows them: {known}")
 
 
 def listed(found: Situation) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime, time
@@ -17,13 +17,14 @@ from perfci.cli.context import config_here, store_to_read, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.stored import read, written
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
+from perfci.report import happenings, notices
 from perfci.report import incidents as words
-from perfci.report import notices
 from perfci.report.units import counting, lasting, percent
 from perfci.service import nudging, regrouping, undoing
+from perfci.service.asked_changes import asked_change
 from perfci.service.health import Health, health
 from perfci.service.showing import Listing, Whole, incident_fields, listing, whole
-from perfci.service.states import KEEP, By, Change
+from perfci.service.states import By, Change
 from perfci.service.triage import change, change_many, incident_of
 from perfci.store import incidents, projects
 from perfci.store.incident_records import DATA, IncidentRecord
@@ -61,11 +62,16 @@ class Until(click.ParamType[datetime]):
 @click.option("--revision", type=click.IntRange(1), help="change it only if it is still as you saw it")
 @json_option
 @global_options
-def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int | None, **asked: Any) -> None:
-    """Change the state of incidents, who cares for them, or what is known of them."""
+def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int | None, **asked: Any) -> int:
+    """Change the state of incidents, who cares for them, or what is known of them; exit 1 where none took it.
+
+    What is accepted or snoozed already gets another end with --until, and another reason with --reason.
+    """
     wanted = _change(asked)
     if wanted == Change():
         raise PerfciError("Nothing is to be changed: name for example --state investigating or --assignee ada.")
+    if revision and len(numbers) > 1:
+        raise PerfciError("--revision is of one incident: change the others by themselves.")
 
     def job(tx: Session, project: Project) -> list[IncidentRecord]:
         if len(numbers) == 1:
@@ -80,8 +86,9 @@ def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int |
     changed = written(job)
     if json_file:
         write_json(json_file, [incident_fields(one) for one in changed])
-    if json_file != "-":
+    if json_file != "-" and changed:
         click.echo("\n".join(line for one in changed for line in brief(one)))
+    return 0 if changed else 1
 
 
 @click.command("undo")
@@ -199,8 +206,8 @@ def shown(found: Whole) -> Iterator[str]:
         yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in suspects)
     yield from ("", "History")
     for event in found.events:
-        arrow = " → ".join(one.replace("_", " ") for one in (event.before, event.after) if one)
-        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {event.what}  {arrow}  {event.text}".rstrip()
+        said = happenings.told(event.what, event.before, event.after, event.text)
+        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {happenings.heading(event.what, event.text)}: {said}"
     if command := record.detail.get("measure"):
         yield from ("", "What would settle it", f"  {command}")
 
@@ -261,26 +268,27 @@ def stored_incident(name: str) -> tuple[Project, Whole] | None:
         return find(tx, project) if project else None
 
 
-def _change(asked: dict[str, Any]) -> Change:
-    state = IncidentState(asked["state"]) if asked["state"] else None
-    until = asked["until"]
-    return Change(
-        state=state,
-        assignee=_or_keep(asked["assignee"]),
-        due_at=asked["due"] or KEEP,
-        snoozed_until=until if state is IncidentState.SNOOZED else None,
-        accepted_until=until if state is IncidentState.ACCEPTED else None,
-        reason=asked["reason"],
-        duplicate_of=asked["duplicate_of"],
-        note=asked["note"],
-        issue_url=_or_keep(asked["issue"]),
-        culprit_sha=_or_keep(asked["culprit"]),
-        fix_sha=_or_keep(asked["fix"]),
-    )
+def _change(asked: Mapping[str, Any]) -> Change:
+    """What the options ask; the end that --until gives belongs to the state."""
+    given = {name: asked[option] for name, option in OPTIONS.items() if asked[option] not in (None, "")}
+    given |= {name: asked[OPTIONS[name]] for name in EMPTIED if asked[OPTIONS[name]] is not None}
+    if (until := asked["until"]) is not None:
+        if asked["state"] not in ENDS:
+            raise PerfciError("--until goes with --state accepted or --state snoozed: say which.")
+        given[ENDS[asked["state"]]] = until
+    return asked_change(given)
 
 
-def _or_keep(given: str | None) -> str:
-    return KEEP if given is None else given
+OPTIONS = {
+    "state": "state", "assignee": "assignee", "due_at": "due", "reason": "reason", "duplicate_of": "duplicate_of",
+    "note": "note", "issue_url": "issue", "culprit_sha": "culprit", "fix_sha": "fix",
+}  # fmt: skip
+"""Each field of a change and the option that gives it."""
+
+EMPTIED = ("assignee", "issue_url", "culprit_sha", "fix_sha")
+"""Fields that an empty option empties."""
+
+ENDS = {"accepted": "accepted_until", "snoozed": "snoozed_until"}
 
 
 def _by() -> By:

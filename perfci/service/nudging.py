@@ -44,8 +44,9 @@ def nudge(tx: Transaction, project: Project, number: int, revision: int, last_go
     plain = [replace(one, commit=commit, last_good=last_good) for one in moved if one.series_id not in again]
     add_members(tx, record.id, [*again.values(), *plain])
     between = line.line[line.place[last_good] + 1 : line.place[commit] + 1][:MOST_SUSPECTS]
-    detail = {**record.detail, "suspects": [commit_fields(one) for one in between], "measure": None}
-    pin(tx, record, of_members(tx, record, last_good, commit, line.by_sha) | {"detail": detail}, by)
+    suspects = [commit_fields(one) for one in between]
+    columns = of_members(tx, record, last_good, commit, line.by_sha)
+    pin(tx, record, columns | {"detail": {**columns["detail"], "suspects": suspects}}, by)
     found = Nudged(done(tx, project, number, "incident.nudge", {"commit": commit}, by), tests)
     text = f"the points fit worse there in {found.worse} of {len(tests)} series" if found.worse else "the points agree"
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
@@ -55,6 +56,8 @@ def nudge(tx: Transaction, project: Project, number: int, revision: int, last_go
 
 def shifted(tx: Transaction, project: Project, record: IncidentRecord, steps: int) -> tuple[str, str]:
     """Both ends of an incident's range so many commits further along the line, or back."""
+    if not steps:
+        raise PerfciError(f"Incident {record.number} stays where it is by 0 commits: say for example -1.")
     line = line_of(tx, project)
     places = [line.place[sha] + steps for sha in (record.last_good, record.commit) if sha in line.place]
     if len(places) < 2 or min(places) < 0 or max(places) >= len(line.line):

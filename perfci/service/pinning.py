@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
@@ -30,6 +31,9 @@ def seen_at(tx: Transaction, project: Project, number: int, revision: int) -> In
         raise PerfciError(f"Incident {number} is about missing data: it has no edge and nothing to take apart.")
     if record.revision != revision:
         raise Stale(record)
+    if record.duplicate_number is not None and not members(tx, record.id):
+        merged_into = record.duplicate_number
+        raise PerfciError(f"Incident {number} was merged into {merged_into}, which has its series: change that one.")
     return record
 
 
@@ -42,17 +46,19 @@ def pin(tx: Transaction, record: IncidentRecord, columns: Mapping[str, object], 
 
 def of_members(
     tx: Transaction, record: IncidentRecord, last_good: str, commit: str, commits: Mapping[str, Commit]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """The range and the words of an incident that has other members or another edge than the look gave it."""
     moved: Sequence[Member] = members(tx, record.id)
     found = tuple(sorted(changes(tx, moved), key=lambda change: -abs(cost_of(change))))
     words_of = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, found)
+    largest = words.largest(words_of) if found else ""
     return {
         "last_good": last_good,
         "commit": commit,
         "headline": words.headline(words_of, commits),
         "series_count": len(moved),
         "cost": max((cost_of(change) for change in found), default=None),
+        "detail": {**record.detail, "largest": largest, "measure": None},
     }
 
 

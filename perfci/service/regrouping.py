@@ -22,6 +22,8 @@ def merge(
 ) -> IncidentRecord:
     """Take the members of other incidents (number to revision) into this one; those become its duplicates."""
     kept = seen_at(tx, project, number, revision)
+    if kept.duplicate_number is not None:
+        raise PerfciError(f"Incident {number} is a duplicate of {kept.duplicate_number}: merge into that one.")
     line = line_of(tx, project)
     ends = [kept]
     for other, other_revision in sorted(others.items()):
@@ -34,8 +36,9 @@ def merge(
         new = [replace(member, added_by=by.actor) for member in taken if member.series_id not in known]
         add_members(tx, kept.id, new)
         drop_members(tx, one.id, [member.series_id for member in taken], by.now)
+        ended = dict.fromkeys(("accepted_until", "snoozed_until"))
         columns = {"state": IncidentState.DUPLICATE.value, "duplicate_of": kept.id, "pinned": True}
-        pin(tx, one, columns | {"changed_at": by.now, "series_count": 0}, by)
+        pin(tx, one, columns | ended | {"changed_at": by.now, "series_count": 0}, by)
         told = Event(by.now, by.actor, "merge", str(one.number), str(number), f"merged into {number}")
         stored.add_events(tx, [(one.id, told), (kept.id, replace(told, text=f"took in {one.number}"))])
     good = min((one.last_good for one in ends), key=lambda sha: line.place.get(sha, len(line.place)))

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.describing import PERFCI
-from perfci.service.states import UNDO, By, Change
+from perfci.service.states import UNDO, By, Change, with_state
 from perfci.service.triage import Stale, change, incident_of
 from perfci.store import incidents as stored
 from perfci.store.incident_records import Event, IncidentRecord
@@ -24,20 +24,20 @@ def undo(tx: Transaction, project: Project, number: int, revision: int, by: By) 
     history = stored.events(tx, record.id)
     if why := refusal(record, history):
         raise PerfciError(why)
-    return change(tx, project, number, revision, _reverse(history), by)
+    return change(tx, project, number, revision, _reverse(record, history), by)
 
 
 def refusal(record: IncidentRecord, history: Sequence[Event]) -> str:
     """Why there is nothing to take back; empty where there is."""
     last = _last(history)
+    if last is not None and last.after != record.state:
+        return f"Incident {record.number} was merged with another one since: split takes its series out again."
     if last is None or not last.before:
         return f"Nobody changed the state of incident {record.number} so far."
     if last.what == UNDO:
         return f"The last change of state of incident {record.number} was taken back already: set the state you want."
     if last.actor == PERFCI:
         return f"Incident {record.number} was last changed by perfci itself ({last.text}): set the state you want."
-    if last.after != record.state:
-        return f"Incident {record.number} was merged with another one since: split takes its series out again."
     return ""
 
 
@@ -46,11 +46,12 @@ def undoable(record: IncidentRecord, history: Sequence[Event]) -> Event | None:
     return None if refusal(record, history) else _last(history)
 
 
-def _reverse(history: Sequence[Event]) -> Change:
+def _reverse(record: IncidentRecord, history: Sequence[Event]) -> Change:
     """The state before the last change of it, with what belonged to that."""
     last = _last(history)
     assert last is not None
-    with_it = {one.text: one.before for one in history if one.what == "until" and one.at == last.at}
+    with_it = {name: str(value) for name, value in with_state(record).items() if value and last.before == last.after}
+    with_it |= {one.text: one.before for one in history if one.what == "until" and one.at == last.at}
     duplicate = with_it.get("duplicate_of", "")
     return Change(
         state=IncidentState(last.before),

@@ -53,8 +53,9 @@ def test_sets_a_state_and_shows_what_became_of_it(stored: Path, capsys: pytest.C
 
     shown = capsys.readouterr().out
     assert "▲ #1  investigating  2 series got worse at 0000000ccc Change number 12" in shown
-    assert "local  state  new → investigating" in shown
-    assert "local  note    looks like the tokenizer" in shown
+    assert "local  State: new → investigating" in shown
+    assert "local  Assignee: ada" in shown
+    assert "local  Note: looks like the tokenizer" in shown
 
 
 def test_an_old_link_by_its_derived_id_still_leads_there(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,6 +75,25 @@ def test_several_at_once_and_which_could_not(stored: Path, capsys: pytest.Captur
     assert told.err.startswith("#1: Incident 1 is invalid: it can become ")
 
 
+def test_where_none_took_it_the_exit_code_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alerts("set", "1", "2", "--state", "invalid")
+    capsys.readouterr()
+
+    assert alerts("set", "1", "2", "--state", "snoozed", "--until", "2099-01-01") == 1
+
+    assert capsys.readouterr().out == ""
+
+
+def test_an_acceptance_gets_another_day(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alerts("set", "1", "--state", "accepted", "--reason", "bf16", "--until", "2098-01-01")
+    alerts("set", "1", "--state", "accepted", "--until", "2099-01-01")
+    capsys.readouterr()
+
+    alerts("show", "1")
+
+    assert "Accepted until: 1 Jan 2099" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -82,6 +102,15 @@ def test_several_at_once_and_which_could_not(stored: Path, capsys: pytest.Captur
         (("set", "1", "--state", "accepted", "--reason", "wanted"), "Accepting needs a reason and a day"),
         (("set", "1", "--state", "fixed", "--revision", "7"), "was changed meanwhile"),
         (("set", "1", "--state", "snoozed", "--until", "soon"), "is no day"),
+        (("set", "1", "--until", "2099-01-01"), "--until goes with --state accepted or --state snoozed: say which."),
+        (("set", "1", "--state", "fixed", "--until", "2099-01-01"), "--until goes with --state accepted or"),
+        (("set", "1", "--duplicate-of", "2"), "The number of another incident goes with the state duplicate"),
+        (("set", "1", "--issue", "javascript:alert(1)"), "The issue must be an address that begins with https://"),
+        (("set", "1", "--fix", "HEAD"), "What fixes it must be a commit's sha: 7 to 64 of the characters 0-9 and a-f."),
+        (("set", "1", "--assignee", "x" * 101), "The assignee must be one line of at most 100 visible characters."),
+        (("set", "1", "--note", "\x1b[31mred"), "The note must be at most 4,000 visible characters."),
+        (("set", "1", "2", "--revision", "1", "--state", "fixed"), "--revision is of one incident"),
+        (("nudge", "1", "0"), "Incident 1 stays where it is by 0 commits"),
         (("merge", "1", "1"), "cannot be merged with itself"),
         (("split", "1", "--bench", "nothing"), "0 would go"),
         (("nudge", "1", "-99"), "cannot be moved by -99 commits"),

@@ -72,6 +72,43 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
     assert (current(store, 2).state, current(store, 2).duplicate_number) == (IncidentState.DUPLICATE, 1)
 
 
+def test_what_was_merged_takes_nothing_in_and_is_worked_on_no_more(store: Store) -> None:
+    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    project = a_project(store)
+    with store.begin() as tx:
+        merge(tx, project, 1, 1, {2: 1}, ME)
+
+    gone = "Incident 2 was merged into 1, which has its series: change that one"
+    with pytest.raises(PerfciError, match=gone), store.begin() as tx:
+        merge(tx, project, 2, 2, {1: 2}, ME)
+    with pytest.raises(PerfciError, match=gone), store.begin() as tx:
+        merge(tx, project, 1, 2, {2: 2}, ME)
+    with pytest.raises(PerfciError, match=gone), store.begin() as tx:
+        nudge(tx, project, 2, 2, a_sha(18), a_sha(19), ME)
+
+    assert (current(store, 1).state, current(store, 1).series_count) == (IncidentState.NEW, 2)
+
+
+def test_a_duplicate_takes_nothing_in(store: Store) -> None:
+    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    project = a_project(store)
+    with store.begin() as tx:
+        change(tx, project, 2, 1, Change(IncidentState.DUPLICATE, duplicate_of=1), ME)
+
+    with pytest.raises(PerfciError, match="Incident 2 is a duplicate of 1: merge into that one"), store.begin() as tx:
+        merge(tx, project, 2, 2, {1: 1}, ME)
+
+
+def test_what_sleeps_and_is_merged_sleeps_no_more(store: Store) -> None:
+    look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
+    project, tomorrow = a_project(store), NOW + timedelta(days=1)
+    with store.begin() as tx:
+        change(tx, project, 2, 1, Change(IncidentState.SNOOZED, snoozed_until=tomorrow), ME)
+        merge(tx, project, 1, 1, {2: 2}, ME)
+
+    assert current(store, 2).snoozed_until is None
+
+
 def test_what_is_split_stays_apart(store: Store) -> None:
     whole = told("a1", a_move("x"), a_move("y"), a_move("z"))
     look(store, NOW, whole)
@@ -95,6 +132,18 @@ def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
         _, new = split(tx, project, 1, 2, {y}, ME)
 
     assert (new.state, new.reason, new.accepted_until) == (IncidentState.ACCEPTED, "bf16", until)
+
+
+def test_each_part_tells_its_own_largest_move(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x", rel=0.4), a_move("y", rel=0.2)))
+    project, x = a_project(store), id_of(store, a_series("x"))
+
+    with store.begin() as tx:
+        left, new = split(tx, project, 1, 1, {x}, ME)
+
+    largest = [one.detail["largest"] for one in (left, new)]
+    assert largest == ["y got 20.0 % slower", "x got 40.0 % slower"]
+    assert [one.detail["measure"] for one in (left, new)] == [None, None]
 
 
 def test_all_or_nothing_is_no_split(store: Store) -> None:
@@ -131,6 +180,14 @@ def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
 
     assert (bad, found.worse) == (a_sha(12), 0)
     assert members_now(store)[0].rel == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_nudge_by_nothing_says_so(store: Store) -> None:
+    look(store, NOW, told("a1", a_move("x")))
+    project = a_project(store)
+
+    with pytest.raises(PerfciError, match="Incident 1 stays where it is by 0 commits"), store.begin() as tx:
+        shifted(tx, project, incident_of(tx, project, 1), 0)
 
 
 def test_who_saw_an_older_revision_merges_nothing(store: Store) -> None:

@@ -85,6 +85,67 @@ def test_a_state_asks_for_what_it_needs(store: Store, incident: IncidentRecord, 
     assert current(store).revision == 1
 
 
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        (
+            Change(accepted_until=NEXT_MONTH),
+            "A day until which it is accepted goes with the state accepted, not with new",
+        ),
+        (Change(snoozed_until=NEXT_MONTH), "A moment until which it sleeps goes with the state snoozed, not with new"),
+        (
+            Change(IncidentState.INVALID, duplicate_of=2),
+            "The number of another incident goes with the state duplicate, not with invalid",
+        ),
+    ],
+)
+def test_what_belongs_to_another_state_is_refused(store: Store, wanted: Change, sentence: str) -> None:
+    look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
+
+    with pytest.raises(PerfciError, match=sentence):
+        decide(store, wanted)
+
+    assert current(store).revision == 1
+
+
+@pytest.mark.parametrize("state", [None, IncidentState.ACCEPTED], ids=["unsaid", "said again"])
+def test_an_acceptance_gets_another_day_and_another_reason(
+    store: Store, incident: IncidentRecord, state: IncidentState | None
+) -> None:
+    first = decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    later = NEXT_MONTH + timedelta(days=30)
+
+    longer = decide(store, Change(state, accepted_until=later))
+    found = decide(store, Change(state, reason="and so does fp8"))
+
+    assert (longer.reason, longer.accepted_until) == ("bf16 needs it", later)
+    assert (found.reason, found.accepted_until) == ("and so does fp8", later)
+    assert (found.state_number, found.changed_at) == (first.state_number, first.changed_at)
+    with store.read() as tx:
+        lines = [(one.what, one.before, one.after, one.text) for one in incidents.events(tx, found.id)[3:]]
+    assert lines == [
+        ("state", "accepted", "accepted", "bf16 needs it"),
+        ("until", str(NEXT_MONTH), str(later), "accepted_until"),
+        ("state", "accepted", "accepted", "and so does fp8"),
+    ]
+
+
+def test_a_sleep_is_made_longer_and_not_ended_in_the_past(store: Store, incident: IncidentRecord) -> None:
+    decide(store, Change(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH))
+
+    with pytest.raises(PerfciError, match="Snoozing needs a moment in the future"):
+        decide(store, Change(snoozed_until=NOON))
+    found = decide(store, Change(snoozed_until=NEXT_MONTH + timedelta(days=1)))
+
+    assert found.snoozed_until == NEXT_MONTH + timedelta(days=1)
+
+
+def test_the_same_state_again_changes_nothing(store: Store, incident: IncidentRecord) -> None:
+    accepted = decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+
+    assert decide(store, Change(IncidentState.ACCEPTED)).revision == accepted.revision
+
+
 @pytest.mark.parametrize("pair", list(product(IncidentState, IncidentState)), ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_from_every_state_there_is_a_way_back_to_work(pair: tuple[IncidentState, IncidentState]) -> None:
     before, after = pair

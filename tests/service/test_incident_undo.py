@@ -67,6 +67,26 @@ def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> N
     assert (found.state, found.reason, found.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [Change(reason="and fp8"), Change(accepted_until=NEXT_MONTH + timedelta(days=9)), Change(IncidentState.INVALID)],
+    ids=["a reason", "a day", "a state"],
+)
+def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: Change) -> None:
+    decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
+    decide(store, wanted, 2)
+
+    found = take_back(store, 3)
+
+    assert (found.state, found.reason, found.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
+
+
+def test_a_reason_given_to_no_other_state_is_taken_back(store: Store) -> None:
+    decide(store, Change(reason="a slip"), 1)
+
+    assert (take_back(store, 2).reason, seen(store).state) == ("", "new")
+
+
 def test_a_duplicate_knows_again_of_which(store: Store) -> None:
     decide(store, Change(IncidentState.DUPLICATE, duplicate_of=2), 1)
     decide(store, Change(IncidentState.NEW), 2)
@@ -99,6 +119,14 @@ def test_says_why_there_is_nothing_to_take_back(store: Store) -> None:
 
     with pytest.raises(PerfciError, match="was taken back already: set the state you want"):
         take_back(store, 4)
+
+
+def test_a_merge_of_what_nobody_touched_is_not_taken_back(store: Store) -> None:
+    with store.begin() as tx:
+        merge(tx, a_project(store), 1, 1, {2: 1}, by(1))
+
+    with pytest.raises(PerfciError, match="Incident 2 was merged with another one since: split takes its series out"):
+        take_back(store, 2, number=2)
 
 
 def test_a_merge_is_not_taken_back(store: Store) -> None:

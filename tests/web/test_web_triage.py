@@ -107,8 +107,11 @@ def test_who_saw_an_older_revision_is_told_and_nothing_changes(client: FlaskClie
     ("form", "sentence"),
     [
         ({"state": "accepted"}, "Accepting needs a reason and a day in the future until which it holds."),
-        ({"state": "duplicate", "duplicate_of": "seven"}, "The field duplicate_of cannot be that"),
-        ({"issue_url": "javascript:alert(1)"}, "The field issue_url cannot be that"),
+        (
+            {"state": "duplicate", "duplicate_of": "seven"},
+            "What it is a duplicate of must be the number of an incident.",
+        ),
+        ({"issue_url": "javascript:alert(1)"}, "The issue must be an address that begins with https:// or http://"),
         ({"due_at": "soon"}, "'soon' is no day; expected for example 2026-05-04."),
         ({"revision": "x"}, "The form does not say which revision it was made from: load the page again."),
     ],

@@ -9,8 +9,8 @@ from typing import TypeVar
 from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need
-from perfci.model import IncidentState
 from perfci.net.shapes import incidents as shapes
+from perfci.service.asked_changes import change_of
 from perfci.service.nudging import nudge, shifted
 from perfci.service.regrouping import merge, split
 from perfci.service.states import By, Change
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 def change_incident(call: Call) -> Reply:
     incident_of(call)
-    number, wanted = call.path["number"], _change(call.body)
+    number, wanted = call.path["number"], change_of(call.body)
     return _changed(call, lambda tx: change(tx, call.the_project, number, call.revision, wanted, _by(call)))
 
 
@@ -49,7 +49,7 @@ def note_incident(call: Call) -> Reply:
 def change_incidents(call: Call) -> Reply:
     asked: shapes.BulkChange = call.body
     revisions = {one.number: one.revision for one in asked.incidents}
-    wanted = _change(asked.change)
+    wanted = change_of(asked.change)
     found = call.group.submit(lambda tx: change_many(tx, call.the_project, revisions, wanted, _by(call)))
     refused = tuple(shapes.RefusedChange(number=number, why=why) for number, why in sorted(found.refused.items()))
     return Reply(shapes.BulkAnswer(changed=found.changed, stale=found.stale, refused=refused))
@@ -109,16 +109,6 @@ def _submitted(call: Call, job: Callable[[Session], T]) -> T:
         return call.group.submit(job)
     except Stale as error:
         raise StaleRevision(error.record.revision) from error
-
-
-def _change(asked: shapes.IncidentChange) -> Change:
-    """What the body names, and nothing else; null empties a field."""
-    given = {name: getattr(asked, name) for name in asked.model_fields_set}
-    texts = ("assignee", "issue_url", "fix_sha", "culprit_sha", "note")
-    given |= {name: "" for name in texts if name in given and given[name] is None}
-    if given.get("state"):
-        given["state"] = IncidentState(given["state"])
-    return Change(**given)
 
 
 def _by(call: Call) -> By:

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from typing import Any
 
-from pydantic import ValidationError
-
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError, Series
-from perfci.net.shapes.incidents import IncidentChange
 from perfci.report import happenings, notices
 from perfci.report import incidents as words
+from perfci.service.asked_changes import asked_change
 from perfci.service.showing import Whole
 from perfci.service.states import ALLOWED, Change
 from perfci.service.undoing import undoable
@@ -107,15 +105,7 @@ def change_of(form: Mapping[str, str]) -> Change:
         given["duplicate_of"] = form["duplicate_of"].strip().lstrip("#")
     if form.get("state"):
         given["state"] = form["state"]
-    try:
-        asked = IncidentChange.model_validate(given)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise PerfciError(f"The field {'.'.join(map(str, first['loc']))} cannot be that: {first['msg']}.") from error
-    wanted = {name: getattr(asked, name) for name in asked.model_fields_set}
-    if asked.state:
-        wanted["state"] = IncidentState(asked.state)
-    return Change(**wanted)
+    return asked_change(given)
 
 
 def _row(member: Member, series: Series, identity: str) -> Row:
