@@ -81,7 +81,7 @@ def figures(kind: str, seconds: float) -> Iterator[Figure]:
             tally = send(server.address, large, clients=1)
             yield _timed(f"{kind}: one upload of 1,000 benchmarks", tally, max(tally.took_ms) / 1000, LARGE_S, "s")
         finally:
-            server.kill()
+            server.end()
 
 
 def _of_shape(

@@ -33,6 +33,7 @@ import httpx
 import postgres_server
 import sqlalchemy as sa
 from builders import a_commit, a_process, a_result, a_run, a_series
+from ports import held_port, number_of
 
 from perfci import cli
 from perfci.cli.children import NICENESS
@@ -84,7 +85,8 @@ class Server:
     """
 
     def __init__(self, url: str, folder: Path, workers: int = 2) -> None:
-        self._log, self.port = folder / "server.log", _free_port()
+        self._log, self._held = folder / "server.log", held_port()
+        self.port = number_of(self._held)
         place = ["--db", url]
         serve = ["serve", *place, "--port", str(self.port), "--workers", str(workers), "--no-worker"]
         self._judge = ["judge-worker", *place]
@@ -115,6 +117,11 @@ class Server:
         until = time.monotonic() + STARTED_WITHIN_S
         while not _is_free(self.port) and time.monotonic() < until:  # its workers die when they get their turn
             time.sleep(0.02)
+
+    def end(self) -> None:
+        """Kill it for good."""
+        self.kill()
+        self._held.close()
 
     def keep_promises(self) -> None:
         """Judge what was promised to be judged, whoever was killed on the way."""
@@ -237,7 +244,7 @@ def torment(
         for one in uploaders:
             one.join()
             one.close()
-        server.kill()
+        server.end()
     server.keep_promises()
     tally.seconds = round(time.monotonic() - started, 1)
     _count(url, uploaders, tally)
@@ -301,13 +308,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
 
 
 def main() -> int:

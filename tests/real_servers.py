@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
 from loopback_issuer import Issuer
+from ports import held_port, number_of
 
 from perfci.cli import run
 from perfci.store import announced, open_store, reads
@@ -46,14 +46,13 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
     numbers = ("--repository-id", str(REPOSITORY_ID), "--owner-id", str(OWNER_ID))
     assert run(["project", "create", "acme/model", "--db", database]) == 0
     assert run(["project", "bind", "acme/model", *numbers, "--workflow", WORKFLOW, *named]) == 0
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     access = {"PERFCI_ACCESS_MODE": "open", "PERFCI_ACCESS_GITHUB_HOST": issuer.address}
-    address = f"http://127.0.0.1:{port}"
-    here = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
-    with serving(folder, "--no-worker", "--port", str(port), **access, **here):
-        yield address
+    with held_port() as held:
+        port = str(number_of(held))
+        address = f"http://127.0.0.1:{port}"
+        here = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
+        with serving(folder, "--no-worker", "--port", port, **access, **here):
+            yield address
 
 
 def stored(folder: Path) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from aiosmtpd.controller import Controller
+from ports import held_port, number_of
 
 
 @dataclass
@@ -135,11 +135,11 @@ def a_mailbox() -> Iterator[Mailbox]:
             box.got.append(message_from_bytes(envelope.content, policy=policy.default))  # type: ignore[arg-type]
             return "250 OK"
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        box.port = free.getsockname()[1]
-    controller = Controller(Handler(), hostname="127.0.0.1", port=box.port)
-    controller.start()
-    try:
-        yield box
-    finally:
-        controller.stop()
+    with held_port() as held:
+        box.port = number_of(held)
+        controller = Controller(Handler(), hostname="127.0.0.1", port=box.port, ready_timeout=120.0)
+        controller.start()
+        try:
+            yield box
+        finally:
+            controller.stop()

@@ -29,6 +29,6 @@ def test_what_was_acknowledged_is_stored_and_nothing_else(
     assert disturb(tmp_path, database_url).broken == []
 
 
-@pytest.mark.skipif(not MAY_FILL_A_DISK, reason="a small file system of one's own takes root")
+@pytest.mark.skipif(not MAY_FILL_A_DISK, reason="a small file system of one's own takes CAP_SYS_ADMIN")
 def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     assert full_disk(tmp_path).broken == []

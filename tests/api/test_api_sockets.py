@@ -28,7 +28,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     server = Server(url, folder, workers=request.param)
     server.start()
     yield server
-    server.kill()
+    server.end()
 
 
 def a_request(session: str, **headers: str) -> tuple[bytes, bytes, str]:
