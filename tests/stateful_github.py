@@ -158,7 +158,8 @@ def a_workflow_run(number: int = 17) -> Json:
 
 def comment(number: int, body: str, login: str = BOT.login) -> Json:
     url = f"https://github.com/acme/model/pull/7#issuecomment-{number}"
-    return {"id": number, "body": body, "user": {"id": 70, "login": login}, "html_url": url, "issue": 7}
+    user, at = {"id": 70, "login": login}, "2026-03-01T11:30:00Z"
+    return {"id": number, "body": body, "user": user, "html_url": url, "issue": 7, "updated_at": at}
 
 
 def _app(hub: FakeGitHub) -> Flask:
@@ -191,10 +192,11 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{here}/pulls")
     def pulls() -> Response:
-        owner, _, branch = request.args["head"].partition(":")
-        return _page([
-            one for one in hub.pulls
-            if one["state"] == request.args["state"] and one["head"]["ref"] == branch
+        owner, _, branch = request.args.get("head", "").partition(":")
+        found = [one for one in hub.pulls if one["state"] == request.args["state"]]
+        return _page(found if not branch else [
+            one for one in found
+            if one["head"]["ref"] == branch
             and one["head"]["repo"] and one["head"]["repo"]["full_name"].startswith(f"{owner}/")
         ])  # fmt: skip
 
@@ -209,6 +211,11 @@ def _app(hub: FakeGitHub) -> Flask:
     @on("GET", f"{here}/issues/<int:number>/comments")
     def comments(number: int) -> Response:
         return _page([one for one in hub.comments if one["issue"] == number])
+
+    @on("GET", f"{here}/issues/comments")
+    def talk() -> Response:
+        found = [one for one in hub.comments if one["updated_at"] >= request.args["since"]]
+        return _page(sorted(found, key=lambda one: one["updated_at"], reverse=True))
 
     @on("POST", f"{here}/issues/<int:number>/comments")
     def create_comment(number: int) -> tuple[Json, int]:

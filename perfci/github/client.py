@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -67,12 +68,22 @@ class Client:
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
         return self._all(shapes.PullRequest, ask.LIST_PULLS, place(repository), query)
 
+    def closed_pulls(self, repository: str) -> Iterator[shapes.PullRequest]:
+        """Pull requests that were closed, merged or not, the one that changed last first."""
+        query = {"state": "closed", "sort": "updated", "direction": "desc"}
+        return self._all(shapes.PullRequest, ask.LIST_PULLS, place(repository), query)
+
     def pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
         """The pull requests that brought a commit; of one that is on no branch yet, those that would."""
         return self._all(shapes.PullRequest, ask.LIST_PULLS_OF_COMMIT, place(repository) | {"commit_sha": full(sha)})
 
     def comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
         return self._all(shapes.Comment, ask.LIST_COMMENTS, place(repository) | {"issue_number": number})
+
+    def talk_since(self, repository: str, since: datetime) -> Iterator[shapes.Comment]:
+        """Comments on all issues and pull requests that were written or edited since then, the newest first."""
+        query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
+        return self._all(shapes.Comment, ask.LIST_TALK, place(repository), query)
 
     def create_comment(self, repository: str, number: int, body: str) -> shapes.Comment:
         where = place(repository) | {"issue_number": number}

@@ -67,6 +67,7 @@ LIST_PULLS_OF_COMMIT = Operation(
 LIST_COMMENTS = Operation(
     "GET", HERE + "/issues/{issue_number}/comments", "list the comments on {owner}/{repo}#{issue_number}", READ_TALK
 )
+LIST_TALK = Operation("GET", HERE + "/issues/comments", "list the newest comments in {owner}/{repo}", READ_TALK)
 CREATE_COMMENT = Operation(
     "POST", HERE + "/issues/{issue_number}/comments", "comment on {owner}/{repo}#{issue_number}", WRITE_TALK,
     repeatable=False,

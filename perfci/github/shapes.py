@@ -90,6 +90,7 @@ class PullRequest:
     head: Side
     base: Side
     merged_at: datetime | None = None
+    updated_at: datetime | None = None
     merge_commit_sha: str | None = None
     labels: tuple[Label, ...] = ()
     body: str | None = None
@@ -102,6 +103,7 @@ class Comment:
     html_url: str
     body: str = ""
     user: Account | None = None
+    updated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

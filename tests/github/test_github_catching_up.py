@@ -1,4 +1,4 @@
-"""Deliveries that were lost: the runs they were about are found, told like any other, and told once."""
+"""Deliveries that were lost: what they were about is found, told like any other, and told once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from builders import NOON
 from databases import database_url as database_url
 from databases import kind as kind
 from databases import store as store
-from signed_webhooks import HERE, a_bound_project
-from stateful_github import OWNER, FakeGitHub, Told, Trouble, Unmade
+from signed_webhooks import HERE, a_bound_project, post, told_of_comment
+from stateful_github import HEAD, OWNER, FakeGitHub, Told, Trouble, Unmade, comment
+from test_github_announcing import BODY, MERGE, merged
 
 from perfci.service.catching_up import CatchingUp
 from perfci.service.courier import MISSED, Courier
-from perfci.store import Store
+from perfci.store import Store, announced
 from perfci.store.projects import project, set_project
 
 HOUR = timedelta(hours=1)
@@ -60,7 +61,7 @@ def test_what_was_told_is_not_told_again_and_nothing_is_written(
 
 
 def test_what_was_found_once_is_not_found_again(server: Server, catching_up: CatchingUp) -> None:
-    server.hub.troubles = [None, None, None, Told(404)]  # the third looks for the run, and gives up
+    server.hub.troubles = [*[None] * 5, Told(404)]  # the sixth looks for the run, and gives up
     found = catching_up(server.now)
     server.works()
 
@@ -95,6 +96,94 @@ def test_what_is_none_of_our_business_or_still_told_is_left(
     server.hub.runs = [run]
 
     assert (catching_up(server.now), server.events()) == (0, [])
+
+
+ACCEPTS = "/perfci accept aaaaaaaaaa the cache is worth it"
+
+
+def said(body: str = ACCEPTS, at: datetime = NOON - HOUR / 2, **changes: Any) -> dict[str, Any]:
+    """A comment of somebody who may write, half an hour ago."""
+    return comment(5000, body, "bob") | {"updated_at": told_at(at)} | changes
+
+
+def test_a_comment_that_accepts_something_and_was_never_told_is_found(
+    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "perfci.github")
+    server.is_told()
+    server.works()
+    server.hub.comments.append(said())
+    server.hub.measured = [HEAD]
+
+    found = [catching_up(server.now) for _ in range(2)]
+    server.works()
+
+    assert (found, [one["conclusion"] for one in server.hub.checks]) == ([1, 0], ["success"])
+    assert server.deliveries() == ["d-1", "missed-comment-5000-1772364600"]
+    assert "found in acme/model, of which GitHub did not tell: comments that accept something (1)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        said("Looks good, /perfci accept aaaaaaaaaa I would say"),
+        said(at=NOON - timedelta(minutes=4)),
+        said(at=NOON - timedelta(days=3, minutes=1)),
+        said(html_url="https://github.com/acme/model/issues/7#issuecomment-5000"),
+    ],
+    ids=["accepts nothing", "just now", "too old", "on an issue"],
+)
+def test_other_comments_are_left(server: Server, catching_up: CatchingUp, comment: dict[str, Any]) -> None:
+    server.hub.runs, server.hub.comments = [], [comment]
+
+    assert (catching_up(server.now), server.events()) == (0, [])
+
+
+def test_a_comment_that_was_told_is_not_told_again(server: Server, catching_up: CatchingUp) -> None:
+    server.hub.runs, server.hub.comments = [], [said()]
+    post(server.web, "issue_comment", told_of_comment(ACCEPTS), "d-2")
+
+    assert (catching_up(server.now), server.deliveries()) == (0, ["d-2"])
+
+
+def a_merge(at: datetime = NOON - HOUR / 2, body: str = BODY, **changes: Any) -> dict[str, Any]:
+    return merged(body, merged_at=told_at(at), updated_at=told_at(max(at, NOON - HOUR))) | changes
+
+
+def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: CatchingUp) -> None:
+    server.hub.runs, server.hub.pulls = [], [a_merge()]
+
+    found = [catching_up(server.now) for _ in range(2)]
+    server.works()
+
+    with server.store.read() as tx:
+        kept = announced.of_project(tx, "acme/model")
+    assert (found, server.deliveries()) == ([1, 0], ["missed-merge-7"])
+    assert [(one.sha, one.match, one.source) for one in kept] == [(MERGE, "peak_bytes", "#7")]
+
+
+@pytest.mark.parametrize(
+    "proposal",
+    [
+        a_merge(body="Keep two layers."),
+        a_merge(merged_at=None),
+        a_merge(NOON - timedelta(minutes=4)),
+        a_merge(NOON - timedelta(days=3, minutes=1)),
+        a_merge(updated_at=told_at(NOON - timedelta(days=4))),
+    ],
+    ids=["announces nothing", "closed without a merge", "just now", "too old", "long untouched"],
+)
+def test_other_pull_requests_are_left(server: Server, catching_up: CatchingUp, proposal: dict[str, Any]) -> None:
+    server.hub.runs, server.hub.pulls = [], [proposal]
+
+    assert (catching_up(server.now), server.events()) == (0, [])
+
+
+def test_comments_that_cannot_be_asked_for_hold_up_no_run(server: Server, catching_up: CatchingUp) -> None:
+    server.hub.troubles = [None, None, None, Told(403)]
+    server.hub.comments = [said()]
+
+    assert [catching_up(server.now) for _ in range(2)] == [1, 1]
 
 
 def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: CatchingUp) -> None:

@@ -25,6 +25,7 @@ ANSWERS: dict[Operation, Any] = {
     ask.LIST_PULLS: list[shapes.PullRequest],
     ask.LIST_PULLS_OF_COMMIT: list[shapes.PullRequest],
     ask.LIST_COMMENTS: list[shapes.Comment],
+    ask.LIST_TALK: list[shapes.Comment],
     ask.CREATE_COMMENT: shapes.Comment,
     ask.UPDATE_COMMENT: shapes.Comment,
     ask.LIST_ISSUES: list[shapes.Issue],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builders import NOON
 from stateful_github import HEAD, STORE, FakeGitHub, Grant
 
 from perfci.github.app import App, Key
@@ -19,9 +20,11 @@ def ask_everything(client: Client, where: str = "acme/model") -> None:
     client.permission(where, "ada")
     client.pull(where, 7)
     list(client.open_pulls(where, "acme", "a/branch with spaces?&#"))
+    list(client.closed_pulls(where))
     list(client.pulls_of_commit(where, HEAD))
     comment = client.create_comment(where, 7, "hello")
     list(client.comments(where, 7))
+    list(client.talk_since(where, NOON))
     client.update_comment(where, comment.id, "hello again")
     client.delete_comment(where, comment.id)
     client.create_issue(where, "slower", "by 9 %", ["perfci"])
