@@ -8,13 +8,11 @@ from typing import Any
 
 import click
 
-from perfci.auth.access import LOCAL
 from perfci.cli.context import config_here, write_json
 from perfci.cli.options import global_options, json_option
-from perfci.cli.stored import read, written
+from perfci.cli.stored import by_me, read, written
 from perfci.model import IncidentState, PerfciError
 from perfci.service.senders import means_of
-from perfci.service.states import By
 from perfci.service.subscribing import CHECKS, drop_destination, keep_destination, try_destination
 from perfci.store.deliveries import Destination, destination, destinations
 
@@ -52,7 +50,7 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **asked:
         enabled=not asked["off"],
     )
     secret = sys.stdin.readline().strip() if secret_stdin else None
-    new = written(lambda tx, project: keep_destination(tx, project, wanted, _by(), secret=secret))
+    new = written(lambda tx, project: keep_destination(tx, project, wanted, by_me(), secret=secret))
     click.echo(f"{name}: {'added' if new else 'changed'}; perfci alerts destination test {name} tries it")
 
 
@@ -68,6 +66,8 @@ def list_command(json_file: str | None) -> None:
     if json_file != "-":
         for one in found:
             click.echo(f"{one.name}  {one.kind}  {one.address}{'' if one.enabled else '  off'}")
+        if not found:
+            click.echo("nobody is told of incidents: perfci alerts destination set adds somebody")
 
 
 @command.command("remove")
@@ -75,8 +75,9 @@ def list_command(json_file: str | None) -> None:
 @global_options
 def remove_command(name: str) -> None:
     """Remove a destination, and all that waits to be sent there."""
-    if not written(lambda tx, project: drop_destination(tx, project, name, _by())):
+    if not written(lambda tx, project: drop_destination(tx, project, name, by_me())):
         raise _unknown(name)
+    click.echo(f"{name}: removed")
 
 
 @command.command("test")
@@ -98,7 +99,3 @@ def test_command(name: str) -> int:
 
 def _unknown(name: str) -> PerfciError:
     return PerfciError(f"There is no destination {name}: perfci alerts destination list shows them.")
-
-
-def _by() -> By:
-    return By(LOCAL.name, datetime.now(UTC))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
+from perfci.auth.access import LOCAL
 from perfci.cli.context import config_here, store_to_read, store_to_write
 from perfci.model import PerfciError
+from perfci.service.states import By
 from perfci.store import projects
 from perfci.store.projects import Project
 
@@ -33,3 +36,8 @@ def _project(tx: Session, slug: str) -> Project:
     if found is None:
         raise PerfciError(f"There is no project {slug} in this store.")
     return found
+
+
+def by_me() -> By:
+    """Whoever sits at this machine, now."""
+    return By(LOCAL.name, datetime.now(UTC))

@@ -11,11 +11,10 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import LOCAL
-from perfci.cli import destinations
+from perfci.cli import destinations, expectations, quarantine
 from perfci.cli.context import config_here, store_to_read, write_json
 from perfci.cli.options import global_options, json_option
-from perfci.cli.stored import read, written
+from perfci.cli.stored import by_me, read, written
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
 from perfci.report import happenings, notices
 from perfci.report import incidents as words
@@ -24,7 +23,7 @@ from perfci.service import nudging, regrouping, undoing
 from perfci.service.asked_changes import asked_change
 from perfci.service.health import Health, health
 from perfci.service.showing import Listing, Whole, incident_fields, listing, whole
-from perfci.service.states import By, Change
+from perfci.service.states import Change
 from perfci.service.triage import change, change_many, incident_of
 from perfci.store import incidents, projects
 from perfci.store.incident_records import DATA, IncidentRecord
@@ -76,9 +75,9 @@ def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int |
     def job(tx: Session, project: Project) -> list[IncidentRecord]:
         if len(numbers) == 1:
             known = incident_of(tx, project, numbers[0])
-            return [change(tx, project, numbers[0], revision or known.revision, wanted, _by())]
+            return [change(tx, project, numbers[0], revision or known.revision, wanted, by_me())]
         seen = {number: incident_of(tx, project, number).revision for number in numbers}
-        found = change_many(tx, project, seen, wanted, _by())
+        found = change_many(tx, project, seen, wanted, by_me())
         for number, why in sorted(found.refused.items()):
             click.echo(f"#{number}: {why}", err=True)
         return [incident_of(tx, project, number) for number in found.changed]
@@ -99,7 +98,7 @@ def undo_command(number: int, revision: int | None) -> None:
     """Take back the last change of an incident's state."""
 
     def job(tx: Session, project: Project) -> IncidentRecord:
-        return undoing.undo(tx, project, number, revision or incident_of(tx, project, number).revision, _by())
+        return undoing.undo(tx, project, number, revision or incident_of(tx, project, number).revision, by_me())
 
     click.echo("\n".join(brief(written(job))))
 
@@ -113,7 +112,7 @@ def merge_command(number: int, others: tuple[int, ...]) -> None:
 
     def job(tx: Session, project: Project) -> IncidentRecord:
         seen = {other: incident_of(tx, project, other).revision for other in others}
-        return regrouping.merge(tx, project, number, incident_of(tx, project, number).revision, seen, _by())
+        return regrouping.merge(tx, project, number, incident_of(tx, project, number).revision, seen, by_me())
 
     click.echo("\n".join(brief(written(job))))
 
@@ -128,7 +127,7 @@ def split_command(number: int, bench: str) -> None:
     def job(tx: Session, project: Project) -> tuple[IncidentRecord, ...]:
         found = whole(tx, project, number)
         chosen = {member.series_id for member, series in found.members if bench in series.label}
-        return regrouping.split(tx, project, number, found.record.revision, chosen, _by())
+        return regrouping.split(tx, project, number, found.record.revision, chosen, by_me())
 
     click.echo("\n".join(line for one in written(job) for line in brief(one)))
 
@@ -143,7 +142,7 @@ def nudge_command(number: int, by: int) -> None:
     def job(tx: Session, project: Project) -> nudging.Nudged:
         record = incident_of(tx, project, number)
         good, bad = nudging.shifted(tx, project, record, by)
-        return nudging.nudge(tx, project, number, record.revision, good, bad, _by())
+        return nudging.nudge(tx, project, number, record.revision, good, bad, by_me())
 
     found = written(job)
     click.echo("\n".join(brief(found.record)))
@@ -291,10 +290,6 @@ EMPTIED = ("assignee", "issue_url", "culprit_sha", "fix_sha")
 ENDS = {"accepted": "accepted_until", "snoozed": "snoozed_until"}
 
 
-def _by() -> By:
-    return By(LOCAL.name, datetime.now(UTC))
-
-
 COMMANDS = (
     set_command,
     undo_command,
@@ -303,5 +298,7 @@ COMMANDS = (
     nudge_command,
     health_command,
     ledger_command,
+    quarantine.command,
+    expectations.command,
     destinations.command,
 )

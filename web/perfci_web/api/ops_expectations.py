@@ -6,9 +6,9 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need
 from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
-from perfci.store import audit
-from perfci.store.expectations import Expectation, expectations, set_expectation
-from perfci.store.projects import touch
+from perfci.service.muting import expect
+from perfci.service.states import By
+from perfci.store.expectations import Expectation, expectations
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
 from perfci_web.api.problems import Declined
@@ -23,19 +23,11 @@ def list_expectations(call: Call) -> Reply:
 
 def put_expectation(call: Call) -> Reply:
     asked: NewExpectation = call.body
-    project = call.the_project
+    by = By(call.actor.name, call.now, call.request_id)
 
     def write(tx: Session) -> ExpectationPage:
-        said = {"every_s": asked.every_s, "muted": asked.muted}
-        if not set_expectation(
-            tx, project.id, asked.id, every_s=asked.every_s, muted=asked.muted, actor=call.actor.name
-        ):
+        if not expect(tx, call.the_project, asked.id, by, every_s=asked.every_s, muted=asked.muted):
             raise Declined("not-found", "There is no expectation of this id here.")
-        audit.record(
-            tx, call.actor.name, "expectation.set", str(asked.id),
-            at=call.now, project_id=project.id, detail=said, request_id=call.request_id,
-        )  # fmt: skip
-        touch(tx, [project.id])
         return _page(tx, call)
 
     return Reply(call.group.submit(write))

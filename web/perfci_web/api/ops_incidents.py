@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TypeVar
 
 from sqlalchemy.orm import Session
@@ -11,11 +10,13 @@ from perfci.auth.access import Need
 from perfci.model import IncidentState
 from perfci.net.shapes import incidents as shapes
 from perfci.service.health import health
+from perfci.service.muting import quarantine
 from perfci.service.showing import event_fields, incident_fields, ledger_fields, whole, whole_fields
-from perfci.store import audit, incidents
-from perfci.store.incident_records import IncidentRecord, Suspension
+from perfci.service.states import By
+from perfci.store import incidents
+from perfci.store.incident_records import IncidentRecord
 from perfci.store.members import ledger
-from perfci.store.suspensions import release, suspend, suspensions
+from perfci.store.suspensions import suspensions
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
@@ -94,20 +95,10 @@ def list_suspensions(call: Call) -> Reply:
 
 def set_suspension(call: Call) -> Reply:
     asked: shapes.NewSuspension = call.body
+    by = By(call.actor.name, call.now, call.request_id)
 
     def write(tx: Session) -> shapes.SuspensionPage:
-        project = call.the_project
-        if asked.days:
-            until = call.now + timedelta(days=asked.days)
-            told = (asked.benchmark, asked.metric, 0.0, asked.reason or "quarantined by hand")
-            suspend(tx, project.id, Suspension(*told, call.now, until, call.actor.name))
-        else:
-            release(tx, project.id, asked.benchmark, asked.metric, call.now)
-        audit.record(
-            tx, call.actor.name, "benchmark.quarantine", asked.benchmark,
-            at=call.now, project_id=project.id, detail={"days": asked.days, "reason": asked.reason},
-            request_id=call.request_id,
-        )  # fmt: skip
+        quarantine(tx, call.the_project, asked.benchmark, asked.metric, by, days=asked.days, reason=asked.reason)
         return _suspensions(tx, call)
 
     return Reply(call.group.submit(write))

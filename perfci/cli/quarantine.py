@@ -1,0 +1,71 @@
+"""``perfci alerts quarantine``: benchmarks that are watched, and of which nobody is told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from perfci.cli.context import write_json
+from perfci.cli.options import global_options, json_option
+from perfci.cli.registry import said
+from perfci.cli.stored import by_me, read, written
+from perfci.model import PerfciError
+from perfci.net.shapes.incidents import NewSuspension
+from perfci.service.muting import quarantine
+from perfci.store.suspensions import suspensions
+
+DAYS = 30
+
+metric_option = click.option("--metric", default="", metavar="NAME", help="only this metric  [default: all of them]")
+
+
+@click.group("quarantine")
+@global_options
+def command() -> None:
+    """Show which benchmarks are watched and told to nobody, put one in, or let it out."""
+
+
+@command.command("list")
+@json_option
+@global_options
+def list_command(json_file: str | None) -> None:
+    """List what is in quarantine: until when, why, and who put it there."""
+    found = read(lambda tx, project: suspensions(tx, project.id, datetime.now(UTC)))
+    if json_file:
+        write_json(json_file, found)
+    if json_file == "-":
+        return
+    for one in found:
+        what = f"{one.benchmark} {one.metric}".strip()
+        click.echo(f"{what}  until {one.expires_at:%Y-%m-%d}  {one.reason}  ({one.actor})")
+    if not found:
+        click.echo("no benchmark is in quarantine")
+
+
+@command.command("add")
+@click.argument("benchmark")
+@metric_option
+@click.option("--days", type=click.IntRange(1, 365), default=DAYS, show_default=True)
+@click.option("--reason", default="", help="why")
+@global_options
+def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
+    """Tell nobody of a benchmark for some days; its incidents are listed as monitored."""
+    asked = said(NewSuspension, benchmark=benchmark, metric=metric, days=days, reason=reason)
+    written(
+        lambda tx, project: quarantine(
+            tx, project, asked.benchmark, asked.metric, by_me(), days=asked.days, reason=asked.reason
+        )
+    )
+    click.echo(f"{benchmark} is in quarantine for {days} days")
+
+
+@command.command("remove")
+@click.argument("benchmark")
+@metric_option
+@global_options
+def remove_command(benchmark: str, metric: str) -> None:
+    """Let a benchmark out, which is then not put in again by itself for 30 days."""
+    if not written(lambda tx, project: quarantine(tx, project, benchmark, metric, by_me(), days=0)):
+        raise PerfciError(f"{benchmark} is not in quarantine: perfci alerts quarantine list shows what is.")
+    click.echo(f"{benchmark} is out of quarantine")

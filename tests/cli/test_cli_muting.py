@@ -1,0 +1,113 @@
+"""What nobody wants to be told, from the command line: benchmarks in quarantine, and reports that are not expected."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from perfci.cli import run
+from perfci.service.silence import Watch
+from perfci.store import audit, open_store
+from perfci.store.writes import ingest_run
+from tests.builders import NOON, PROJECT, a_result, a_run
+from tests.looks import a_project
+
+
+@pytest.fixture
+def stored(here: Path) -> Path:
+    """A folder whose store has one report of one suite."""
+    with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
+        project = a_project(store)
+        with store.begin() as tx:
+            ingest_run(tx, a_run(a_result(), started_at=NOON), "key", "body", kind="history")
+            Watch()(tx, project, NOON + timedelta(hours=1))
+    return here
+
+
+def alerts(*arguments: str) -> int:
+    return run(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+
+
+def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert alerts("quarantine", "add", "train.time_step", "--reason", "a noisy disk", "--days", "7") == 0
+    assert alerts("quarantine", "list") == 0
+    assert alerts("quarantine", "remove", "train.time_step") == 0
+    assert alerts("quarantine", "list") == 0
+
+    until = datetime.now(UTC) + timedelta(days=7)
+    assert capsys.readouterr().out.splitlines() == [
+        "train.time_step is in quarantine for 7 days",
+        f"train.time_step  until {until:%Y-%m-%d}  a noisy disk  (local)",
+        "train.time_step is out of quarantine",
+        "no benchmark is in quarantine",
+    ]
+
+
+def test_one_metric_of_a_benchmark_is_another_quarantine(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alerts("quarantine", "add", "train.time_step", "--metric", "step_time")
+    capsys.readouterr()
+
+    assert alerts("quarantine", "remove", "train.time_step") == 2
+    assert alerts("quarantine", "list", "--json") == 0
+
+    told = capsys.readouterr()
+    assert told.err == ("perfci: train.time_step is not in quarantine: perfci alerts quarantine list shows what is.\n")
+    [item] = json.loads(told.out)
+    assert (item["benchmark"], item["metric"], item["actor"]) == ("train.time_step", "step_time", "local")
+
+
+def test_quarantine_is_in_the_audit_log(stored: Path) -> None:
+    alerts("quarantine", "add", "train.time_step")
+
+    with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
+        assert audit.lines(tx, 1)[0].action == "benchmark.quarantine"
+
+
+def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ((), ("--every", "36h"), ("--mute",), ("--learn",)):
+        assert not arguments or alerts("expect", "set", "1", *arguments) == 0
+        assert alerts("expect", "list") == 0
+
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("1  benchmarks on ")
+    assert [one.rpartition(": ")[2] for one in told] == [
+        "too few reports to know how often",
+        "every 36h",
+        "at least every 36 hours, as local said",
+        "nothing is expected",
+        "nothing is expected",
+        "learned again",
+        "too few reports to know how often",
+    ]
+
+
+def test_lists_what_is_expected_as_the_api_does(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("expect", "list", "--json") == 0
+
+    [item] = json.loads(capsys.readouterr().out)
+    assert (item["id"], item["suite"], item["branch"], item["set_by"]) == (1, "benchmarks", "main", "learned")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("1",), "Say one of --every TIME, --learn and --mute."),
+        (("1", "--mute", "--learn"), "Say one of --every TIME, --learn and --mute."),
+        (("1", "--every", "daily"), "--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found 'daily'"),
+        (("1", "--every", "0m"), "--every takes a time from 1m to 366d"),
+        (("1", "--every", "367d"), "--every takes a time from 1m to 366d"),
+        (("9", "--mute"), "Nothing is expected under the number 9: see `perfci alerts expect list`."),
+    ],
+)
+def test_what_cannot_be_expected_is_one_sentence(
+    stored: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert alerts("expect", "set", *arguments) == 2
+
+    assert sentence in capsys.readouterr().err
