@@ -127,7 +127,10 @@ def everywhere() -> PooledVerdict:
 
 
 OBSERVED = (ObservedChange("driver", "550.54", "560.28"), ObservedChange("torch", "", "2.13.0"))
-REGRESSIONS = told([slower(), hungrier(), faster(), undecided(), *same(3)], accept="/perfci accept")
+REGRESSIONS = told(
+    [slower(), hungrier(), faster(), undecided(), *same(3)], accept="/perfci accept 0012001200",
+    profiled=[slower().series.cell],
+)  # fmt: skip
 ANNOUNCED = [
     Announcement("peak_allocated", 0.12, "the cache holds two layers"),
     Announcement("step_time", 0.1, "more tokens in each"),
