@@ -88,9 +88,25 @@ def trend_of(
     series: Series, points: Sequence[Point], change_points: Iterable[ChangePoint] = (), verdicts: Iterable[Verdict] = ()
 ) -> Trend:
     """Join the points of a series with what was decided about them."""
-    dots = tuple(_dot(index, point) for index, point in enumerate(points))
+    return trend_of_dots(series, dots_of(points), change_points, verdicts)
+
+
+def trend_of_dots(
+    series: Series, dots: tuple[Dot, ...], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
+) -> Trend:
     marks = _marks(series, dots, change_points, verdicts)
     return Trend(series, dots, _levels(dots, marks), marks)
+
+
+def dots_of(points: Iterable[Point]) -> tuple[Dot, ...]:
+    return tuple(_dot(index, point) for index, point in enumerate(points))
+
+
+def plain_dot(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
+    """A commit of which only the level is known; one that ended well without a level failed all the same."""
+    if status is not Status.OK or level is None:
+        return Dot(index, commit, Status.FAILED if status is Status.OK else status)
+    return Dot(index, commit, status, level, level, level)
 
 
 def of_witness(trend: Trend) -> Trend:

@@ -92,12 +92,13 @@ def judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> Judged:
     together: dict[tuple[int, int], list[ResultLevel]] = defaultdict(list)
     for row in rows:
         together[row.series_id, row.commit_id].append(row)
-    unclear = [group for group in together.values() if len(group) > 1 or group[0].id not in known]
-    joining = _Joining.of(tx, unclear, known, {row.series_id for row in rows if row.id in known})
+    told = {row.series_id for row in rows if row.id in known}
+    plain = {group[0].id for group in together.values() if len(group) == 1 and _is_plain(group[0], known, told)}
+    joining = _Joining.of(tx, [group for group in together.values() if group[0].id not in plain], known, told)
     points: dict[int, list[JudgedPoint]] = defaultdict(list)
     for (series_id, _), group in together.items():
-        alone = known.get(group[0].id) if len(group) == 1 else None
-        points[series_id].append(_of_one(group[0], alone) if alone else joining.point(group))
+        one = group[0]
+        points[series_id].append(_of_one(one, known.get(one.id)) if one.id in plain else joining.point(group))
     return Judged(points, new)
 
 
@@ -125,7 +126,16 @@ def _levels(points: Iterable[JudgedPoint]) -> dict[int, float]:
     return {one.commit_id: one.digest.level for one in points if one.digest and one.digest.level is not None}
 
 
-def _of_one(row: ResultLevel, found: Digest) -> JudgedPoint:
+def _is_plain(row: ResultLevel, known: Mapping[int, Digest], told: Collection[int]) -> bool:
+    """Whether nothing more need be asked about the only result at a commit; of series that are ``told`` not of one
+    that failed.
+    """
+    return row.id in known or (not row.ok and row.series_id in told)
+
+
+def _of_one(row: ResultLevel, found: Digest | None) -> JudgedPoint:
+    if found is None:
+        return JudgedPoint(row.commit_id, row.environment_id, row.status, row.value, None, Readings())
     level = row.value if found.level is None else found.level
     return JudgedPoint(row.commit_id, row.environment_id, row.status, level, found, READ_WELL[found.clock])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,8 +14,8 @@ from perfci.service.measuring import Session
 from perfci.store import Store
 from perfci.store.decisions import add_decisions
 from perfci.store.levels import set_levels
-from perfci.store.reads import change_points, series_of_project, summarised_levels
-from perfci.store.records import SeriesRecord
+from perfci.store.loading import series_by_project
+from perfci.store.reads import change_points, summarised_levels
 from perfci.store.writes import add_verdicts, keep_change_points
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.history import Memory, changes_of_levels, moves_of_histories
@@ -42,22 +42,22 @@ def record_change_points(session: Session, policy: Policy) -> None:
     """Look again at the whole history of every judged series this session added to; a witness has no change points."""
     touched = gated_by_commit(session.measured)
     with session.store.begin() as tx:
-        rows = [row for row in series_of_project(tx, session.project) if row.series in touched]
-        keep_change_points(tx, session.project, judged_histories(tx, rows, policy))
+        series = {row_id: one for row_id, one in series_by_project(tx, session.project).items() if one in touched}
+        keep_change_points(tx, session.project, judged_histories(tx, series, policy))
 
 
-def judged_histories(tx: Transaction, rows: Sequence[SeriesRecord], policy: Policy) -> dict[Series, list[ChangePoint]]:
-    """The change points of each series as the policy sees them; one that is not judged has none.
+def judged_histories(tx: Transaction, series: Mapping[int, Series], policy: Policy) -> dict[Series, list[ChangePoint]]:
+    """The change points of each series by name, as the policy sees them; one that is not judged has none.
 
     What had to be worked out of samples on the way is kept.
     """
-    judged = {row.id: row.series for row in rows if policy.judges(row.series)}
+    judged = {row_id: one for row_id, one in series.items() if policy.judges(one)}
     lines = JudgedLines.of(tx, judged)
     set_levels(tx, lines.digests)
-    repeating = {series for row_id, series in judged.items() if lines.repeats(row_id)}
-    levels = {series: lines.levels(row_id) for row_id, series in judged.items()}
+    repeating = {one for row_id, one in judged.items() if lines.repeats(row_id)}
+    levels = {one: lines.levels(row_id) for row_id, one in judged.items()}
     found = changes_of_levels(levels, repeating.__contains__, rules=policy.rule_for, memory=MEMORY)
-    return {row.series: [] for row in rows} | found
+    return {one: [] for one in sorted(series.values(), key=lambda one: one.label)} | found
 
 
 def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict]:

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series
 from perfci.service.recording import imported_changes
-from perfci.store.reads import change_points, histories, series_of_project
+from perfci.store.loading import series_by_project
+from perfci.store.reads import change_points, histories
 from perfci.verdicts.gating import gated
 from perfci.verdicts.history import change_points as moves_of
 from perfci.verdicts.levels import place_of
@@ -44,17 +45,19 @@ def replayed_histories(tx: Transaction, project: str, policy: Policy) -> Iterato
     for change in change_points(tx, project):
         stored.setdefault(change.series, []).append(change)
     imported = imported_changes(tx, project, policy)
-    records = sorted(series_of_project(tx, project), key=lambda row: repr(place_of(row.series)))
-    for _, group in groupby(records, key=lambda row: place_of(row.series)):
-        rows = list(group)
-        points = histories(tx, [row.id for row in rows])
-        processes = {row.series: [p for point in points[row.id] for p in point.processes] for row in rows}
+    known = sorted(series_by_project(tx, project).items(), key=lambda item: (repr(place_of(item[1])), item[1].label))
+    for _, group in groupby(known, key=lambda item: place_of(item[1])):
+        rows = {series: row_id for row_id, series in group}
+        points = histories(tx, list(rows.values()))
+        processes = {
+            series: [p for point in points[row_id] for p in point.processes] for series, row_id in rows.items()
+        }
         judged = set(gated(processes))
-        for row in rows:
-            now = imported.get(row.series, [])
-            if row.series not in imported and row.series in judged and policy.judges(row.series):
-                now = moves_of(row.series, points[row.id], rule=policy.rule_for(row.series))
-            yield ReplayedHistory(row.series, stored.get(row.series, []), now)
+        for series, row_id in rows.items():
+            now = imported.get(series, [])
+            if series not in imported and series in judged and policy.judges(series):
+                now = moves_of(series, points[row_id], rule=policy.rule_for(series))
+            yield ReplayedHistory(series, stored.get(series, []), now)
 
 
 def _others(some: Sequence[ChangePoint], known: Sequence[ChangePoint]) -> list[ChangePoint]:

@@ -34,7 +34,7 @@ from perfci.service.levelling import keep_measured
 from perfci.service.recording import judged_histories
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
-from perfci.store.reads import series_of_project
+from perfci.store.loading import series_by_project
 from perfci.store.writes import add_processes, add_run, finish_session, keep_change_points, start_session
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.levels import process_level
@@ -220,8 +220,8 @@ class _Place:
         touched = gated_by_commit({self._commit.sha: self._measured})
         with self._store.begin() as tx:
             finish_session(tx, self.session, datetime.now(UTC))
-            rows = [row for row in series_of_project(tx, project) if row.series in touched]
-            found = judged_histories(tx, rows, policy)
+            series = {row_id: one for row_id, one in series_by_project(tx, project).items() if one in touched}
+            found = judged_histories(tx, series, policy)
             keep_change_points(tx, project, found)
         return [point for points in found.values() for point in points]
 

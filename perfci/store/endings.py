@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ from perfci.model import Clock, Series, Status
 from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.loading import in_history, load_commits, of_project, project_of, series_by_project
 from perfci.store.order import along_the_line
-from perfci.store.records import SeriesRecord
+from perfci.store.records import KnownSeries, SeriesRecord
 from perfci.store.tables import BenchmarkRow, CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
 NEWEST = sa.func.max(ResultRow.id)
@@ -39,31 +39,31 @@ class _Trace(NamedTuple):
     skipped_only: bool
 
 
-def series_records(tx: Session, project: str, series: Mapping[int, Series]) -> list[SeriesRecord]:
-    """The series with the ends of their histories, by name, in as many queries for a thousand as for one hundred."""
-    points = _points(tx, project, series)
-    ends = ends_of(tx, project, set(points))
+def known_series(tx: Session, project: str, series: Mapping[int, Series]) -> list[KnownSeries]:
+    """The series by name with what was ever read of them, without asking about their histories."""
     traces = _traces(tx, project, series)
-    never = {row_id: trace.result for row_id, trace in traces.items() if trace.skipped_only}
-    why = statuses_of(tx, {*(end.result for end in ends.values() if end.measured is None), *never.values()})
     clocks = _clocks(tx, [trace.measured for trace in traces.values() if trace.measured is not None])
+    read = {row_id: clocks.get(trace.measured or 0) for row_id, trace in traces.items()}
+    never = {row_id for row_id, trace in traces.items() if trace.skipped_only}
+    known = (KnownSeries(row_id, one, row_id in never, read.get(row_id)) for row_id, one in series.items())
+    return sorted(known, key=lambda one: (one.series.label, one.id))
+
+
+def series_records(tx: Session, project: str, known: Sequence[KnownSeries]) -> list[SeriesRecord]:
+    """The same series with the ends of their histories, in as many queries for a thousand as for one hundred."""
+    points = commits_of_series(tx, project, [one.id for one in known])
+    ends = ends_of(tx, project, set(points))
+    never = [one.id for one in known if one.never_measured and one.id not in ends]
+    asked = {row_id: trace.result for row_id, trace in _traces(tx, project, never).items()} if never else {}
+    asked |= {row_id: end.result for row_id, end in ends.items() if end.measured is None}
+    why = statuses_of(tx, asked.values())
     records = []
-    for row_id, one in series.items():
-        end, trace = ends.get(row_id), traces.get(row_id)
-        status, reason = why.get(end.result if end else never.get(row_id, 0), (Status.OK if end else None, ""))
-        records.append(
-            SeriesRecord(
-                id=row_id,
-                series=one,
-                points=points.get(row_id, 0),
-                last_commit_sha=end.sha if end else None,
-                last_status=status,
-                last_reason=reason,
-                never_measured=row_id in never,
-                clock=clocks.get(trace.measured or 0) if trace else None,
-            )
-        )
-    return sorted(records, key=lambda record: (record.series.label, record.id))
+    for one in known:
+        end = ends.get(one.id)
+        status, reason = why[asked[one.id]] if one.id in asked else (Status.OK if end else None, "")
+        sha, counted = end.sha if end else None, points.get(one.id, 0)
+        records.append(SeriesRecord(one.id, one.series, one.never_measured, one.clock, counted, sha, status, reason))
+    return records
 
 
 def series_on_trial(tx: Session, project: str) -> dict[Series, int]:
@@ -93,7 +93,7 @@ def _newest_readings(tx: Session, project: str) -> dict[int, tuple[int | None, s
     return {row.series_id: (row.result_id, row.clock or None) for row in tx.connection().execute(query)}
 
 
-def _points(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int]:
+def commits_of_series(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int]:
     """How many commits the history of each series has, of those that have one."""
     counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
     query = in_history(counted).where(project_of(SessionRow.project_id, project))

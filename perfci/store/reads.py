@@ -26,7 +26,7 @@ from perfci.model import (
 from perfci.store import values
 from perfci.store.coordinates import table
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.endings import series_records
+from perfci.store.endings import known_series, series_records
 from perfci.store.loading import (
     Condition,
     in_history,
@@ -44,6 +44,7 @@ from perfci.store.loading import (
 )
 from perfci.store.order import along_the_line
 from perfci.store.records import (
+    KnownSeries,
     MeasuredProcess,
     ProjectRecord,
     RunRecord,
@@ -97,9 +98,14 @@ def has_project(tx: Session, project: str) -> bool:
 
 def series_of_project(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
     """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
+    return series_records(tx, project, known_series_of_project(tx, project, search=search))
+
+
+def known_series_of_project(tx: Session, project: str, *, search: str = "") -> list[KnownSeries]:
+    """The same without the ends of their histories."""
     known = series_by_project(tx, project)
     found = {row_id: one for row_id, one in known.items() if answers(one, search)} if search else known
-    return series_records(tx, project, found)
+    return known_series(tx, project, found)
 
 
 def find_series(
@@ -119,7 +125,7 @@ def find_series(
     started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
     for some in in_chunks(found):
         last |= dict(tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all())
-    records = series_records(tx, project, found)
+    records = series_records(tx, project, known_series(tx, project, found))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
 
 

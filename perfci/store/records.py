@@ -51,32 +51,41 @@ class ProjectRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesRecord:
-    """A series and how its history ends.
+class KnownSeries:
+    """A series and what was ever read of it, without its history.
 
-    ``points`` counts its commits; status and reason are those of the newest of them, absent without a history.
-    ``never_measured`` says that it was tried and only ever skipped, in comparisons too, and then status and reason tell
-    why; ``clock`` is what the newest value was read from.
+    ``never_measured`` says that it was tried and only ever skipped, in comparisons too; ``clock`` is what the newest
+    value was read from.
     """
 
     id: int
     series: Series
-    points: int
-    last_commit_sha: str | None
-    last_status: Status | None
-    last_reason: str = ""
-    never_measured: bool = False
-    clock: Clock | None = None
-
-    @property
-    def failed_last(self) -> bool:
-        """Whether the newest commit should have a value and has none; one that was skipped should not."""
-        return self.last_status not in (None, Status.OK, Status.SKIPPED)
+    never_measured: bool
+    clock: Clock | None
 
     @property
     def witness(self) -> bool:
         """Whether it was declared to be shown and never judged."""
         return self.clock is Clock.WITNESS
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRecord(KnownSeries):
+    """A series and how its history ends.
+
+    ``points`` counts its commits; status and reason are those of the newest of them, absent without a history. Of one
+    that was never measured they tell why.
+    """
+
+    points: int
+    last_commit_sha: str | None
+    last_status: Status | None
+    last_reason: str = ""
+
+    @property
+    def failed_last(self) -> bool:
+        """Whether the newest commit should have a value and has none; one that was skipped should not."""
+        return self.last_status not in (None, Status.OK, Status.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)

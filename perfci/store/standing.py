@@ -215,5 +215,6 @@ def _newest(tx: Session, project: str, versions: Collection[Sequence[int]]) -> l
 
 def _ever_measured(tx: Session, series_ids: Collection[int]) -> list[int]:
     """Those of which something but *skipped* is known."""
-    known = sa.select(ResultRow.series_id).where(ResultRow.status != Status.SKIPPED.value).distinct()
-    return [found for some in in_chunks(series_ids) for found in tx.scalars(known.where(ResultRow.series_id.in_(some)))]
+    tried = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id, ResultRow.status != Status.SKIPPED.value)
+    known = sa.select(SeriesRow.id).where(tried.correlate(SeriesRow).exists())
+    return [found for some in in_chunks(series_ids) for found in tx.scalars(known.where(SeriesRow.id.in_(some)))]

@@ -64,7 +64,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(client: FlaskClient) ->
 
     sa.event.listen(sa.Engine, "before_cursor_execute", count)
     try:
-        read(client, f"{P}/benchmarks?q=models")
+        read(client, f"{P}/benchmarks?q=fp32")
         few = len(asked)
         read(client, f"{P}/benchmarks")
     finally:
@@ -100,6 +100,23 @@ def test_a_search_without_result_says_what_to_do(client: FlaskClient) -> None:
 
     assert "No series has “zebra”" in told
     assert "Show all 14" in told
+
+
+def test_failures_come_first_where_they_are_asked_for(client: FlaskClient) -> None:
+    by_state, by_name = (
+        [row["last_status"] for row in client.get(f"{P}/benchmarks.json?sort={sort}").get_json()["series"]]
+        for sort in ("state", "name")
+    )
+
+    assert (by_state[0], by_name[0]) == ("oom", "ok")
+    assert sorted(by_state) == sorted(by_name)
+
+
+def test_the_longest_histories_come_first_where_they_are_asked_for(client: FlaskClient) -> None:
+    commits = [row["commits"] for row in client.get(f"{P}/benchmarks.json?sort=commits").get_json()["series"]]
+
+    assert commits == sorted(commits, reverse=True)
+    assert len(set(commits)) > 1
 
 
 def test_knobs_that_make_no_sense_are_forgiven(client: FlaskClient) -> None:

@@ -67,7 +67,7 @@ def a_record(
     never: bool = False,
     clock: Clock = Clock.CPU,
 ) -> SeriesRecord:
-    return SeriesRecord(row_id, series, 40, a_commit(last).sha, status, reason, never, None if never else clock)
+    return SeriesRecord(row_id, series, never, None if never else clock, 40, a_commit(last).sha, status, reason)
 
 
 def a_skipped_record(series: Series, reason: str, *, row_id: int = 1) -> SeriesRecord:
@@ -165,19 +165,19 @@ def test_benchmarks_are_cut_into_pages() -> None:
     last = benchmarks.selection(records, {}, page=3)
     beyond = benchmarks.selection(records, {}, page=99)
 
-    assert (last.pages, len(last.records), last.records[-1].id) == (3, 20, 119)
+    assert (last.pages, len(last.series), last.series[-1].id) == (3, 20, 119)
     assert beyond == last
 
 
-@pytest.mark.parametrize(
-    ("sort", "first"), [("name", GENERATE), ("change", STEP_TIME), ("state", STEP_FP32), ("x", GENERATE)]
-)
-def test_benchmarks_are_sorted(sort: str, first: Series) -> None:
-    records = [a_record(STEP_TIME), a_record(STEP_FP32, status=Status.FAILED), a_record(GENERATE)]
-    sizes = benchmarks.sizes_of_changes([], [SLOWER, FASTER])
-    sizes[GENERATE] = 0.1
+@pytest.mark.parametrize(("ranks", "first"), [({}, GENERATE), ({STEP_TIME: 0.2, GENERATE: 0.1}, STEP_TIME)])
+def test_benchmarks_are_sorted_by_rank_and_else_by_name(ranks: dict[Series, float], first: Series) -> None:
+    records = [a_record(STEP_TIME), a_record(STEP_FP32), a_record(GENERATE)]
 
-    assert benchmarks.selection(records, sizes, sort=sort).records[0].series == first
+    assert benchmarks.selection(records, ranks).series[0].series == first
+
+
+def test_a_sort_that_does_not_exist_is_by_name() -> None:
+    assert benchmarks.selection([a_record(STEP_TIME)], {}, sort="x").sort == "name"
 
 
 def the_many() -> list[SeriesRecord]:
@@ -200,7 +200,7 @@ def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_wi
 def test_the_largest_change_comes_first_within_its_cell_too() -> None:
     page = benchmarks.selection(the_many(), {STATE_BYTES: 0.5}, sort="change")
 
-    assert page.records[0].series == STATE_BYTES
+    assert page.series[0].series == STATE_BYTES
 
 
 def test_what_was_never_measured_is_left_out_and_counted() -> None:
@@ -208,7 +208,7 @@ def test_what_was_never_measured_is_left_out_and_counted() -> None:
     asked = benchmarks.selection(the_many(), {}, show=benchmarks.UNAVAILABLE)
 
     assert (page.total, page.known, page.unavailable) == (4, 4, 1)
-    assert [one.series for one in asked.records] == [MFU]
+    assert [one.series for one in asked.series] == [MFU]
     assert benchmarks.reasons(the_many(), "mfu") == (Reason("no peak is known", (MFU,)),)
 
 

@@ -10,11 +10,13 @@ from typing import Any
 from flask import Flask, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
+from perfci.model import Series
 from perfci.net.slugs import segment
 from perfci.service.judged_points import JudgedLines
 from perfci.service.small_trends import Decided, small_trends
 from perfci.store import Store, reads
-from perfci.store.records import SeriesRecord
+from perfci.store.endings import commits_of_series, series_records
+from perfci.store.records import KnownSeries, SeriesRecord
 from perfci.store.suspensions import suspensions
 from perfci_web.lookups import known_project, links_of
 from perfci_web.pages import benchmarks
@@ -31,28 +33,36 @@ def install(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
 
 
 def benchmarks_page(store: Store, clock: Callable[[], datetime], project: str) -> str:
-    knobs = _knobs()
     with store.read() as tx:
-        everything, selection, rows = _selected(tx, project, knobs)
+        everything, selection = _selected(tx, project, _knobs())
+        if selection.show == benchmarks.UNAVAILABLE:
+            never = [one for one in everything if one.never_measured]
+            reasons = benchmarks.reasons(series_records(tx, project, never), selection.query)
+            return _page("unavailable.html", project, selection, everything, reasons=reasons)
+        cells = _cells(tx, project, selection, everything)
         watched = suspensions(tx, known_project(tx, project).id, clock())
-    never = selection.show == benchmarks.UNAVAILABLE
+    return _page("benchmarks.html", project, selection, everything, cells=cells, watched=watched)
+
+
+def _page(
+    template: str, project: str, selection: benchmarks.Selection, everything: Iterable[KnownSeries], **more: Any
+) -> str:
     return render_template(
-        "unavailable.html" if never else "benchmarks.html",
+        template,
         project=project,
         page=selection,
-        cells=rows,
-        reasons=benchmarks.reasons(everything, selection.query) if never else (),
         sorts=benchmarks.SORTS,
         sparkline_commits=benchmarks.SPARKLINE_COMMITS,
         unavailable=benchmarks.UNAVAILABLE,
-        watched=watched,
-        links=links_of(project, (record.series for record in everything)),
+        links=links_of(project, (one.series for one in everything)),
+        **more,
     )
 
 
 def benchmarks_json(store: Store, project: str) -> Response:
     with store.read() as tx:
-        _, selection, cells = _selected(tx, project, _knobs())
+        everything, selection = _selected(tx, project, _knobs())
+        cells = _cells(tx, project, selection, everything)
     found = {
         "project": project,
         "page": selection.page,
@@ -85,26 +95,37 @@ def _knobs() -> dict[str, Any]:
     }
 
 
-def _selected(
-    tx: Session, project: str, knobs: Mapping[str, Any]
-) -> tuple[list[SeriesRecord], benchmarks.Selection, list[Cell[benchmarks.Row]]]:
-    """All series of a project, the page of them a request asks for, and its rows."""
+def _selected(tx: Session, project: str, knobs: Mapping[str, Any]) -> tuple[list[KnownSeries], benchmarks.Selection]:
+    """All series of a project, and the page of them a request asks for."""
     known_project(tx, project)
-    everything = reads.series_of_project(tx, project)
-    by_size = knobs["sort"] == benchmarks.BY_CHANGE
-    decided = Decided.of(tx, [record.id for record in everything]) if by_size else Decided((), ())
-    sizes = benchmarks.sizes_of_changes(decided.changes, decided.verdicts)
-    selection = benchmarks.selection(everything, sizes, **knobs)
-    rows = _rows(tx, selection.records, everything)
-    cells = [Cell(cell.series, tuple(rows[record.id] for record in cell.rows)) for cell in selection.cells]
-    return everything, selection, cells
+    everything = reads.known_series_of_project(tx, project)
+    return everything, benchmarks.selection(everything, _ranks(tx, project, everything, knobs["sort"]), **knobs)
 
 
-def _rows(
-    tx: Session, records: Sequence[SeriesRecord], everything: Iterable[SeriesRecord]
-) -> dict[int, benchmarks.Row]:
+def _ranks(tx: Session, project: str, everything: Sequence[KnownSeries], sort: str) -> Mapping[Series, float]:
+    """What to sort by, asked of all series only where it is wanted."""
+    if sort == benchmarks.BY_CHANGE:
+        decided = Decided.of(tx, [one.id for one in everything])
+        return benchmarks.sizes_of_changes(decided.changes, decided.verdicts)
+    if sort == benchmarks.BY_COMMITS:
+        commits = commits_of_series(tx, project, [one.id for one in everything])
+        return {one.series: commits.get(one.id, 0) for one in everything}
+    if sort == benchmarks.BY_STATE:
+        return {one.series: one.failed_last for one in series_records(tx, project, everything)}
+    return {}
+
+
+def _cells(
+    tx: Session, project: str, selection: benchmarks.Selection, everything: Iterable[KnownSeries]
+) -> list[Cell[benchmarks.Row]]:
+    """What the page shows of the series that were asked for."""
+    rows = _rows(tx, series_records(tx, project, selection.series), everything)
+    return [Cell(cell.series, tuple(rows[one.id] for one in cell.rows)) for cell in selection.cells]
+
+
+def _rows(tx: Session, records: Sequence[SeriesRecord], everything: Iterable[KnownSeries]) -> dict[int, benchmarks.Row]:
     """The rows of some series by id, with what tells whether they are judged."""
-    read = {record.series: record.id for record in benchmarks.with_twins(records, everything)}
+    read = {one.series: one.id for one in benchmarks.with_twins(records, everything)}
     lines = JudgedLines.of(tx, read.values())
     judged = set(lines.judged(tx, read))
     trends = small_trends(tx, lines, Decided.of(tx, [record.id for record in records]))

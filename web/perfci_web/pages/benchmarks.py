@@ -11,15 +11,15 @@ from perfci.model import CPU_TWIN, ChangePoint, Series, Stage, Verdict
 from perfci.report.fields import series_fields
 from perfci.report.trend import Mark, Trend, of_witness, tail
 from perfci.report.words import MOVES
-from perfci.store.records import SeriesRecord, answers
+from perfci.store.records import KnownSeries, SeriesRecord, answers
 from perfci.verdicts.levels import place_of
 from perfci_web.pages.cells import Cell, by_cell
 from perfci_web.pages.reasons import Reason, by_reason
 
 PAGE_SIZE = 50
 SPARKLINE_COMMITS = 60
-BY_CHANGE = "change"
-SORTS = {"name": "name", BY_CHANGE: "largest change", "commits": "commits", "state": "failures first"}
+BY_CHANGE, BY_COMMITS, BY_STATE = "change", "commits", "state"
+SORTS = {"name": "name", BY_CHANGE: "largest change", BY_COMMITS: "commits", BY_STATE: "failures first"}
 UNAVAILABLE = "unavailable"
 """What ``show`` asks for to see the series that were never measured, and why; all other pages leave them out."""
 
@@ -55,28 +55,31 @@ class Selection:
     benchmarks: int
     known: int
     unavailable: int
-    cells: tuple[Cell[SeriesRecord], ...]
+    cells: tuple[Cell[KnownSeries], ...]
     places: tuple[str, ...]
 
     @property
-    def records(self) -> list[SeriesRecord]:
-        return [record for cell in self.cells for record in cell.rows]
+    def series(self) -> list[KnownSeries]:
+        return [one for cell in self.cells for one in cell.rows]
 
 
 def selection(
-    everything: Sequence[SeriesRecord],
-    sizes: Mapping[Series, float],
+    everything: Sequence[KnownSeries],
+    ranks: Mapping[Series, float],
     *,
     query: str = "",
     sort: str = "name",
     page: int = 1,
     show: str = "",
 ) -> Selection:
-    """Search, sort and cut out one page; knobs that make no sense fall back to the nearest that does."""
+    """Search, sort and cut out one page; knobs that make no sense fall back to the nearest that does.
+
+    ``ranks`` are what to sort by, the largest first; what has none counts as zero, and equals are sorted by name.
+    """
     sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
-    found = [record for record in everything if answers(record.series, query)]
-    records = [record for record in found if record.never_measured == bool(show)]
-    pages = _pages(_sorted_cells(records, sizes, sort))
+    found = [one for one in everything if answers(one.series, query)]
+    shown = [one for one in found if one.never_measured == bool(show)]
+    pages = _pages(_sorted_cells(shown, ranks))
     page = min(max(1, page), len(pages))
     return Selection(
         query=query,
@@ -84,25 +87,25 @@ def selection(
         show=show,
         page=page,
         pages=len(pages),
-        total=len(records),
-        benchmarks=len({record.series.benchmark.name for record in records}),
-        known=sum(not record.never_measured for record in everything),
-        unavailable=sum(record.never_measured for record in found),
+        total=len(shown),
+        benchmarks=len({one.series.benchmark.name for one in shown}),
+        known=sum(not one.never_measured for one in everything),
+        unavailable=sum(one.never_measured for one in found),
         cells=tuple(pages[page - 1]),
-        places=_places(records),
+        places=_places(shown),
     )
 
 
-def with_twins(records: Sequence[SeriesRecord], everything: Iterable[SeriesRecord]) -> list[SeriesRecord]:
+def with_twins(some: Sequence[KnownSeries], everything: Iterable[KnownSeries]) -> list[KnownSeries]:
     """Some series and what reads the same with another clock: only both tell which of the two is judged."""
-    held = {(place_of(one.series), one.series.metric.name.removeprefix(CPU_TWIN)) for one in records}
-    ids = {record.id for record in records}
+    held = {(place_of(one.series), one.series.metric.name.removeprefix(CPU_TWIN)) for one in some}
+    ids = {one.id for one in some}
     twins = [
         one
         for one in everything
         if one.id not in ids and (place_of(one.series), one.series.metric.name.removeprefix(CPU_TWIN)) in held
     ]
-    return [*records, *twins]
+    return [*some, *twins]
 
 
 def sizes_of_changes(changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]) -> dict[Series, float]:
@@ -148,21 +151,21 @@ def reasons(records: Iterable[SeriesRecord], query: str) -> tuple[Reason, ...]:
     return by_reason((one.last_reason, one.series) for one in stored)
 
 
-def _sorted_cells(
-    records: Iterable[SeriesRecord], sizes: Mapping[Series, float], sort: str
-) -> list[Cell[SeriesRecord]]:
+def _sorted_cells(some: Iterable[KnownSeries], ranks: Mapping[Series, float]) -> list[Cell[KnownSeries]]:
     """A cell stands where the first of its rows would."""
-    stored = sorted(records, key=lambda record: (record.series.cell, record.id))
-    cells = by_cell(stored, lambda record: record.series, lambda record: record.witness)
-    ranked = [
-        Cell(cell.series, tuple(sorted(cell.rows, key=lambda record: _rank(record, sizes, sort)))) for cell in cells
-    ]
-    return sorted(ranked, key=lambda cell: (*_rank(cell.rows[0], sizes, sort), cell.series.cell))
+
+    def last_ranked(one: KnownSeries) -> float:
+        return -ranks.get(one.series, 0.0)
+
+    stored = sorted(some, key=lambda one: (one.series.cell, one.id))
+    cells = by_cell(stored, lambda one: one.series, lambda one: one.witness)
+    ranked = [Cell(cell.series, tuple(sorted(cell.rows, key=last_ranked))) for cell in cells]
+    return sorted(ranked, key=lambda cell: (last_ranked(cell.rows[0]), cell.series.cell))
 
 
-def _pages(cells: Iterable[Cell[SeriesRecord]]) -> list[list[Cell[SeriesRecord]]]:
+def _pages(cells: Iterable[Cell[KnownSeries]]) -> list[list[Cell[KnownSeries]]]:
     """Pages of about as many rows each; no cell is torn apart."""
-    pages: list[list[Cell[SeriesRecord]]] = [[]]
+    pages: list[list[Cell[KnownSeries]]] = [[]]
     held = 0
     for cell in cells:
         if pages[-1] and held + len(cell.rows) > PAGE_SIZE:
@@ -173,17 +176,7 @@ def _pages(cells: Iterable[Cell[SeriesRecord]]) -> list[list[Cell[SeriesRecord]]
     return pages
 
 
-def _places(records: Iterable[SeriesRecord]) -> tuple[str, ...]:
+def _places(some: Iterable[KnownSeries]) -> tuple[str, ...]:
     """Machine and chosen environment, once each."""
-    labels = ((record.series.machine.label, record.series.variant.label) for record in records)
+    labels = ((one.series.machine.label, one.series.variant.label) for one in some)
     return tuple(dict.fromkeys(" · ".join(filter(None, label)) for label in labels))
-
-
-def _rank(record: SeriesRecord, sizes: Mapping[Series, float], sort: str) -> tuple[float, ...]:
-    ranks: dict[str, tuple[float, ...]] = {
-        "name": (),
-        BY_CHANGE: (-sizes.get(record.series, 0.0),),
-        "commits": (-record.points,),
-        "state": (not record.failed_last,),
-    }
-    return ranks[sort]
