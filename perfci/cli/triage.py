@@ -164,14 +164,15 @@ def health_command(json_file: str | None) -> None:
 
 
 @click.command("ledger")
-@click.option("--commit", metavar="SHA", help="only what this commit did; the full sha")
+@click.option("--commit", metavar="SHA", help="only what this commit did; the sha or its beginning")
 @click.option("--moved", type=click.Choice(["worse", "better"]), help="only what got worse, or better")
+@click.option("--limit", type=click.IntRange(1), default=MOST_LISTED, show_default=True, help="lines, the last first")
 @json_option
 @global_options
-def ledger_command(commit: str | None, moved: str | None, json_file: str | None) -> None:
+def ledger_command(commit: str | None, moved: str | None, limit: int, json_file: str | None) -> None:
     """Which commit moved which series by how much, also where a later gain hides it."""
     worse = moved == "worse" if moved else None
-    lines, _ = read(lambda tx, project: ledger(tx, project.id, commit=commit, worse=worse, limit=MOST_LISTED))
+    lines, more = read(lambda tx, project: ledger(tx, project.id, commit=commit, worse=worse, limit=limit))
     if json_file:
         write_json(json_file, [{**asdict(one), "series": one.series.label} for one in lines])
     if json_file != "-":
@@ -179,6 +180,8 @@ def ledger_command(commit: str | None, moved: str | None, json_file: str | None)
             said = words.member(ChangePoint(one.series, one.commit, "", one.rel, one.before, one.after))
             number = f"  #{one.incident}" if one.incident else ""
             click.echo(f"{one.commit[:10]}  {said}{number}{'  accepted' if one.accepted else ''}")
+    if more is not None:
+        click.echo(f"there is more: --limit {2 * limit} shows twice as much", err=True)
 
 
 def brief(record: IncidentRecord) -> Iterator[str]:

@@ -45,6 +45,16 @@ def project_id(tx: Session, slug: str) -> int:
     return ids(tx).get(("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug}))
 
 
+WHOLE_SHA = 40
+
+
+def sha_begins(column: Any, part: str) -> sa.ColumnElement[bool]:
+    """Whether the sha in a column begins like this: a range, which any index on the column answers."""
+    whole = len(part) >= WHOLE_SHA
+    found: sa.ColumnElement[bool] = column == part if whole else sa.and_(column >= part, column < part + "g")
+    return found
+
+
 def project_of_run(tx: Session, run_id: int) -> int:
     """The project a run was stored for; the ids a store has seen make this free for the run being measured."""
 

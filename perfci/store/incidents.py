@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
-from perfci.store.coordinates import table
+from perfci.store.coordinates import sha_begins, table
 from perfci.store.dialects import CHUNK, in_chunks, insert_or_ignore, rows_changed
 from perfci.store.incident_records import DATA, OPEN, PAGE, Event, IncidentRecord, Look
 from perfci.store.tables_incidents import IncidentEventRow, IncidentRow, LookRow
@@ -97,7 +97,7 @@ def listed(
     chosen += [INCIDENTS.c.state.in_([state.value for state in states])] if states else []
     chosen += [INCIDENTS.c.kind.in_(list(kinds))] if kinds else []
     chosen += [INCIDENTS.c.assignee == assignee] if assignee is not None else []
-    chosen += [INCIDENTS.c.commit == commit] if commit is not None else []
+    chosen += [sha_begins(INCIDENTS.c.commit, commit)] if commit is not None else []
     chosen += [INCIDENTS.c.number < before] if before is not None else []
     return _records(tx, *chosen, limit=limit)
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState, Series
-from perfci.store.coordinates import stored_series, table
+from perfci.store.coordinates import sha_begins, stored_series, table
 from perfci.store.dialects import CHUNK, in_chunks, insert_or_ignore
 from perfci.store.incident_records import LedgerLine, Member
 from perfci.store.loading import load_series, of_project, series_by_ids, series_by_project
@@ -135,7 +135,7 @@ def ledger(
         .order_by(LEDGER.c.id.desc())
         .limit(limit + 1)
     )
-    query = query if commit is None else query.where(LEDGER.c.commit == commit)
+    query = query if commit is None else query.where(sha_begins(LEDGER.c.commit, commit))
     if worse is not None:
         joined = query.join(SeriesRow, LEDGER.c.series_id == SeriesRow.id)
         query = joined.where(WORSE if worse else sa.not_(WORSE))

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
 from perfci.store import values
-from perfci.store.coordinates import table
+from perfci.store.coordinates import sha_begins, table
 from perfci.store.loading import load_machines, series_by_ids
 from perfci.store.records import MeasuredProcess, VerdictRecord
 from perfci.store.tables import (
@@ -77,7 +77,7 @@ class VerdictFilter:
 def runs_page(tx: Session, project_id: int, asked: RunFilter, *, before: int, limit: int) -> list[RunLine]:
     """The runs of a project, those that arrived last first, below the row ``before`` (0: from the start)."""
     narrowed = [
-        *([CommitRow.sha == asked.commit] if asked.commit else []),
+        *([sha_begins(CommitRow.sha, asked.commit)] if asked.commit else []),
         *([RunRow.suite == asked.suite] if asked.suite else []),
         *([SessionRow.uid == asked.session] if asked.session else []),
         *([RunRow.started_at >= asked.since] if asked.since else []),
@@ -150,8 +150,8 @@ def verdicts_page(
 ) -> list[VerdictRecord]:
     """What was decided in a project, newest first."""
     narrowed = [
-        *([VerdictRow.base == asked.base] if asked.base else []),
-        *([VerdictRow.head == asked.head] if asked.head else []),
+        *([sha_begins(VerdictRow.base, asked.base)] if asked.base else []),
+        *([sha_begins(VerdictRow.head, asked.head)] if asked.head else []),
         *([VerdictRow.kind == asked.kind] if asked.kind else []),
         *([VerdictRow.stage == asked.stage] if asked.stage else []),
         *([VerdictRow.series_id == asked.series_id] if asked.series_id is not None else []),

@@ -51,6 +51,18 @@ def test_filters_by_state(api: Api) -> None:
     assert [(one["number"], one["revision"]) for one in found] == [(2, 2)]
 
 
+def test_finds_what_a_commit_did_by_a_part_of_its_sha(api: Api) -> None:
+    commit = api.get(f"{P}/incidents/1").get_json()["commit"]
+    part, other = commit[:8], "f" * 8
+
+    numbers = [one["number"] for one in api.get(f"{P}/incidents?commit={part}").get_json()["items"]]
+    moved = {one["commit"] for one in api.get(f"{P}/ledger?commit={part}").get_json()["items"]}
+
+    assert (1 in numbers, moved) == (True, {commit})
+    assert api.get(f"{P}/incidents?commit={other}").get_json() == {"items": []}
+    assert api.get(f"{P}/ledger?commit={other}").get_json() == {"items": []}
+
+
 def test_one_incident_tells_its_series_suspects_and_history(api: Api) -> None:
     answer = api.get(f"{P}/incidents/1")
 

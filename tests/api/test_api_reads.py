@@ -52,8 +52,16 @@ def test_lists_runs_page_after_page(filled: Api) -> None:
     assert "next" not in second
 
 
-def test_narrows_runs_to_a_commit(filled: Api) -> None:
-    assert [one["session"] for one in of(filled, f"/runs?commit={a_sha(2)}")["items"]] == ["s2"]
+@pytest.mark.parametrize("sha", [a_sha(2), a_sha(2)[:8]], ids=["whole", "part"])
+def test_narrows_runs_to_a_commit(filled: Api, sha: str) -> None:
+    assert [one["session"] for one in of(filled, f"/runs?commit={sha}")["items"]] == ["s2"]
+
+
+def test_narrows_verdicts_to_parts_of_shas(filled: Api) -> None:
+    base, head = a_sha(3)[:8], a_sha(4)[:8]
+
+    assert [one["id"] for one in of(filled, f"/verdicts?base={base}&head={head}")["items"]] == [1]
+    assert of(filled, f"/verdicts?base={head}")["items"] == []
 
 
 def test_gives_a_run_back_as_the_document_it_was(filled: Api) -> None:
@@ -172,7 +180,12 @@ def test_answers_304_until_something_changes(filled: Api) -> None:
         ("/runs?limit=0", 400, "limit"),
         ("/runs?limit=501", 400, "limit"),
         ("/runs?limit=5&limit=6", 400, "twice"),
-        ("/runs?order=id", 400, "order"),
+        (
+            "/runs?order=id",
+            400,
+            "order is no name here, this takes cursor, limit, commit, suite, session, since, until.",
+        ),
+        ("/machines/", 404, "There is nothing at this address: openapi.json lists what there is."),
         ("/runs?cursor=AAAA", 400, "cursor"),
         ("/runs?suite=a%00b", 400, "suite"),
         ("/runs?suite=%E2%80%AE", 400, "suite"),

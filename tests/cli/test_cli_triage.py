@@ -157,6 +157,15 @@ def test_tells_how_well_the_alarms_serve_and_what_commits_did(stored: Path, caps
     assert json.loads(capsys.readouterr().out)["false_rate"] == 1.0
 
 
+def test_the_ledger_is_cut_where_it_is_long_and_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert alerts("ledger", "--limit", "1") == 0
+    cut = capsys.readouterr()
+    assert alerts("ledger", "--commit", "0000000c") == 0
+
+    assert (len(cut.out.splitlines()), cut.err) == (1, "there is more: --limit 2 shows twice as much\n")
+    assert [one[:8] for one in capsys.readouterr().out.splitlines()] == ["0000000c"] * 2
+
+
 def test_a_destination_is_set_tried_and_removed(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hook = ("--kind", "webhook", "--address", "https://127.0.0.1/hook")
 

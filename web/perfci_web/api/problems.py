@@ -90,7 +90,14 @@ def of_http(error: HTTPException) -> Declined:
     headers = {}
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         headers["Allow"] = ", ".join(sorted(error.valid_methods))
-    return Declined(word, error.description or WORDS[word].text, headers=headers)
+    return Declined(word, OF_ADDRESS.get(status) or error.description or WORDS[word].text, headers=headers)
+
+
+OF_ADDRESS: Mapping[int, str] = {
+    404: "There is nothing at this address: openapi.json lists what there is.",
+    405: "The address takes other methods: see the header Allow.",
+}
+"""What is said of an address where no operation is, or none with this method."""
 
 
 def of_faults(error: ValidationError, what: str) -> Declined:

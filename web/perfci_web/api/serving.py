@@ -19,6 +19,8 @@ from perfci.config import Settings, project_name
 from perfci.model import PerfciError
 from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import Asked
+from perfci.net.shapes.problem import Fault
+from perfci.report.names import printable
 from perfci.service.accounts import Act
 from perfci.service.receiving import first_seen
 from perfci.store import Store
@@ -158,7 +160,11 @@ def _query(operation: Operation, request: Request) -> BaseModel:
 
 
 def _asked(shape: type[BaseModel], request: Request) -> dict[str, Any]:
-    """The query as values: a name that is given twice is a mistake where one value is expected."""
+    """The query as values: a name that nobody knows is a mistake, and one given twice where one value is expected."""
+    if unknown := [name for name in request.args if name not in shape.model_fields]:
+        taken = ", ".join(shape.model_fields) or "nothing"
+        told = Fault(place=printable(unknown[0], 60), message=f"is no name here, this takes {taken}")
+        raise Declined("bad-request", f"The query does not fit: {told.place} {told.message}.", errors=[told])
     several = {field for field, about in shape.model_fields.items() if get_origin(about.annotation) in (tuple, list)}
     asked: dict[str, Any] = {}
     for name, given in request.args.lists():
