@@ -33,6 +33,11 @@ def starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
     }
 
 
+def is_guessed(branch: str) -> bool:
+    """Whether the workflow takes the two usual names for the branch whose history counts."""
+    return measuring(branch) == measuring()
+
+
 def find_model(root: Path) -> Model | None:
     """Pick the module that no other module of the repository is built from: most likely the whole model."""
     found: list[tuple[Model, str]] = []

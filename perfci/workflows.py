@@ -79,6 +79,10 @@ jobs:
     timeout-minutes: 60
     permissions:
       contents: read
+    outputs: # for jobs of your own
+      verdict: ${{{{ steps.compare.outputs.verdict }}}}
+      regressions: ${{{{ steps.compare.outputs.regressions }}}}
+      report-url: ${{{{ github.server_url }}}}/${{{{ github.repository }}}}/actions/runs/${{{{ github.run_id }}}}
     steps:
 {SET_UP}
       - name: Fetch what equals have shown
@@ -86,6 +90,7 @@ jobs:
         with:
 {EQUALS}
       - name: Compare with the merge base
+        id: compare
         run: |
           test ! -e .perfci/perfci.db || perfci db upgrade
           perfci github compare --smoke --budget 30m

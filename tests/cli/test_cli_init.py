@@ -65,10 +65,24 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
         "wrote   .github/workflows/perf.yml",
         "wrote   .github/workflows/perf-report.yml",
         "",
+        "perf.yml takes pushes to main and master for the history: this clone does not tell the default branch of its "
+        "origin.",
+        "Is it another one, write its name after `branches:` there.",
+        "",
         "next:",
         "  perfci run --smoke",
         "  perfci compare HEAD~1 --smoke",
     ]
+
+
+def test_init_says_nothing_of_a_workflow_that_was_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(here).commit("First", net=NET)
+    run(["init"])
+    capsys.readouterr()
+
+    assert run(["init"]) == 0
+
+    assert "branches" not in capsys.readouterr().out
 
 
 def test_picks_the_module_that_no_other_is_built_from(here: Path) -> None:
@@ -104,7 +118,9 @@ def test_a_starter_without_a_model_of_ones_own_measures_too(here: Path, capsys: 
 @pytest.mark.parametrize(
     ("branch", "listed"), [("release/2.x", ["release/2.x"]), ("", ["main", "master"]), ("a+b", ["main", "master"])]
 )
-def test_the_workflow_measures_the_default_branch(here: Path, branch: str, listed: list[str]) -> None:
+def test_the_workflow_measures_the_default_branch(
+    here: Path, branch: str, listed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     yaml = pytest.importorskip("yaml")
     project = GitProject(here)
     project.commit("First", net=NET)
@@ -116,6 +132,7 @@ def test_the_workflow_measures_the_default_branch(here: Path, branch: str, liste
 
     workflow = yaml.load((here / ".github" / "workflows" / "perf.yml").read_text(), yaml.BaseLoader)
     assert workflow["on"]["push"]["branches"] == listed
+    assert ("takes pushes to main and master" in capsys.readouterr().out) == (listed == ["main", "master"])
 
 
 def test_the_workflow_compares_equals_at_night_and_remembers_them(here: Path) -> None:
