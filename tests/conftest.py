@@ -83,8 +83,9 @@ def environments_forked(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def own_machine_lock(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for a measurement outside the tests, and none inherits settings of the person who runs them."""
-    for name in ("PERFCI_DB", "PERFCI_PROJECT", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("PERFCI_") and not name.startswith(OF_THE_TESTS)]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.setenv("PERFCI_LOCK", str(tmp_path_factory.getbasetemp() / "machine.lock"))
 
 
@@ -95,6 +96,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
+
+
+OF_THE_TESTS = ("PERFCI_TEST_", "PERFCI_CHROMIUM")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
