@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-from perfci.model import MetricClass, Series
+from perfci.model import Metric, MetricClass, Series
 from perfci.verdicts.rule import Rule
 
 BLOCK = 512
@@ -37,8 +38,7 @@ class ClassRule:
     exact_bar: float | None = None
     floor: float = 0.0
 
-    def fits(self, series: Series) -> bool:
-        metric = series.metric
+    def fits(self, metric: Metric) -> bool:
         return bool(re.fullmatch(self.metric, metric.name, ANY) and re.fullmatch(self.unit, metric.unit, ANY))
 
     def rule(self, default: Rule) -> Rule:
@@ -88,6 +88,11 @@ CLASSES: tuple[ClassRule, ...] = (
     ClassRule(MetricClass.OTHER, "other metrics"),
 )
 """The kinds of metrics, the first that fits counts. Whether a value repeats exactly its clock tells, not its name."""
+
+
+@lru_cache(maxsize=4096)  # thousands of series have a few metrics
+def _class_of(metric: Metric) -> ClassRule:
+    return next(one for one in CLASSES if one.fits(metric))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +147,7 @@ class Policy:
         return next((one for one in self.overrides if one.fits(series)), None)
 
     def _class(self, series: Series, override: Override | None) -> ClassRule:
-        fitting = next(one for one in CLASSES if one.fits(series))
+        fitting = _class_of(series.metric)
         if override is None or override.kind in (None, fitting.kind):
             return fitting
         return next(one for one in reversed(CLASSES) if one.kind is override.kind)

@@ -77,7 +77,7 @@ def selection(
     ``ranks`` are what to sort by, the largest first; what has none counts as zero, and equals are sorted by name.
     """
     sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
-    found = [one for one in everything if answers(one.series, query)]
+    found = [one for one in everything if answers(one.series, query)] if query else everything
     shown = [one for one in found if one.never_measured == bool(show)]
     pages = _pages(_sorted_cells(shown, ranks))
     page = min(max(1, page), len(pages))
