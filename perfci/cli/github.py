@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,13 @@ from perfci.config import Config
 from perfci.config.github import GitHubJob
 from perfci.github.client import Client, connect
 from perfci.github.wanted import ACTIONS, Author, Overtaken
-from perfci.model import PerfciError
+from perfci.model import Commit, PerfciError
 from perfci.report.checks import Gate
 from perfci.report.comment_forms import NotMeasured
+from perfci.report.findings import Findings
 from perfci.report.names import printable
 from perfci.report.units import counting, signed_percent
+from perfci.runner.git import Repository
 from perfci.service.announcing_pulls import brought_by
 from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
 from perfci.service.left_behind import RESULTS
@@ -100,14 +103,16 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
         _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.IDENTICAL))
         return 0
     until = math.inf if asked.budget_s is None else time.monotonic() + asked.budget_s
-    found, measurement = measured(repository, config, base, head, asked)
+    try:
+        found, measurement = measured(repository, config, base, head, asked)
+    except PerfciError as error:
+        _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.BROKEN, detail=str(error)))
+        raise
     print_report(found, asked)
     sessions = measurement.sessions
     if with_main and not repository.look_alike(base, main, unseen):
-        click.echo(f"\nwhat main did since: {base.short} → {main.short}")
-        drift, drifting = measured(repository, config, base, main, asked)
-        print_report(drift, asked)
-        found, sessions = replace(found, drift=drift.verdicts, main=main), [*sessions, *drifting.sessions]
+        found, more = _beside(repository, config, found, main, asked)
+        sessions = [*sessions, *more]
     with closing(store_to_read(config)) as store:
         hand_over_runs(results, store, sessions)
     handed = HandedOver(config.project, base, head, replace(found, merge_base=True))
@@ -115,6 +120,20 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
     profiled = profile_sides(repository, config, found, asked, results / PROFILES, until)
     _finish(results, job, replace(handed, findings=replace(found, merge_base=True, profiled=profiled)))
     return 4 if exit_code(found, measurement.statuses, strict=False) == 4 else 0
+
+
+def _beside(
+    repository: Repository, config: Config, found: Findings, main: Commit, asked: Asked
+) -> tuple[Findings, Sequence[str]]:
+    """Findings with what main did since the same base, and the sessions of that; as they are where that breaks."""
+    click.echo(f"\nwhat main did since: {found.base.short} → {main.short}")
+    try:
+        drift, drifting = measured(repository, config, found.base, main, asked)
+    except PerfciError as error:
+        click.echo(f"what main did since is not known: {error}", err=True)
+        return found, ()
+    print_report(drift, asked)
+    return replace(found, drift=drift.verdicts, main=main), drifting.sessions
 
 
 @command.command("report")

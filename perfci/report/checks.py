@@ -32,7 +32,7 @@ class State(StrEnum):
     OPEN = "open"  # inconclusive, not comparable, dropped, nothing to compare with
     IDENTICAL = "identical"  # the benchmarks cannot tell base from head
     NOT_RUN = "not run"  # cancelled, or no time
-    BROKEN = "broken"  # the server or the runner, not the change
+    BROKEN = "broken"  # the measuring: the server, the runner, or what is around the benchmarks
 
 
 @dataclass(frozen=True, slots=True)

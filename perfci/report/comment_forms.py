@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from perfci.model import Commit
 from perfci.report.names import code_span, link
+from perfci.report.sentences import LONGEST_REASON
 
 
 class NotMeasured(StrEnum):
@@ -28,7 +29,7 @@ MEANINGS = {
     NotMeasured.IDENTICAL: "Base and head are the same to the benchmarks: no file that they can see differs.",
     NotMeasured.CANCELLED: "The run was cancelled before anything was decided: nothing is known of this change.",
     NotMeasured.BUDGET: "The time was over before anything was measured: nothing is known of this change.",
-    NotMeasured.BROKEN: "The server or the runner broke, not this change: nothing is known of it.",
+    NotMeasured.BROKEN: "The measuring broke before anything was decided: nothing is known of this change.",
 }
 
 OUTDATED = "> **Outdated:** there is a newer head, "
@@ -41,7 +42,7 @@ def not_measured(why: NotMeasured, base: Commit, head: Commit, *, detail: str = 
         f"### perfci: {TITLES[why]}",
         f"{sides} · {link('log', page)}" if page else sides,
         MEANINGS[why],
-        code_span(detail) if detail else "",
+        code_span(detail, limit=LONGEST_REASON) if detail else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -311,7 +311,7 @@ def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(se
     ("conclusion", "title", "says"),
     [
         ("cancelled", "Not run", "The run was cancelled before anything was decided"),
-        ("failure", "Not run", "The server or the runner broke, not this change"),
+        ("failure", "Not run", "The measuring broke before anything was decided"),
     ],
 )
 def test_a_run_that_left_nothing_is_told_as_one(server: Server, conclusion: str, title: str, says: str) -> None:

@@ -14,9 +14,10 @@ from git_project import GitProject
 from stateful_github import FakeGitHub, Grant, comment, pull
 
 from perfci.cli import run
+from perfci.cli.compare import measured
 from perfci.formats import run_document
 from perfci.github.client import connect
-from perfci.model import Role
+from perfci.model import PerfciError, Role
 
 SUITE = """
     import thing
@@ -144,6 +145,39 @@ def test_a_main_that_stood_still_is_not_measured(job: Job, capsys: pytest.Captur
 
     assert "what main did since" not in capsys.readouterr().out
     assert "You, and main since" not in job.summary
+
+
+def test_what_breaks_before_anything_is_measured_is_told(
+    job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+
+    codes = [run(["github", "compare", "--bench", "nothing_of_that_name"]), run(["github", "report"])]
+
+    why = capsys.readouterr().err.splitlines()[0].removeprefix("perfci: ")
+    assert codes == [2, 0]
+    assert "nothing_of_that_name" in why
+    assert job.outputs == "verdict=broken\nregressions=0\n"
+    assert f"`{why}`" in job.summary
+    assert [f"`{why}`" in one["body"] for one in github.comments] == [True]
+    assert [one["conclusion"] for one in github.checks] == ["neutral"]
+
+
+def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
+    job: Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def but_main(repository: Any, config: Any, base: Any, head: Any, asked: Any) -> Any:
+        if head.sha == job.target:
+            raise PerfciError("the disk is full")
+        return measured(repository, config, base, head, asked)
+
+    monkeypatch.setattr("perfci.cli.github.measured", but_main)
+    job.starts("pull_request", job.proposed())
+
+    code = run(["github", "compare", "--main"])
+
+    assert (code, job.outputs) == (0, "verdict=worse\nregressions=1\n")
+    assert "what main did since is not known: the disk is full" in capsys.readouterr().err
 
 
 def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
