@@ -130,6 +130,30 @@ def test_what_somebody_types_reaches_a_shell_as_a_variable_alone(folder: Path) -
     assert [text for job in jobs for text in commands(job) if "${{" in text] == []
 
 
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({"SMOKE": "false", "MAIN": "false"}, []),
+        (
+            {"SMOKE": "true", "MAIN": "true", "SUITE": "a suite", "BENCH": "^step $HOME"},
+            ["--suite", "a suite", "--bench", "^step $HOME", "--smoke", "--main"],
+        ),
+    ],
+)
+def test_the_action_asks_for_what_it_is_given(given: dict[str, str], asked: list[str], tmp_path: Path) -> None:
+    action = yaml.safe_load((ROOT / ".github" / "actions" / "perfci" / "action.yml").read_text())
+    [step] = [one for one in action["runs"]["steps"] if one.get("id") == "compare"]
+    (tmp_path / "perfci").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "perfci").chmod(0o755)
+    told = dict.fromkeys(step["env"], "") | {"BUDGET": "30m", "RESULTS": "out", "PATH": f"{tmp_path}:/usr/bin:/bin"}
+
+    done = subprocess.run(
+        ["bash", "-e", "-c", step["run"]], env=told | given, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout.splitlines() == ["github", "compare", "--results", "out", "--budget", "30m", *asked]
+
+
 def test_the_job_that_uploads_runs_nothing_foreign() -> None:
     job = yaml.safe_load(MEASURE)["jobs"]["upload"]
 
