@@ -157,7 +157,7 @@ def test_shows_one_incident_by_the_beginning_of_its_name(stored: Path, capsys: p
 def test_a_name_that_no_incident_has_is_refused(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert alerts("show", "zzz") == 2
 
-    assert "no incident of acme/model begin with 'zzz'; perfci alerts list shows them" in capsys.readouterr().err
+    assert "no incident of acme/model begins with 'zzz'; perfci alerts list shows them" in capsys.readouterr().err
 
 
 def test_a_budget_of_no_page_holds_everything_back(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
