@@ -27,7 +27,7 @@ from perfci.store import Store
 
 
 @click.command("judge-worker")
-@click.option("--once", is_flag=True, help="end as soon as nothing waits")
+@click.option("--once", is_flag=True, help="do what waits and end; at once, where another one works")
 @global_options
 def command(once: bool) -> None:
     """Judge uploads. Any number of these may run; one at a time works, and another takes over when it dies.
@@ -44,8 +44,12 @@ def command(once: bool) -> None:
         messages = Courier(store, MESSAGES, partial(deliver, store, means))
         reports, missed = _of_the_app(config, store)
         if once:
+            judged = worker.empty()
+            if judged is None:
+                click.echo("another process judges here, and does what waits")
+                return
             followed = [f"{one.empty()} runs of GitHub followed" for one in reports]
-            click.echo(", ".join([f"{worker.empty()} uploads judged", f"{messages.empty()} messages sent", *followed]))
+            click.echo(", ".join([f"{judged} uploads judged", f"{messages.empty()} messages sent", *followed]))
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):

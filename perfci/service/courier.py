@@ -44,7 +44,9 @@ class Courier:
         self._lease.release()
 
     def empty(self) -> int:
-        """Carry until nothing is due or somebody else carries; answer how much that was."""
+        """Carry until nothing is due, unless somebody else carries; answer how much that was."""
+        if not self._lease.outwait():
+            return 0
         done = 0
         while carried := self.step():
             done += carried

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -78,13 +77,16 @@ class JudgeWorker:
             return 0
         return worked
 
-    def empty(self) -> int:
-        """Wait for the lease, then work until nothing is due; answer how much was done."""
-        while not self.lease.hold():
-            time.sleep(0.2)
+    def empty(self) -> int | None:
+        """Work until nothing is due, and do what else is to be done; how much it was, None where another one works."""
+        if not self.lease.outwait():
+            return None
         done = 0
         while worked := self.step():
             done += worked
+        if self.lease.hold():
+            for task in self.meanwhile:
+                task(self.clock())
         self.lease.release()
         return done
 

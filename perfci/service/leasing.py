@@ -22,6 +22,10 @@ BEATS = 3
 """Signs of life within that time."""
 
 
+WATCH_S = 0.2
+"""How often somebody who waits looks for a sign of life."""
+
+
 class LostLease(PerfciError):
     """Somebody else holds the lease by now: what was computed under it must not be written."""
 
@@ -58,6 +62,17 @@ class Lease:
         if self._monotonic() - self._watched[1] < self._ttl_s:
             return False
         return self._take(lambda tx: leases.take_over(tx, self._name, found, self._holder))
+
+    def outwait(self, sleep: Callable[[float], object] = time.sleep) -> bool:
+        """Hold it as soon as it is free or its holder was silent for too long; False once its holder shows life."""
+        first: Held | None = None
+        while not self.hold():
+            seen = self._watched[0] if self._watched else None
+            if first is not None and seen is not None and seen != first:
+                return False
+            first = first or seen
+            sleep(WATCH_S)
+        return True
 
     def renewing(self, tx: Transaction) -> None:
         """Give a sign of life within a transaction that writes what was computed; refuse it where the lease is gone."""

@@ -87,6 +87,21 @@ def test_finds_the_commit_and_opens_an_incident(group: Group, store: Store) -> N
         assert outbox.take(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
+def test_called_once_it_does_its_chores_too(store: Store) -> None:
+    done: list[datetime] = []
+    worker = JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: LATER, meanwhile=[done.append])
+
+    assert (worker.empty(), done) == (0, [LATER])
+
+
+def test_called_once_it_leaves_the_work_to_one_that_lives(store: Store) -> None:
+    done: list[datetime] = []
+    worker = JudgeWorker(store, partial(standards_of, Settings()), meanwhile=[done.append])
+    worker.lease.outwait = lambda: False  # type: ignore[method-assign]
+
+    assert (worker.empty(), done) == (None, [])
+
+
 def test_judges_uploaded_pairs_and_keeps_how(group: Group, store: Store) -> None:
     pairs = [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)]
     base = a_run(a_result(None, *(one for one, _ in pairs)), commit=a_commit(1), session="pr")

@@ -55,6 +55,31 @@ def test_a_holder_that_beats_keeps_it(store: Store) -> None:
     assert set(held) == {(True, False)}
 
 
+def test_nobody_waits_for_a_holder_that_lives(store: Store) -> None:
+    clock = Clock()
+    holder, rival = (Lease(store, "judge", ttl_s=10.0, monotonic=clock) for _ in range(2))
+    holder.hold()
+
+    def later(seconds: float) -> None:
+        clock.now += 1.0
+        holder.hold()
+
+    assert not rival.outwait(later)
+    assert clock.now == 4.0
+
+
+def test_a_dead_holder_is_outwaited(store: Store) -> None:
+    clock = Clock()
+    Lease(store, "judge").hold()
+    heir = Lease(store, "judge", ttl_s=10.0, monotonic=clock)
+
+    def later(seconds: float) -> None:
+        clock.now += 1.0
+
+    assert heir.outwait(later)
+    assert clock.now == 10.0
+
+
 def test_whoever_lost_it_writes_nothing(store: Store) -> None:
     clock = Clock()
     late, heir = Lease(store, "judge"), Lease(store, "judge", ttl_s=10.0, monotonic=clock)
