@@ -200,15 +200,16 @@ def test_of_a_push_every_pull_request_is_asked_for(
 
 
 def test_of_a_large_push_the_newest_commits_are_asked_for(
-    upload_job: Announce, hub: FakeGitHub, capsys: pytest.CaptureFixture[str]
+    upload_job: Announce, hub: FakeGitHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    older = [f"{number:040x}" for number in range(300)]
+    monkeypatch.setattr("perfci.cli.github.MOST_ASKED", 3)
+    older = [f"{number:040x}" for number in range(1200)]
 
     upload_job(merged(), commits=older)
 
-    assert capsys.readouterr().out.splitlines()[0] == "of 301 commits that were pushed the newest 100 are looked at"
+    assert capsys.readouterr().out.splitlines()[0] == "of 1,201 commits that were pushed the newest 3 are looked at"
     asked = [one.url.path.split("/")[-2] for one in hub.asked if one.url.path.endswith("/pulls")]
-    assert asked == [MERGE, *reversed(older[201:])]
+    assert asked == [MERGE, *older[:-3:-1]]
 
 
 @pytest.mark.parametrize(
