@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,6 +32,7 @@ def on_loopback(hub: FakeGitHub) -> Iterator[str]:
 
     @Request.application
     def answer(sent: Request) -> Response:
+        hub.now_s = time.time()  # that of who asks: a token is signed for minutes
         headers = {name: value for name, value in sent.headers if name != "Host"}
         host = FILES if sent.path.startswith("/signed/") else hub.description.base_url
         url = f"{host}{sent.full_path.removesuffix('?')}"

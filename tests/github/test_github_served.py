@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -53,7 +52,7 @@ def followed(database: str) -> list[int]:
 def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
     here: Path, app_keys: tuple[str, str]
 ) -> None:
-    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), pulls=[pull()], now_s=time.time())
+    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), pulls=[pull()])
     (here / "app.pem").write_text(app_keys[0])
     hub.public_key, hub.artifact, hub.runs = app_keys[1], artifact(here), [ended(18)]
     database = f"sqlite:///{here}/server.db"
