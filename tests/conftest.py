@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")  # a machine that others use as well fails no property by being slow
 
+for name in ("no_proxy", "NO_PROXY"):  # where a proxy leads outside, it does not lead to what the tests serve
+    os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost")))
+
 
 @pytest.hookimpl(optionalhook=True)  # for those who run without xdist
 def pytest_xdist_auto_num_workers() -> int:

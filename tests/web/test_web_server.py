@@ -24,12 +24,15 @@ from perfci_web.guards import is_loopback
 def test_a_signal_ends_the_server_cleanly_and_in_silence(store: Store, ending: signal.Signals) -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-W", "error", "-c", SERVE, store.url, "writable"], **pipes) as process:
-        assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        with urllib.request.urlopen(f"{url}healthz") as answer:
-            health = json.load(answer)
-        process.send_signal(ending)
-        out, err = process.communicate(timeout=120)
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            with urllib.request.urlopen(f"{url}healthz") as answer:
+                health = json.load(answer)
+            process.send_signal(ending)
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
 
     assert url.startswith("http://127.0.0.1:")
     assert health == {"status": "ok"}
