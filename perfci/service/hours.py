@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from perfci.model import PerfciError
 
-CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
-DIGEST = re.compile(r"daily@(([01]\d|2[0-3]):[0-5]\d)")
+CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+DIGEST = re.compile(r"daily@(([01]\d|2[0-3]):[0-5]\d)", re.ASCII)
 
 
 def send_at(now: datetime, quiet: Mapping[str, str], digest: str = "", *, urgent: bool = False) -> datetime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,9 +13,10 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.github.operations import place
 from perfci.model import PerfciError
 from perfci.net.mail import recipient
+from perfci.net.shapes import VISIBLE
 from perfci.net.webhooks import destination as web_address
 from perfci.service.delivering import SENDERS
-from perfci.service.hours import send_at
+from perfci.service.hours import clock, send_at
 from perfci.service.senders import Means
 from perfci.service.states import By
 from perfci.store import audit, deliveries
@@ -35,7 +37,10 @@ def keep_destination(tx: Transaction, project: Project, wanted: Destination, by:
     if wanted.kind not in CHECKS:
         raise PerfciError(f"{wanted.kind!r} is no kind of destination; expected {', '.join(CHECKS)}.")
     CHECKS[wanted.kind](wanted.address)
+    _require_names(wanted)
     send_at(by.now, wanted.quiet, wanted.digest)
+    for end in {"from", "to"} & wanted.quiet.keys():
+        clock(wanted.quiet[end])
     known = deliveries.destination(tx, project.id, wanted.name)
     kept = known.secret if secret is None and known is not None else secret or ""
     if wanted.kind == "github_issue" and not kept:
@@ -43,6 +48,21 @@ def keep_destination(tx: Transaction, project: Project, wanted: Destination, by:
     new = deliveries.keep_destination(tx, project.id, replace(wanted, secret=kept))
     _record(tx, project, "destination.set", wanted.name, by, {"kind": wanted.kind, "enabled": wanted.enabled})
     return new
+
+
+def _require_names(wanted: Destination) -> None:
+    """Names that a list can tell again, on one line each."""
+    if len(wanted.name) > MOST_OF_NAME or not re.fullmatch(VISIBLE, wanted.name):
+        raise PerfciError(f"The name of a destination is one line of at most {MOST_OF_NAME} visible characters.")
+    globs = wanted.routes.get("benchmarks", ())
+    if len(globs) > MOST_GLOBS or any(len(one) > MOST_OF_GLOB or not re.fullmatch(VISIBLE, one) for one in globs):
+        raise PerfciError(
+            f"A destination hears of at most {MOST_GLOBS} names of benchmarks, each at most {MOST_OF_GLOB} visible "
+            "characters, with * for any."
+        )
+
+
+MOST_OF_NAME, MOST_OF_GLOB, MOST_GLOBS = 100, 200, 50
 
 
 def drop_destination(tx: Transaction, project: Project, name: str, by: By) -> bool:

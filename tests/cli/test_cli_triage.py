@@ -185,3 +185,22 @@ def test_a_destination_that_is_none_says_why(stored: Path, capsys: pytest.Captur
 
     assert alerts("destination", "set", "x", "--kind", "slack", "--address", "https://a.b/", "--quiet", "late") == 2
     assert "is no time of day" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("", (), "The name of a destination is one line of at most 100 visible characters."),
+        ("x", ("--bench", "a\nb"), "A destination hears of at most 50 names of benchmarks, each at most 200 visible"),
+        ("x", ("--quiet", "25:00-07:00", "--digest", "daily@09:00"), "'25:00' is no time of day"),
+        ("x", ("--quiet", "٢٢:٠٠-07:00"), "is no time of day"),
+    ],
+)
+def test_a_destination_that_no_list_could_tell_is_refused(
+    stored: Path, capsys: pytest.CaptureFixture[str], name: str, options: tuple[str, ...], sentence: str
+) -> None:
+    assert alerts("destination", "set", name, "--kind", "slack", "--address", "https://a.b/", *options) == 2
+    assert sentence in capsys.readouterr().err
+
+    assert alerts("destination", "list") == 0
+    assert capsys.readouterr().out == "nobody is told of incidents: perfci alerts destination set adds somebody\n"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import MOST_ON_A_PAGE, PAGE, VISIBLE, Asked, Name, Page, Shape
+from perfci.net.shapes import MOST_ON_A_PAGE, PAGE, VISIBLE, Asked, Page, Shape
 from perfci.net.shapes.incidents import DeliveryShape, KindWord, StateWord
 
 DestinationKind = Literal["slack", "webhook", "email", "github_issue"]
@@ -55,7 +55,7 @@ class NewDestination(Asked):
 class DestinationShape(Shape):
     """``address`` of a slack hook is cut short: whoever knows the whole of it may write there."""
 
-    name: Name
+    name: str
     kind: DestinationKind
     address: str
     has_secret: bool
