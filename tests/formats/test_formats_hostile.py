@@ -174,12 +174,13 @@ def a_body(number: int = 1) -> bytes:
 
 @pytest.mark.parametrize("name", ["../../escaped.json", "/tmp/perfci-escaped.json", "a/../../escaped.json"])
 def test_no_name_in_an_archive_leads_out_of_it(tmp_path: Path, name: str) -> None:
-    archive = an_archive(tmp_path / "evil.tar", {name: a_body()})
+    (tmp_path / "within" / "another").mkdir(parents=True)
+    archive = an_archive(tmp_path / "within" / "another" / "evil.tar", {name: a_body()})
 
     [run] = read_runs(archive, "asv", PROJECT)
 
     assert run.commit.sha == a_sha(1)
-    assert list(tmp_path.parent.rglob("*escaped*")) == []
+    assert list(tmp_path.rglob("*escaped*")) == []
     assert not Path("/tmp/perfci-escaped.json").exists()
 
 
