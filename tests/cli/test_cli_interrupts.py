@@ -149,8 +149,12 @@ def memory_group(name: str) -> Path:
 
 
 def limited(group: Path, limit: str) -> bool:
+    """Whether a group is made; where no control groups are mounted, a mere folder is."""
     try:
         group.mkdir(exist_ok=True)
+        if not (group / limit).exists():
+            group.rmdir()
+            return False
         (group / limit).write_text("100000000")
     except OSError:
         return False
