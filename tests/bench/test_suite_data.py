@@ -34,12 +34,17 @@ DATA = dataclasses.replace(
 )
 
 
+one_core_may_do = pytest.mark.filterwarnings("ignore:This DataLoader will create 2 worker processes")
+"""torch advises a machine against more workers than it has cores."""
+
+
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
     monkeypatch.setattr(data, "DATA", DATA)
     monkeypatch.setattr(data, "on_host", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing))
 
 
+@one_core_may_do
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_gives_its_waiting_apart_from_its_start(workers: int) -> None:
     rows, _ = measured(Loader(), "loader", workers, DATA.prefetch[0], "pageable", "smoke")
@@ -69,6 +74,7 @@ def test_a_starved_loop_stalls_for_as_long_as_it_waits(monkeypatch: pytest.Monke
     assert (epoch.waited_s, epoch.loop_s) == (3.0 * DATA.loader_steps, 4.0 * DATA.loader_steps)
 
 
+@one_core_may_do
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_crops_alike_in_every_process(workers: int) -> None:
     torch.manual_seed(0)
