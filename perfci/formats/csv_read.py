@@ -78,9 +78,16 @@ def _rows(body: bytes, path: Path, warn: Warn) -> Iterator[Row]:
             if None in row.values() or "" in row:
                 warn("a row with more or fewer cells than the header is left out")
             else:
-                yield {name.strip(): _plain(cell) for name, cell in row.items()}
+                yield _told({name.strip(): _plain(cell) for name, cell in row.items()}, warn)
     except csv.Error as error:
         raise PerfciError(f"{path}, line {reader.line_num}, is damaged: {error}.") from error
+
+
+def _told(row: Row, warn: Warn) -> Row:
+    """The row, and a word about a value in it that is no number."""
+    if (value := row["value"].strip()) and _number(value) is None:
+        warn(f"{row['benchmark'][:60]!a}: the value {value[:40]!a} is no finite number; taken as failed")
+    return row
 
 
 def _plain(cell: str) -> str:

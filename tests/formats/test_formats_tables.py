@@ -37,6 +37,19 @@ def test_a_direction_that_is_given_settles_it() -> None:
     assert document.quarantined == ()
 
 
+def test_a_value_that_is_no_number_is_said_and_kept_as_a_failure(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("benchmark,value,unit\nx,1.5,s\ny,fast,s\nz,,s\n")
+
+    document, warnings = read(table, "csv")
+
+    assert [(name, one.status.value) for name, one in named(document).items()] == [
+        ("x · value", "ok"), ("y · value", "failed"), ("z · value", "failed"),
+    ]  # fmt: skip
+    assert "'y': the value 'fast' is no finite number; taken as failed" in warnings
+    assert not any("'z'" in one for one in warnings)
+
+
 def test_a_table_is_a_run_for_each_commit_and_other_columns_are_parameters() -> None:
     runs = list(read_runs(TABLE, "csv", PROJECT))
 

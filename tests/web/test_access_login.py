@@ -258,5 +258,16 @@ def test_says_what_a_login_by_github_needs(store: Store) -> None:
     )
 
 
+def test_says_what_a_login_by_a_proxy_needs(store: Store) -> None:
+    settings = Settings.model_validate({"access": {"mode": "proxy"}})
+
+    with pytest.raises(PerfciError) as error:
+        create_app(store, settings=settings)
+
+    assert str(error.value) == (
+        "A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md."
+    )
+
+
 def test_tells_browsers_to_come_by_https_only(site: Site) -> None:
     assert site.get("/login").headers["Strict-Transport-Security"] == "max-age=31536000"

@@ -58,6 +58,9 @@ class Rules:
 
 
 def rules_of(settings: Settings, *, writable: bool) -> Rules:
+    """The rules of a server's settings; ``PerfciError`` where nobody could log in by them."""
+    if settings.access.mode == "proxy" and not settings.server.trusted_proxies:
+        raise PerfciError("A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md.")
     return Rules(
         mode=settings.access.mode,
         writable=writable,
