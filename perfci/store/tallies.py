@@ -19,7 +19,7 @@ MOVED = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
 
 
 def tallies_of_equals(tx: Session, project: str, since: datetime = EPOCH) -> list[VerdictTally]:
-    """How many verdicts of each stage and kind comparisons of a commit with itself were given, by series and suite."""
+    """How many verdicts of each stage and kind comparisons of equals were given, by series and suite."""
     suites = sa.select(RunRow.session_id, sa.func.min(RunRow.suite).label("suite")).group_by(RunRow.session_id)
     suite = suites.subquery()
     groups = (VerdictRow.series_id, suite.c.suite, VerdictRow.stage, VerdictRow.kind)
@@ -41,7 +41,9 @@ def tallies_of_equals(tx: Session, project: str, since: datetime = EPOCH) -> lis
 
 
 def retold(tx: Session, project: str, since: datetime = EPOCH) -> Iterator[list[GivenVerdict]]:
-    """Every question about two different commits that a move was ever told of, with all that was said of it in turn."""
+    """Every question about two commits that are no equals of which a move was ever told, with all that was said of it
+    in turn.
+    """
     question = (VerdictRow.series_id, VerdictRow.base, VerdictRow.head)
     moved = aliased(VerdictRow)
     told = sa.exists().where(
@@ -52,20 +54,24 @@ def retold(tx: Session, project: str, since: datetime = EPOCH) -> Iterator[list[
     )
     query = (
         sa.select(*question, VerdictRow.stage, VerdictRow.kind)
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
             project_of(VerdictRow.project_id, project),
             VerdictRow.base != VerdictRow.head,
             VerdictRow.created_at >= since,
             told,
+            ~_of_equals(),
         )
         .order_by(*question, VerdictRow.id)
     )
     for _, rows in groupby(tx.execute(query), key=lambda row: row[:3]):
-        yield [GivenVerdict(Stage(row.stage), VerdictKind(row.kind)) for row in rows]
+        given = [GivenVerdict(Stage(row.stage), VerdictKind(row.kind)) for row in rows]
+        if any(one.kind.value in MOVED for one in given):
+            yield given
 
 
 def comparisons_of_equals(tx: Session, project: str, since: datetime = EPOCH) -> tuple[int, datetime | None]:
-    """How many comparisons of a commit with itself gave a verdict, and when the last one did."""
+    """How many comparisons of equals gave a verdict, and when the last one did."""
     query = (
         sa.select(sa.func.count(VerdictRow.session_id.distinct()), _latest())
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
@@ -80,7 +86,9 @@ def _latest() -> Any:
 
 
 def _of_equals() -> Condition:
-    """Said by an A/A session, or on the fresh pairs that settled what an A/A session suspected."""
+    """Said by an A/A session, of a commit and itself or of two that look alike, or on the fresh pairs that settled what
+    such a session suspected.
+    """
     asked, session = aliased(VerdictRow), aliased(SessionRow)
     suspected = (
         sa.exists()
@@ -94,5 +102,4 @@ def _of_equals() -> Condition:
         )
         .correlate(VerdictRow)
     )
-    settled = sa.and_(SessionRow.kind == "confirm", VerdictRow.base == VerdictRow.head, suspected)
-    return sa.or_(SessionRow.kind == "aa", settled)
+    return sa.or_(SessionRow.kind == "aa", sa.and_(SessionRow.kind == "confirm", suspected))

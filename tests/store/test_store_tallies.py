@@ -58,6 +58,16 @@ def test_fresh_pairs_that_settle_an_equal_belong_to_it(store: Store) -> None:
     assert counted(store) == {(LOOK, WORSE): 1, (FRESH, SAME): 1}
 
 
+def test_what_was_said_of_two_commits_that_look_alike_belongs_to_equals(store: Store) -> None:
+    alike = {"base": a_sha(1), "head": a_sha(2)}
+    say(store, "aa", [a_verdict(SERIES, WORSE, stage=LOOK, **alike)])
+    say(store, "confirm", [a_verdict(SERIES, WORSE, stage=FRESH, **alike)], at=NOON + timedelta(minutes=1))
+
+    assert counted(store) == {(LOOK, WORSE): 1, (FRESH, WORSE): 1}
+    with store.read() as tx:
+        assert list(retold(tx, PROJECT)) == []
+
+
 def test_what_was_said_of_different_commits_is_none_of_it(store: Store) -> None:
     say(store, "compare", [a_verdict(SERIES, WORSE, stage=LOOK)])
     say(store, "confirm", [a_verdict(SERIES, WORSE), equal(WORSE, FRESH)], at=NOON + timedelta(minutes=1))
