@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,14 @@ def write_json(target: str, value: Any) -> None:
         Path(target).write_text(text + "\n")
     except OSError as error:
         raise PerfciError(f"{target} cannot be written: {error.strerror}") from None
+
+
+def write_list(target: str | None, values: Sequence[object], lines: Sequence[str], nothing: str) -> None:
+    """Write a list as JSON where that is asked for, and as lines unless JSON goes to stdout; an empty one says so."""
+    if target:
+        write_json(target, values)
+    if target != "-":
+        click.echo("\n".join(lines) or nothing)
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from perfci.cli.context import config_here, write_json
+from perfci.cli.context import config_here, write_list
 from perfci.cli.options import global_options, json_option
 from perfci.cli.stored import by_me, read, written
 from perfci.model import IncidentState, PerfciError
@@ -60,14 +60,10 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **asked:
 def list_command(json_file: str | None) -> None:
     """List the destinations; no secret is shown."""
     found = read(lambda tx, project: destinations(tx, project.id))
-    if json_file:
-        names = ("name", "kind", "address", "routes", "quiet", "digest", "enabled")
-        write_json(json_file, [{name: getattr(one, name) for name in names} for one in found])
-    if json_file != "-":
-        for one in found:
-            click.echo(f"{one.name}  {one.kind}  {one.address}{'' if one.enabled else '  off'}")
-        if not found:
-            click.echo("nobody is told of incidents: perfci alerts destination set adds somebody")
+    names = ("name", "kind", "address", "routes", "quiet", "digest", "enabled")
+    lines = [f"{one.name}  {one.kind}  {one.address}{'' if one.enabled else '  off'}" for one in found]
+    nothing = "nobody is told of incidents: perfci alerts destination set adds somebody"
+    write_list(json_file, [{name: getattr(one, name) for name in names} for one in found], lines, nothing)
 
 
 @command.command("remove")

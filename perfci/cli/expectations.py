@@ -7,7 +7,7 @@ import re
 import click
 from pydantic import ValidationError
 
-from perfci.cli.context import write_json
+from perfci.cli.context import write_list
 from perfci.cli.options import global_options, json_option
 from perfci.cli.stored import by_me, read, written
 from perfci.model import PerfciError
@@ -30,14 +30,9 @@ def command() -> None:
 def list_command(json_file: str | None) -> None:
     """List what is expected to report, with the numbers that `set` takes."""
     found = read(lambda tx, project: expectations(tx, project.id))
-    if json_file:
-        write_json(json_file, [_fields(one) for one in found])
-    if json_file == "-":
-        return
-    for one in found:
-        click.echo(f"{one.id}  {one.source.suite} on {one.machine.label}, {one.source.branch}: {_told(one)}")
-    if not found:
-        click.echo("nothing is expected so far: a cadence is learned from four reports")
+    lines = [f"{one.id}  {one.source.suite} on {one.machine.label}, {one.source.branch}: {_told(one)}" for one in found]
+    nothing = "nothing is expected so far: a cadence is learned from four reports"
+    write_list(json_file, [_fields(one) for one in found], lines, nothing)
 
 
 @command.command("set")

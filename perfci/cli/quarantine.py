@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.context import write_json
+from perfci.cli.context import write_list
 from perfci.cli.options import global_options, json_option
 from perfci.cli.registry import said
 from perfci.cli.stored import by_me, read, written
@@ -32,15 +32,11 @@ def command() -> None:
 def list_command(json_file: str | None) -> None:
     """List what is in quarantine: until when, why, and who put it there."""
     found = read(lambda tx, project: suspensions(tx, project.id, datetime.now(UTC)))
-    if json_file:
-        write_json(json_file, found)
-    if json_file == "-":
-        return
-    for one in found:
-        what = f"{one.benchmark} {one.metric}".strip()
-        click.echo(f"{what}  until {one.expires_at:%Y-%m-%d}  {one.reason}  ({one.actor})")
-    if not found:
-        click.echo("no benchmark is in quarantine")
+    lines = [
+        f"{f'{one.benchmark} {one.metric}'.strip()}  until {one.expires_at:%Y-%m-%d}  {one.reason}  ({one.actor})"
+        for one in found
+    ]
+    write_list(json_file, found, lines, "no benchmark is in quarantine")
 
 
 @command.command("add")
