@@ -14,6 +14,7 @@ from perfci.store import Store, projects
 from perfci.store.coordinates import series_ids
 from perfci.store.projects import Project
 from perfci.verdicts.budget import Say, Told
+from perfci.verdicts.policy import Policy
 from tests.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha
 
 LINE = 60
@@ -60,7 +61,7 @@ def a_project(store: Store, slug: str = PROJECT) -> Project:
 
 def look(store: Store, now: datetime, *found: Told, slug: str = PROJECT) -> Synced:
     """Keep what a look found."""
-    return sync(store, measured_project(store, *found, slug=slug), a_situation(*found, project=slug), now)
+    return sync(store, measured_project(store, *found, slug=slug), Policy(), a_situation(*found, project=slug), now)
 
 
 def measured_project(store: Store, *found: Told, slug: str = PROJECT) -> Project:

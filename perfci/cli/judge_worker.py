@@ -38,8 +38,9 @@ def command(once: bool) -> None:
     config = config_here()
     write_logs(config.settings.server.log)
     with closing(store_to_write(config)) as store:
-        meanwhile = (Chores(store), Retention(store, config.settings.retention.raw_days))
-        worker = JudgeWorker(store, partial(standards_of, config.settings), meanwhile=meanwhile)
+        standards = partial(standards_of, config.settings)
+        meanwhile = (Chores(store, standards), Retention(store, config.settings.retention.raw_days))
+        worker = JudgeWorker(store, standards, meanwhile=meanwhile)
         means = means_of(config.settings, config.secrets)
         messages = Courier(store, MESSAGES, partial(deliver, store, means))
         reports, missed = _of_the_app(config, store)

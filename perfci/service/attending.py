@@ -33,13 +33,13 @@ MOST_PROVEN = 20
 Writing = Callable[[], AbstractContextManager[Transaction]]
 
 
-def attend(store: Store, project: Project, now: datetime, writing: Writing | None = None) -> int:
+def attend(store: Store, project: Project, policy: Policy, now: datetime, writing: Writing | None = None) -> int:
     """Do all that is due in a project, and answer how many incidents changed.
 
     What that rests on is read before, so that nobody waits for it; ``writing`` is as for ``sync``.
     """
     with store.read() as tx:
-        ended, proven, loud = _ended(tx, project, now), _proven(tx, project), noisy(tx, project, now)
+        ended, proven, loud = _ended(tx, project, now), _proven(tx, project, policy), noisy(tx, project, now)
     if not ended and not proven and not loud:
         return 0
     with (writing or store.begin)() as tx:
@@ -67,10 +67,10 @@ def _wake(tx: Transaction, project: Project, record: IncidentRecord, now: dateti
     return True
 
 
-def _proven(tx: Transaction, project: Project) -> list[tuple[IncidentRecord, bool]]:
+def _proven(tx: Transaction, project: Project, policy: Policy) -> list[tuple[IncidentRecord, bool]]:
     """The fixes of which the points that followed say something, and whether they hold."""
     unproven = [one for one in stored.in_states(tx, project.id, [IncidentState.FIXED]) if one.verified_at is None]
-    said = [(one, _said(tx, one)) for one in unproven if one.kind != DATA]
+    said = [(one, _said(tx, one, policy)) for one in unproven if one.kind != DATA]
     return [(one, holds) for one, holds in said if holds is not None]
 
 
@@ -81,16 +81,15 @@ def _settle_fix(tx: Transaction, project: Project, record: IncidentRecord, holds
     return _reopen(tx, project, record, "fixed, but three newer points are still off", now)
 
 
-def _said(tx: Transaction, record: IncidentRecord) -> bool | None:
-    """Whether the fix holds; nothing while too few points are newer."""
+def _said(tx: Transaction, record: IncidentRecord, policy: Policy) -> bool | None:
+    """Whether the fix holds by the bars of its project; nothing while too few points are newer."""
     moved = members(tx, record.id)
     series = series_by_ids(tx, {one.series_id for one in moved})
     worse = [one for one in moved if cost_of(one.change(series[one.series_id])) > 0][:MOST_PROVEN]
     lines = JudgedLines.of(tx, [one.series_id for one in worse])
-    rules = Policy()
     backs = []
     for one in worse:
-        bar = rules.rule_for(series[one.series_id]).bar
+        bar = policy.rule_for(series[one.series_id]).bar
         backs.append(_back(_newer(lines.line(one.series_id), record), one, bar, _sign(one, series)))
     if False in backs:
         return False

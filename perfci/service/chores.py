@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from perfci.service.attending import attend
+from perfci.service.judging import StandardsOf
 from perfci.service.notifying import tell_new
 from perfci.service.silence import Watch
 from perfci.store import Store
@@ -16,8 +17,9 @@ EVERY = timedelta(minutes=1)
 class Chores:
     """Called as often as one likes; does its work when a minute went by on the clock it is told."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, standards_of: StandardsOf) -> None:
         self._store = store
+        self._standards_of = standards_of
         self._last: datetime | None = None
         self._watch = Watch()
 
@@ -30,6 +32,6 @@ class Chores:
         for project in known:
             with self._store.begin() as tx:
                 self._watch(tx, project, now)
-            attend(self._store, project, now)
+            attend(self._store, project, self._standards_of(project).policy, now)
             with self._store.begin() as tx:
                 tell_new(tx, project, now)

@@ -54,7 +54,7 @@ class Looking:
             decided = [(pairs, pairs.judged(standards.policy)) for pairs in read.pairs]
             self._write(read, changes, decided)
             told = self._situation(read.project, standards)
-            sync(self.store, read.project, told, self.clock(), self._writing)
+            sync(self.store, read.project, standards.policy, told, self.clock(), self._writing)
         self._finish(read)
 
     def _read(self, work: Sequence[Work]) -> _Read:

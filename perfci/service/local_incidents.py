@@ -15,9 +15,10 @@ from perfci.store.projects import project
 
 def look_again(store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None) -> Synced:
     """Derive the incidents anew, and write down what changed; ``tags`` as in ``situation``."""
+    policy = policy_of(config)
     with store.read() as tx:
         known = project(tx, config.project)
         if known is None:
             return Synced()
-        found = situation(tx, config.project, policy_of(config), config.settings.history, tags)
-    return sync(store, known, found, datetime.now(UTC))
+        found = situation(tx, config.project, policy, config.settings.history, tags)
+    return sync(store, known, policy, found, datetime.now(UTC))

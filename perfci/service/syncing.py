@@ -23,6 +23,7 @@ from perfci.store import Store
 from perfci.store import incidents as stored
 from perfci.store.members import accept_moves, add_members, drop_members, record_moves
 from perfci.store.projects import Project, touch
+from perfci.verdicts.policy import Policy
 
 MOST_ROWS = 500
 """Members and incidents written before others get a turn: some ten milliseconds."""
@@ -42,7 +43,9 @@ class Synced:
     gone: tuple[int, ...] = ()
 
 
-def sync(store: Store, project: Project, found: Situation, now: datetime, writing: Writing | None = None) -> Synced:
+def sync(
+    store: Store, project: Project, policy: Policy, found: Situation, now: datetime, writing: Writing | None = None
+) -> Synced:
     """Write what a look found into the stored incidents, and put on their way the messages it calls for.
 
     ``writing`` opens a transaction, where it takes more than to open one of the store. Killed anywhere, the same look
@@ -57,7 +60,7 @@ def sync(store: Store, project: Project, found: Situation, now: datetime, writin
         written += [(step, number) for step, number in zip(steps, taken, strict=True) if number is not None]
         if None not in taken:
             break
-    attend(store, project, now, writing)
+    attend(store, project, policy, now, writing)
     with writing() as tx:
         tell_new(tx, project, now, since_ever=stored.last_look(tx, project.id) is None)
         stored.keep_look(tx, project.id, look_of(found, now))

@@ -13,6 +13,8 @@ from perfci.store.deliveries import Destination, deliveries, keep_destination
 from perfci.store.incident_records import IncidentRecord
 from perfci.store.suspensions import release, suspensions
 from perfci.store.writes import add_run, finish_session, start_session
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.rule import Rule
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from tests.looks import a_move, a_project, look, moved_on, told
 
@@ -33,9 +35,9 @@ def decide(store: Store, wanted: Change, number: int = 1) -> None:
         change(tx, project, number, seen.revision, wanted, By("user:x", NOW))
 
 
-def later(store: Store, now: datetime = LATER) -> int:
+def later(store: Store, now: datetime = LATER, policy: Policy | None = None) -> int:
     project = a_project(store)
-    return attend(store, project, now)
+    return attend(store, project, policy or Policy(), now)
 
 
 def measure(store: Store, series: Series, levels: dict[int, float]) -> None:
@@ -99,6 +101,16 @@ def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> 
     with store.read() as tx:
         assert incidents.events(tx, current(store).id)[-1].what == "verified"
     assert later(store) == 0
+
+
+def test_a_fix_is_verified_by_the_bar_of_its_project(store: Store) -> None:
+    look(store, NOW, told("a1", a_move(X)))
+    decide(store, Change(IncidentState.FIXED, fix_sha=a_sha(20)))
+    measure(store, X, {20: 1.04, 21: 1.04, 22: 1.04})
+
+    later(store, policy=Policy(Rule(bar=0.02)))
+
+    assert current(store).state is IncidentState.NEW
 
 
 def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:

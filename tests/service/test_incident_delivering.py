@@ -25,6 +25,7 @@ from perfci.service.states import By, Change
 from perfci.service.triage import change, incident_of
 from perfci.store import Store, deliveries, open_store
 from perfci.store.deliveries import Destination, keep_destination
+from perfci.verdicts.policy import Policy
 from tests.builders import NOON, PROJECT
 from tests.looks import a_move, a_project, look, told
 
@@ -295,7 +296,7 @@ def _look_and_die(url: str, kill: str, means: Means, found: tuple[object, ...]) 
     with closing(open_store(url, create=False)) as store:
         if found:
             project = measured_project(store, *found)  # type: ignore[arg-type]
-            sync(store, project, a_situation(*found), NOW, dying)  # type: ignore[arg-type]
+            sync(store, project, Policy(), a_situation(*found), NOW, dying)  # type: ignore[arg-type]
         if kill == "after_commit":
             os.kill(os.getpid(), signal.SIGKILL)
         delivering.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]

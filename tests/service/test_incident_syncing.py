@@ -22,6 +22,7 @@ from perfci.store.incident_records import Event, IncidentRecord, Member, Suspens
 from perfci.store.members import ledger, members
 from perfci.store.suspensions import suspend
 from perfci.verdicts.budget import Say
+from perfci.verdicts.policy import Policy
 from tests.builders import NOON, a_sha
 from tests.looks import a_move, a_project, a_situation, look, measured_project, moved_on, told
 
@@ -232,7 +233,7 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
 
     with monkeypatch.context() as patched:
         patched.setattr(syncing, "differences", slowly)
-        found = sync(store, project, seen, NOW, counted)
+        found = sync(store, project, Policy(), seen, NOW, counted)
 
     assert (found.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])
 
@@ -250,7 +251,7 @@ def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> No
         with store.begin() as tx:
             yield tx
 
-    found = sync(store, project, a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada)
+    found = sync(store, project, Policy(), a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada)
 
     assert (found.changed, found.gone) == ((2,), (1,))
     assert (kept(store, 2).state, kept(store, 2).last_good) == (IncidentState.ENVIRONMENT, a_sha(10))

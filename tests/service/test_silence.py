@@ -9,6 +9,7 @@ import pytest
 from perfci.model import IncidentState, Result, Status
 from perfci.service import cadence
 from perfci.service.chores import Chores
+from perfci.service.judging import Standards
 from perfci.service.silence import Watch
 from perfci.store import Store, expectations, quarantine, writes
 from perfci.store.expectations import Arrival
@@ -233,7 +234,7 @@ def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
 def test_the_judge_process_watches_every_project(store: Store) -> None:
     last = nightly(store)
 
-    Chores(store)(last + 3 * DAY)
+    Chores(store, lambda project: Standards())(last + 3 * DAY)
 
     assert [one.kind for one in opened(store)] == ["data"]
 

@@ -23,6 +23,7 @@ from perfci.store.deliveries import Destination, keep_destination
 from perfci.store.projects import projects
 from perfci.store.values import series_identity
 from perfci.store.writes import ingest_run, upsert_commits
+from perfci.verdicts.policy import Policy
 from perfci_web.api.operations import PREFIX
 from perfci_web.api.table import ALL
 
@@ -92,7 +93,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
                 ingest_run(tx, run, f"key {number}", "body", kind="history", received_at=began)
             keep_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
             Watch()(tx, project, NOON + timedelta(hours=4))
-        sync(store, project, a_situation(*found[::-1]), NOON)
+        sync(store, project, Policy(), a_situation(*found[::-1]), NOON)
         (path.parent / "custom.json").write_text(json.dumps([{"name": "encode", "unit": "points", "value": 12.5}]))
         ingest_path(store, path.parent / "custom.json", "auto", Given(PROJECT, a_commit(), machine="box"))
     return path.read_bytes()
