@@ -12,12 +12,12 @@ from perfci.cli.options import global_options, json_option
 from perfci.formats import FORMATS, Given
 from perfci.model import Direction
 from perfci.report.units import counting
+from perfci.service.change_points import update_change_points
 from perfci.service.ingest import commit_named, ingest_path, line_here
 from perfci.service.judging import policy_of
 from perfci.service.local_incidents import look_again
-from perfci.service.recording import record_imported_changes
 from perfci.service.resolving import meaning
-from perfci.store.reads import newest_result
+from perfci.store.reads import change_points, newest_result, series_with_results_since
 
 
 @click.command("ingest")
@@ -60,7 +60,10 @@ def command(
                 err=json_file == "-",
             )
         if any(report.runs_new for report in reports):
-            found = record_imported_changes(store, config.project, policy_of(config), since=before)
+            with store.begin() as tx:
+                series_ids = series_with_results_since(tx, config.project, before)
+                update_change_points(tx, config.project, series_ids, policy_of(config))
+                found = len(change_points(tx, config.project))
             look_again(store, config)
             click.echo(f"{counting(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
     if json_file:

@@ -9,9 +9,14 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Digest, Series
 from perfci.service.judged_points import JudgedLines, readings_of_points
+from perfci.store.levels import set_levels
 from perfci.store.loading import series_by_ids
+from perfci.store.writes import keep_change_points
 from perfci.verdicts.history import Levels, Memory, changes_of_levels, moves_of_histories
 from perfci.verdicts.policy import Policy
+
+MEMORY = Memory()
+"""Segmentations this process has computed before; nothing depends on it but the time another evaluation takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,18 @@ class Histories:
         measured = {series: line for series, line in judged.items() if series not in self.summarised}
         summarised = {series: line for series, line in judged.items() if series in self.summarised}
         return (
-            {series: [] for series in self.lines}
+            {series: [] for series in sorted(self.lines, key=lambda series: series.label)}
             | changes_of_levels(measured, self.repeating.__contains__, rules=policy.rule_for, memory=memory)
             | moves_of_histories(summarised, rules=policy.rule_for, memory=memory)
         )
+
+
+def update_change_points(
+    tx: Transaction, project: str, series_ids: Collection[int], policy: Policy, memory: Memory = MEMORY
+) -> dict[Series, list[ChangePoint]]:
+    """Derive the change points of these series anew and store them, with the levels that had to be computed."""
+    histories = Histories.of(tx, series_ids)
+    changes = histories.changes(policy, memory)
+    set_levels(tx, histories.digests)
+    keep_change_points(tx, project, changes)
+    return changes

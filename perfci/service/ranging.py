@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from perfci.config import Config
 from perfci.model import Status, Verdict
 from perfci.runner.workbench import Workbench
+from perfci.service.change_points import update_change_points
 from perfci.service.confirming import Settled, settle
 from perfci.service.judging import policy_of
 from perfci.service.opening import Subject, open_session
-from perfci.service.recording import record, record_change_points, with_evidence
+from perfci.service.recording import record, with_evidence
 from perfci.service.rounds import measure_rounds, neighbours, screened
 from perfci.service.watching import Watcher
 from perfci.store import Store
+from perfci.store.reads import series_of_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ def run_range(
     policy = policy_of(config)
     screening, nominated = screened(session, neighbours(subject), policy)
     record(session, with_evidence(session, screening))
-    record_change_points(session, policy)
+    with store.begin() as tx:
+        update_change_points(tx, config.project, series_of_session(tx, session.uid), policy)
     settled = settle(session, subject, nominated, policy, watcher) if confirm else Settled()
     session.finish()
     places = {(v.series, v.base, v.head) for v in settled.verdicts}

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series
-from perfci.service.recording import imported_changes
+from perfci.service.change_points import Histories
 from perfci.store.loading import series_by_project
-from perfci.store.reads import change_points, histories
-from perfci.verdicts.gating import gated
-from perfci.verdicts.history import change_points as moves_of
+from perfci.store.reads import change_points
 from perfci.verdicts.levels import place_of
 from perfci.verdicts.policy import Policy
 
@@ -40,24 +37,13 @@ class ReplayedHistory:
 
 
 def replayed_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedHistory]:
-    """Every series that is judged, or was; witnesses have no change points."""
+    """Every series of a project; those that are not judged have no change points now."""
     stored: dict[Series, list[ChangePoint]] = {}
     for change in change_points(tx, project):
         stored.setdefault(change.series, []).append(change)
-    imported = imported_changes(tx, project, policy)
-    known = sorted(series_by_project(tx, project).items(), key=lambda item: (repr(place_of(item[1])), item[1].label))
-    for _, group in groupby(known, key=lambda item: place_of(item[1])):
-        rows = {series: row_id for row_id, series in group}
-        points = histories(tx, list(rows.values()))
-        processes = {
-            series: [p for point in points[row_id] for p in point.processes] for series, row_id in rows.items()
-        }
-        judged = set(gated(processes))
-        for series, row_id in rows.items():
-            now = imported.get(series, [])
-            if series not in imported and series in judged and policy.judges(series):
-                now = moves_of(series, points[row_id], rule=policy.rule_for(series))
-            yield ReplayedHistory(series, stored.get(series, []), now)
+    now = Histories.of(tx, series_by_project(tx, project)).changes(policy)
+    for series in sorted(now, key=lambda series: (repr(place_of(series)), series.label)):
+        yield ReplayedHistory(series, stored.get(series, []), now[series])
 
 
 def _others(some: Sequence[ChangePoint], known: Sequence[ChangePoint]) -> list[ChangePoint]:

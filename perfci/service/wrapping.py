@@ -29,14 +29,13 @@ from perfci.model import (
 )
 from perfci.runner.machine import observed_environment, this_machine
 from perfci.runner.script import Script, ScriptEnd, interpreter_versions, run_script
+from perfci.service.change_points import update_change_points
 from perfci.service.judging import policy_of
 from perfci.service.levelling import keep_measured
-from perfci.service.recording import judged_histories
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
 from perfci.store.loading import series_by_project
-from perfci.store.writes import add_processes, add_run, finish_session, keep_change_points, start_session
-from perfci.verdicts.gating import gated_by_commit
+from perfci.store.writes import add_processes, add_run, finish_session, start_session
 from perfci.verdicts.levels import process_level
 
 HARNESS = "wrap-1"
@@ -217,12 +216,11 @@ class _Place:
         if not self.session:
             return []
         project, policy = self._config.project, policy_of(self._config)
-        touched = gated_by_commit({self._commit.sha: self._measured})
+        touched = {series for series, _ in self._measured}
         with self._store.begin() as tx:
             finish_session(tx, self.session, datetime.now(UTC))
-            series = {row_id: one for row_id, one in series_by_project(tx, project).items() if one in touched}
-            found = judged_histories(tx, series, policy)
-            keep_change_points(tx, project, found)
+            series_ids = [row_id for row_id, one in series_by_project(tx, project).items() if one in touched]
+            found = update_change_points(tx, project, series_ids, policy)
         return [point for points in found.values() for point in points]
 
     def _run(self, uid: str, end: ScriptEnd) -> Run:

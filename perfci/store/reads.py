@@ -13,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from perfci.model import (
     Benchmark,
-    Boundaries,
     ChangePoint,
     Commit,
     PerfciError,
@@ -29,7 +28,6 @@ from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.endings import known_series, series_records
 from perfci.store.loading import (
     Condition,
-    in_history,
     load_commits,
     load_environments,
     load_machines,
@@ -154,28 +152,22 @@ def newest_result(tx: Session) -> int:
     return tx.scalar(sa.select(sa.func.max(ResultRow.id))) or 0
 
 
-def summarised_levels(tx: Session, project: str, *, since: int = 0) -> dict[Series, list[tuple[str, float]]]:
-    """Sha and value of every series that came from elsewhere, oldest commit first.
+def series_of_session(tx: Session, session_uid: str) -> list[int]:
+    """The series that a session measured."""
+    query = (
+        sa.select(ResultRow.series_id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == session_uid)
+    )
+    return sorted(set(tx.scalars(query)))
 
-    Their processes are not known apart, so the summary is all there is to judge, and no sample has to be read.
-    ``since`` leaves out the series whose results were all stored up to that one.
-    """
-    chosen = sa.and_(ResultRow.value.is_not(None), ResultRow.boundaries != Boundaries.PROCESS)
-    if since:
-        chosen &= ResultRow.series_id.in_(sa.select(ResultRow.series_id).where(ResultRow.id > since))
-    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, ResultRow.value))
-    rows = tx.execute(query.where(chosen, project_of(CommitRow.project_id, project)).order_by(RunRow.started_at)).all()
-    commits = load_commits(tx, project_of(CommitRow.project_id, project))
-    ids = {commit: row_id for row_id, commit in commits.items()}
-    place = {ids[commit]: number for number, commit in enumerate(along_the_line(ids))}
-    newest: dict[int, dict[int, float]] = defaultdict(dict)
-    for series_id, commit_id, value in rows:
-        newest[series_id][commit_id] = value
-    series = series_by_ids(tx, newest)
-    return {
-        series[series_id]: [(commits[one].sha, values_of[one]) for one in sorted(values_of, key=place.__getitem__)]
-        for series_id, values_of in newest.items()
-    }
+
+def series_with_results_since(tx: Session, project: str, result_id: int) -> list[int]:
+    """The series of a project that got a result after this one was stored."""
+    newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
+    query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+    return sorted(tx.scalars(query.where(of_project(project), SeriesRow.id.in_(newer))))
 
 
 def points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:

@@ -9,7 +9,7 @@ import pytest
 from builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_series, a_sha, a_summary
 
 from perfci.model import Boundaries, ChangePoint, Series
-from perfci.service.recording import record_imported_changes
+from perfci.service.change_points import update_change_points
 from perfci.store import Store, open_store, reads, writes
 from perfci.verdicts.policy import Policy
 
@@ -32,6 +32,12 @@ def imported(store: Store, series: Series, *values: float, first: int = 0) -> No
             writes.ingest_run(tx, run, run.session, "body")
 
 
+def update(store: Store, since: int = 0) -> int:
+    with store.begin() as tx:
+        update_change_points(tx, PROJECT, reads.series_with_results_since(tx, PROJECT, since), Policy())
+        return len(reads.change_points(tx, PROJECT))
+
+
 def told(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
         return reads.change_points(tx, PROJECT)
@@ -40,7 +46,7 @@ def told(store: Store) -> list[ChangePoint]:
 def test_finds_the_step_in_an_imported_history(store: Store) -> None:
     imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 
-    assert record_imported_changes(store, PROJECT, Policy()) == 1
+    assert update(store) == 1
     assert [(change.series, change.commit) for change in told(store)] == [(BUSY, a_sha(20))]
 
 
@@ -52,7 +58,7 @@ def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
         since = reads.newest_result(tx)
     imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 
-    assert record_imported_changes(store, PROJECT, Policy(), since=since) == 2
+    assert update(store, since=since) == 2
     assert [(change.series, change.commit) for change in told(store)] == [
         (QUIET, as_it_was.commit),
         (BUSY, a_sha(20)),
@@ -63,10 +69,10 @@ def test_point_by_point_comes_to_what_all_at_once_comes_to(store: Store) -> None
     values = [*[1.0, 1.01] * 10, *[1.3, 1.31] * 3, *[1.0, 1.01] * 5]
     for number, value in enumerate(values):
         imported(store, BUSY, value, first=number)
-        record_imported_changes(store, PROJECT, Policy())
+        update(store)
     imported(store, QUIET, *values)
 
-    record_imported_changes(store, PROJECT, Policy())
+    update(store)
 
     one, other = ([change.commit for change in told(store) if change.series == series] for series in (BUSY, QUIET))
     assert one == other == [a_sha(20), a_sha(26)]
