@@ -267,6 +267,10 @@ class Process:
             raise ValueError("samples must be finite numbers; a missing reading is a status with a reason")
 
 
+Measured = tuple[Series, Process]
+"""One process with the series it was measured for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Digest:
     """What the processes of a result came to: all that a history is judged by, so that no sample is read for it again.

@@ -45,7 +45,6 @@ from perfci.service.pull_requests import (
     pull_of,
     pulls_of,
     pushed_to,
-    sides,
     tell,
     tell_job,
 )
@@ -232,3 +231,15 @@ def _finish(results: Path, job: GitHubJob, handed: HandedOver) -> None:
     """Leave everything where the next job, the reader of this one and its other steps look for it."""
     hand_over(results, handed)
     tell_job(job, handed)
+
+
+def sides(repository: Repository, pull: Pull) -> tuple[Commit, Commit, Commit]:
+    """The commit where the pull request left its target, its newest one, and the newest of the target."""
+    head, target = repository.resolve(pull.head), repository.resolve(pull.base)
+    base = repository.merge_base(target, head)
+    if base is None:
+        raise PerfciError(
+            f"#{pull.number} and the branch it goes to have no commit in common in this clone: "
+            "give actions/checkout `fetch-depth: 0`"
+        )
+    return repository.commit(base), repository.commit(head), repository.commit(target)

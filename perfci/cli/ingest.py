@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -10,10 +12,11 @@ import click
 from perfci.cli.context import config_here, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.formats import FORMATS, Given
-from perfci.model import Direction
+from perfci.model import Commit, Direction, PerfciError
 from perfci.report.units import counting
+from perfci.runner.git import Repository
 from perfci.service.change_points import update_change_points
-from perfci.service.ingest import commit_named, ingest_path, line_here
+from perfci.service.ingest import ingest_path
 from perfci.service.judging import policy_of
 from perfci.service.local_incidents import look_again
 from perfci.service.resolving import meaning
@@ -68,3 +71,22 @@ def command(
             click.echo(f"{counting(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
     if json_file:
         write_json(json_file, reports)
+
+
+def line_here(folder: Path) -> dict[str, Commit]:
+    """The first-parent commits of the repository a folder lies in, by sha, the newest last; none outside of one."""
+    with contextlib.suppress(PerfciError):
+        return {commit.sha: commit for commit in Repository(folder).line("HEAD")}
+    return {}
+
+
+def commit_named(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
+    """The commit a user names for files that name none, by default the newest at hand."""
+    if sha is None:
+        return list(line.values())[-1] if line else None
+    found = [commit for full, commit in line.items() if full.startswith(sha.lower())]
+    if len(found) == 1:
+        return found[0]
+    if len(sha) not in (40, 64) or set(sha.lower()) - set("0123456789abcdef"):
+        raise PerfciError(f"--commit {sha}: expected a full sha, or the start of one on the line of HEAD here")
+    return Commit(sha.lower())

@@ -22,6 +22,10 @@ from perfci.service.opening import open_subject, open_workbench
 from perfci.service.ranging import RangeResult, run_range
 from perfci.service.trailers import keep_trailers
 from perfci.service.uploading import runs_of_session, server_of, upload
+from perfci.verdicts.announcing import TRAILER
+
+MOST_COMMITS = 1000
+"""Commits whose messages are searched for expected changes; a level that is older has long been settled."""
 
 
 @click.command("run")
@@ -60,7 +64,8 @@ def command(
             closing(store_to_write(config)) as store,
         ):
             result = run_range(store, workbench, config, subject, count, progress, confirm=confirm)
-            keep_trailers(store, config.project, repository, commits[-1].sha, datetime.now(UTC))
+            messages = repository.messages(commits[-1].sha, TRAILER, MOST_COMMITS)
+            keep_trailers(store, config.project, messages, datetime.now(UTC))
             look_again(store, config)
             runs = [run for uid in result.sessions for run in runs_of_session(store, uid)] if address else []
     report(result, commits, json_file)

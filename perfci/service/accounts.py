@@ -15,7 +15,7 @@ from perfci.auth.tokens import make_token
 from perfci.config import ProjectTables, project_tables
 from perfci.model import PerfciError
 from perfci.store import access, audit, logins, tokens
-from perfci.store.projects import Project, set_project
+from perfci.store.projects import PRIVATE, Project, create_project, project, set_project
 from perfci.store.tokens import Token
 
 DAYS = 90
@@ -46,6 +46,22 @@ class Made:
 
     token: Token
     text: str = field(repr=False)
+
+
+def first_seen(tx: Session, act: Act, slug: str) -> Project:
+    """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
+    try:
+        return project(tx, slug) or new_project(tx, act, slug, PRIVATE)
+    except PerfciError:  # another process was faster, and has committed
+        found = project(tx, slug)
+        assert found is not None
+        return found
+
+
+def new_project(tx: Session, act: Act, slug: str, visibility: str) -> Project:
+    made = create_project(tx, slug, visibility, act.at)
+    act.note(tx, "project.create", slug, made.id, {"visibility": visibility})
+    return made
 
 
 def create_token(

@@ -13,11 +13,8 @@ from perfci.service.pairing import OnLook, Pairing
 from perfci.service.questions import Question
 from perfci.service.recording import record
 from perfci.service.watching import Watcher
-from perfci.verdicts.discoveries import control
+from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.policy import Policy
-
-FALSE_DISCOVERY_RATE = 0.01
-"""Of a hundred convictions one may be false: at the usual five a range with ten true changes errs every other time."""
 
 
 @dataclass(frozen=True, slots=True)

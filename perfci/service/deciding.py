@@ -10,9 +10,9 @@ import numpy
 import scipy
 
 import perfci
-from perfci.model import MetricClass, PerfciError, Process, Role, Series
-from perfci.service.measuring import Measured, Session
+from perfci.model import Measured, MetricClass, PerfciError, Process, Role, Series
 from perfci.stats.interval import Prior, Shift
+from perfci.store import Store
 from perfci.store.decisions import DecisionRecord, Equal, LookRecord, equals_until, newest_verdict
 from perfci.verdicts.compare import Look
 from perfci.verdicts.gating import gated_by_commit
@@ -44,10 +44,10 @@ class Noise:
     spreads: dict[Hashable, Spread] = field(default_factory=dict)
 
     @classmethod
-    def known(cls, session: Session) -> Noise:
-        with session.store.read() as tx:
+    def known(cls, store: Store, project: str) -> Noise:
+        with store.read() as tx:
             newest = newest_verdict(tx)
-            return cls(newest, equals_until(tx, session.project, newest))
+            return cls(newest, equals_until(tx, project, newest))
 
     def of_equals(self, series: Series) -> list[float]:
         return [one.log_ratio for one in self.equals.get(series, ())]

@@ -10,10 +10,9 @@ from pathlib import Path
 from perfci.formats import Given, detect_format, read_documents, run_document
 from perfci.formats.files import read_bytes
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
-from perfci.service.confirming import FALSE_DISCOVERY_RATE
 from perfci.service.lineups import Sides
 from perfci.service.opening import Say
-from perfci.verdicts.discoveries import control
+from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.recorded import Key, Recorded, judged, recorded
 

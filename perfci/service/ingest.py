@@ -15,8 +15,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from perfci.formats import Document, Given, detect_format, format_named, read_documents, run_document
-from perfci.model import Benchmark, Commit, PerfciError, Run
-from perfci.runner.git import Repository
+from perfci.model import Benchmark, Commit, Run
 from perfci.service.resolving import apply_answers
 from perfci.store import Store, quarantine
 from perfci.store.quarantine import Answer
@@ -68,25 +67,6 @@ def ingest_path(
         warnings=tuple(f"{text} ({n} times)" if n > 1 else text for text, n in arriving.warnings.items()),
         quarantined=quarantined,
     )
-
-
-def line_here(folder: Path) -> dict[str, Commit]:
-    """The first-parent commits of the repository a folder lies in, by sha, the newest last; none outside of one."""
-    with contextlib.suppress(PerfciError):
-        return {commit.sha: commit for commit in Repository(folder).line("HEAD")}
-    return {}
-
-
-def commit_named(sha: str | None, line: Mapping[str, Commit]) -> Commit | None:
-    """The commit a user names for files that name none, by default the newest at hand."""
-    if sha is None:
-        return list(line.values())[-1] if line else None
-    found = [commit for full, commit in line.items() if full.startswith(sha.lower())]
-    if len(found) == 1:
-        return found[0]
-    if len(sha) not in (40, 64) or set(sha.lower()) - set("0123456789abcdef"):
-        raise PerfciError(f"--commit {sha}: expected a full sha, or the start of one on the line of HEAD here")
-    return Commit(sha.lower())
 
 
 class _Arriving:

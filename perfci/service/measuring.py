@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from perfci.model import Benchmark, Commit, Metric, Pairs, Process, Run, Series, Status
+from perfci.model import Benchmark, Commit, Measured, Metric, Pairs, Process, Run, Series, Status
 from perfci.runner.outcomes import Discovery, MeasuredMetric, Outcome
 from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell, DiscoveredBenchmark
@@ -18,7 +18,6 @@ from perfci.store.decisions import DecisionRecord
 from perfci.store.reads import session_processes
 from perfci.store.writes import add_processes, add_run, finish_session, start_session, upsert_commits
 
-Measured = tuple[Series, Process]
 OnProcess = Callable[[Visit, Outcome], None]
 
 

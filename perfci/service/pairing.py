@@ -88,7 +88,7 @@ class Pairing:
 
     def _recall(self) -> None:
         """Know what equals came to, and again which commits each pair of an interrupted session compared."""
-        self._noise = Noise.known(self.session)
+        self._noise = Noise.known(self.session.store, self.session.project)
         for sha, rows in self.session.measured.items():
             for _, process in rows:
                 if process.pair is not None:

@@ -19,7 +19,6 @@ from perfci.report.comment import comment, worth_a_comment
 from perfci.report.comment_forms import NotMeasured, not_measured, outdated
 from perfci.report.findings import is_worse
 from perfci.report.names import printable
-from perfci.runner.git import Repository
 from perfci.service.announcing_pulls import announced_by
 from perfci.service.handing_over import HandedOver
 from perfci.service.left_behind import left_in, newest_of_commit
@@ -59,18 +58,6 @@ def pulls_of(job: GitHubJob, client: Client) -> list[Pull]:
         return [pull_of(job)]
     found = pulls_of_run(client, event.workflow_run)
     return [Pull(event.repository.full_name, one.number, one.base.sha, one.head.sha) for one in found]
-
-
-def sides(repository: Repository, pull: Pull) -> tuple[Commit, Commit, Commit]:
-    """The commit where the pull request left its target, its newest one, and the newest of the target."""
-    head, target = repository.resolve(pull.head), repository.resolve(pull.base)
-    base = repository.merge_base(target, head)
-    if base is None:
-        raise PerfciError(
-            f"#{pull.number} and the branch it goes to have no commit in common in this clone: "
-            "give actions/checkout `fetch-depth: 0`"
-        )
-    return repository.commit(base), repository.commit(head), repository.commit(target)
 
 
 def outcome_of(job: GitHubJob) -> str:

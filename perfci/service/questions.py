@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfci.model import Role, Series
+from perfci.model import Measured, Role, Series
 from perfci.runner import plan
 from perfci.runner.suite import Cell
-from perfci.service.measuring import Measured, Session
+from perfci.service.measuring import Session
 
 
 @dataclass(frozen=True, slots=True)

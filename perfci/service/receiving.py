@@ -18,7 +18,7 @@ from perfci.store import arrivals, audit, outbox
 from perfci.store.bulk import Document
 from perfci.store.groups import Group
 from perfci.store.loading import HISTORY_KINDS
-from perfci.store.projects import PRIVATE, Project, create_project, project, touch
+from perfci.store.projects import Project, touch
 from perfci.store.writes import ingest_together
 from perfci.verdicts.levels import digest
 
@@ -71,22 +71,6 @@ def _receipt(arrival: Arrival, stored: bool) -> Receipt:
     results = arrival.run.results
     samples = sum(len(process.samples) for result in results for process in result.processes)
     return Receipt(key=arrival.key, project=arrival.run.project, stored=stored, results=len(results), samples=samples)
-
-
-def first_seen(tx: Session, act: Act, slug: str) -> Project:
-    """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
-    try:
-        return project(tx, slug) or new_project(tx, act, slug, PRIVATE)
-    except PerfciError:  # another process was faster, and has committed
-        found = project(tx, slug)
-        assert found is not None
-        return found
-
-
-def new_project(tx: Session, act: Act, slug: str, visibility: str) -> Project:
-    made = create_project(tx, slug, visibility, act.at)
-    act.note(tx, "project.create", slug, made.id, {"visibility": visibility})
-    return made
 
 
 def _require_grant(tx: Session, actor: Actor, run: Run, kind: str) -> None:

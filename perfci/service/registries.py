@@ -14,8 +14,7 @@ from perfci.net.client import Client, Refused
 from perfci.net.shapes.access import MemberShape, NewRole, NewToken, ProjectChange, TokenMade, TokenShape
 from perfci.net.shapes.runs import ProjectShape, Visibility
 from perfci.service import accounts
-from perfci.service.accounts import Act
-from perfci.service.receiving import new_project
+from perfci.service.accounts import Act, new_project
 from perfci.store import Store, access, tokens
 from perfci.store.projects import Project, project, projects
 

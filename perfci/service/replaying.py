@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Series, Verdict, VerdictKind
-from perfci.service.confirming import FALSE_DISCOVERY_RATE
 from perfci.service.deciding import PAIRS
 from perfci.service.retracing import ReplayedHistory, replayed_histories
 from perfci.service.sampled import Samples
@@ -17,7 +16,7 @@ from perfci.store import Store
 from perfci.store.decisions import DecisionRecord, Equal, decisions, equals_until
 from perfci.store.reads import session_processes, sessions, verdict_records
 from perfci.store.records import SessionRecord, VerdictRecord
-from perfci.verdicts.discoveries import control
+from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.neighbours import pair_spreads
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVES

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfci.model import Process, Role, Series, Verdict
+from perfci.model import Measured, Process, Role, Series, Verdict
 from perfci.service.deciding import ROUNDS, Compared, Sides, judged_sides, pairs_of, prior_of
-from perfci.service.measuring import Measured
 from perfci.store.decisions import DecisionRecord, LookRecord
 from perfci.store.records import MeasuredProcess
 from perfci.verdicts.compare import Look, look, screen

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
-from perfci.runner.git import Repository
+from perfci.model import Commit
 from perfci.service.announced import keep
 from perfci.store import Store
 from perfci.store.projects import project as project_named
-from perfci.verdicts.announcing import TRAILER, announcements
+from perfci.verdicts.announcing import announcements
 from perfci.verdicts.arrived import Arrived
 
-MOST_COMMITS = 1000
-"""Commits with announcements that are looked back at; a level that is older has long been settled."""
 
-
-def keep_trailers(store: Store, project: str, repository: Repository, revision: str, now: datetime) -> int:
-    """Keep what the messages of the commits that lead to a measured one announce, by first parents."""
-    found = repository.messages(revision, TRAILER, MOST_COMMITS)
+def keep_trailers(store: Store, project: str, messages: Iterable[tuple[Commit, str]], now: datetime) -> int:
+    """Keep what the messages of commits announce."""
     told = [
         Arrived(commit.sha, one, commit.sha[:10], commit.committed_at)
-        for commit, message in found
+        for commit, message in messages
         for one in announcements(message)
     ]
     if not told:

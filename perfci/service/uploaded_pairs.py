@@ -9,7 +9,6 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Role, Series, Stage, Verdict
-from perfci.service.confirming import FALSE_DISCOVERY_RATE
 from perfci.service.deciding import PAIRS, Sides, decision, judged_sides, look_record, pairs_of
 from perfci.service.sampled import Samples
 from perfci.store.arrivals import began_later
@@ -17,7 +16,7 @@ from perfci.store.decisions import DecisionRecord, Equal, add_decisions, equals_
 from perfci.store.reads import session_processes, verdict_records
 from perfci.store.writes import add_verdicts
 from perfci.verdicts.compare import look
-from perfci.verdicts.discoveries import control
+from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.policy import Policy
 
 Decided = tuple[Verdict, DecisionRecord]

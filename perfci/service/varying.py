@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from perfci.config import Config
 from perfci.model import Commit, Stage, Status, Verdict
 from perfci.runner.workbench import Workbench
-from perfci.service.confirming import FALSE_DISCOVERY_RATE, look_again, told
+from perfci.service.confirming import look_again, told
 from perfci.service.families import Family
 from perfci.service.judging import policy_of
 from perfci.service.lineups import ForVariants, Lineup, of_cells
@@ -23,7 +23,7 @@ from perfci.service.pairing import Pairing
 from perfci.service.questions import Question
 from perfci.service.watching import Watcher
 from perfci.store import Store
-from perfci.verdicts.discoveries import control
+from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.goals import Goal
 from perfci.verdicts.rule import MOVES
 from perfci.verdicts.variants import Contrast, Variants

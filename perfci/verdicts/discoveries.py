@@ -11,6 +11,9 @@ from perfci.stats.power import pairs_for_evidence
 from perfci.verdicts.reasons import how_many_more
 from perfci.verdicts.rule import MOVES
 
+FALSE_DISCOVERY_RATE = 0.01
+"""Of a hundred confirmed changes one may be false; at the usual 5 % every other range with ten true changes has one."""
+
 
 def control(verdicts: Sequence[Verdict], rate: float = fdr.FDR) -> list[Verdict]:
     """Hold back the moves of a group that Benjamini & Hochberg do not accept together; all else passes unchanged.

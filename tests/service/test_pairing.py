@@ -49,7 +49,7 @@ class Measured:
 
 @pytest.fixture(autouse=True)
 def _no_equals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Noise, "known", classmethod(lambda cls, session: cls()))
+    monkeypatch.setattr(Noise, "known", classmethod(lambda cls, store, project: cls()))
 
 
 def settled(reads: Reads) -> tuple[VerdictKind, int]:
