@@ -25,10 +25,10 @@ from perfci.formats import run_document
 from perfci.github.app import App, Key
 from perfci.github.calls import Patience
 from perfci.model import Commit, Role, Run
-from perfci.service.courier import REPORTS, Courier
-from perfci.service.following import Follower
-from perfci.service.handing_over import HandedOver, hand_over
-from perfci.service.reporting import Reporting
+from perfci.service.pulls.inbox_worker import Reporting
+from perfci.service.pulls.results_artifact import HandedOver, hand_over
+from perfci.service.pulls.workflow_run_handler import Follower
+from perfci.service.worker.leased_loop import REPORTS, Courier
 from perfci.store import Store, pages, reads
 from perfci.store.pages import RunFilter
 from perfci.store.projects import project

@@ -27,9 +27,9 @@ from looks import a_project, a_situation, measured_project, told
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
-from perfci.service.states import By, Change
-from perfci.service.syncing import sync
-from perfci.service.triage import change_many
+from perfci.service.incidents.reconcile_incidents import sync
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import change_many
 from perfci.store import Store, incidents, open_store
 from perfci.store.writes import keep_change_points
 from perfci_web import create_app

@@ -24,8 +24,8 @@ from builders import NOON, PROJECT
 from load_store import add_commits
 from study_history import KINDS, Detector, Logs, change_free, peers
 
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import Standards
+from perfci.policies import Standards
+from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.stats.growing import Growing, detect_many, grow
 from perfci.store import coordinates, open_store, outbox
 from perfci.verdicts.filters import judge

@@ -39,8 +39,8 @@ from perfci.net.client import Client
 from perfci.net.door import in_process, open_client
 from perfci.net.sending import Patience, flush
 from perfci.net.spool import Spool
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import Standards
+from perfci.policies import Standards
+from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import check, open_store
 from perfci_web import create_app
 

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind, Series, Suspect
-from perfci.service.incidents import Situation
-from perfci.service.syncing import Synced, sync
+from perfci.service.incidents.derive_incidents import Situation
+from perfci.service.incidents.reconcile_incidents import Synced, sync
 from perfci.store import Store, projects
 from perfci.store.coordinates import series_ids
 from perfci.store.projects import Project

@@ -26,6 +26,9 @@ from study_pages import circumstances, fill
 from perfci.cli.compare import seconds as seconds_of
 from perfci.cli.progress import duration
 from perfci.config import JudgeTable, load_config
+from perfci.doctor.noise_check import visible
+from perfci.measure.measurement_session import Session
+from perfci.measure.open_session import Subject, open_session, open_subject, open_workbench
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.names import code_span
 from perfci.report.units import counting, percent
@@ -34,9 +37,6 @@ from perfci.runner.git import Repository, private_folder
 from perfci.runner.lock import machine_lock
 from perfci.runner.suite import Cell
 from perfci.runner.workbench import Workbench
-from perfci.service.doctor.quiet import visible
-from perfci.service.measuring import Session
-from perfci.service.opening import Subject, open_session, open_subject, open_workbench
 from perfci.stats import noise
 from perfci.store import Store, open_store
 from perfci.verdicts.compare import convict

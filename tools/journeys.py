@@ -59,8 +59,8 @@ from perfci.model import (
     Variant,
 )
 from perfci.net.slugs import segment
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import standards_of
+from perfci.policies import standards_of
+from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, open_store
 from perfci.store.projects import create_project
 from perfci_web import create_app

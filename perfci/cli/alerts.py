@@ -12,11 +12,11 @@ from perfci.cli.context import config_here, repository_here, store_to_read, writ
 from perfci.cli.options import global_options, json_option
 from perfci.cli.triage import stored_incident
 from perfci.model import PerfciError
+from perfci.policies import policy_of
 from perfci.report import incidents as words
 from perfci.report.incident_fields import incident_fields, situation_fields
-from perfci.service.incidents import Situation, situation
-from perfci.service.judging import policy_of
-from perfci.service.showing import listing_fields, whole_fields
+from perfci.service.incidents.derive_incidents import Situation, situation
+from perfci.service.incidents.serialize_incidents import listing_fields, whole_fields
 from perfci.verdicts.budget import Told
 
 

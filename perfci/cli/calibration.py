@@ -9,9 +9,9 @@ import click
 
 from perfci.cli.context import config_here, store_to_read, write_json
 from perfci.cli.options import global_options, json_option
+from perfci.history.calibration import calibration
+from perfci.policies import policy_of
 from perfci.report.calibration import calibration_fields, calibration_text
-from perfci.service.calibrating import calibration
-from perfci.service.judging import policy_of
 
 
 @click.command("calibration")

@@ -10,11 +10,11 @@ import click
 
 from perfci.cli.context import config_here, store_to_read, write_json
 from perfci.cli.options import global_options, json_option
+from perfci.history.replay_comparisons import Replay, ReplayedVerdict, replay
+from perfci.history.verify_verdicts import Difference, Repetition, repeat
 from perfci.model import ChangePoint, PerfciError
+from perfci.policies import policy_of
 from perfci.report.units import counting, signed_percent
-from perfci.service.judging import policy_of
-from perfci.service.repeating import Difference, Repetition, repeat
-from perfci.service.replaying import Replay, ReplayedVerdict, replay
 from perfci.verdicts.policy import Policy
 
 

@@ -16,7 +16,11 @@ from perfci.cli.options import bench_option, global_options, json_option, smoke_
 from perfci.cli.progress import Progress
 from perfci.cli.variants import Asked, vary, with_goals
 from perfci.config import Config
+from perfci.measure.check_goals import goals_of, goals_of_commits, require_known
+from perfci.measure.compare_commits import Comparison, run_comparison
+from perfci.measure.open_session import open_subject, open_workbench
 from perfci.model import Commit, PerfciError, Status, VerdictKind
+from perfci.policies import policy_of
 from perfci.report.comment import comment
 from perfci.report.findings import ALIKE, Findings, bars_of
 from perfci.report.goals import goals_text
@@ -24,12 +28,8 @@ from perfci.report.pooled import pooled_text
 from perfci.report.text import comparison_text
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
-from perfci.service.comparing import Comparison, run_comparison
-from perfci.service.goals import goals_of, goals_of_commits, require_known
-from perfci.service.handing_over import hand_over_runs
-from perfci.service.judging import policy_of
-from perfci.service.local_incidents import look_again
-from perfci.service.opening import open_subject, open_workbench
+from perfci.service.incidents.local_incidents import look_again
+from perfci.service.pulls.results_artifact import hand_over_runs
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict
 

@@ -12,8 +12,8 @@ from perfci.cli.context import config_here, write_list
 from perfci.cli.options import global_options, json_option
 from perfci.cli.stored import by_me, read, written
 from perfci.model import IncidentState, PerfciError
-from perfci.service.senders import means_of
-from perfci.service.subscribing import CHECKS, drop_destination, keep_destination, try_destination
+from perfci.service.notify.manage_destinations import CHECKS, drop_destination, keep_destination, try_destination
+from perfci.service.notify.senders import means_of
 from perfci.store.deliveries import Destination, destination, destinations
 
 

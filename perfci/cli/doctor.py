@@ -9,10 +9,10 @@ import click
 
 from perfci.cli.context import config_here, repository_here, write_json
 from perfci.cli.options import global_options, json_option, suite_option
+from perfci.doctor import Finding, Level, Patient, examine
+from perfci.doctor.findings import counted
 from perfci.model import PerfciError
 from perfci.runner.git import Repository
-from perfci.service.doctor import Finding, Level, Patient, examine
-from perfci.service.doctor.findings import counted
 
 COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 WIDTH = 120

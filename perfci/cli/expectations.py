@@ -12,7 +12,7 @@ from perfci.cli.options import global_options, json_option
 from perfci.cli.stored import by_me, read, written
 from perfci.model import PerfciError
 from perfci.net.shapes.expectations import NewExpectation
-from perfci.service.muting import expect
+from perfci.service.incidents.mute_benchmarks import expect
 from perfci.store.expectations import Expectation, expectations
 
 SECONDS = {"m": 60, "h": 3600, "d": 86400}

@@ -10,7 +10,7 @@ import click
 from perfci.cli.context import config_here, store_to_read
 from perfci.cli.options import global_options
 from perfci.model import PerfciError
-from perfci.service.exporting import EXPORTS, export
+from perfci.service.uploads.export_history import EXPORTS, export
 
 
 @click.command("export")

@@ -8,14 +8,14 @@ import click
 
 from perfci.cli.context import config_here, write_json
 from perfci.cli.variants import Asked, with_goals
+from perfci.measure.check_goals import compared_of, goals_of, judged, require_metrics_of
+from perfci.measure.compare_files import FileComparison, compare_files
 from perfci.model import VerdictKind
+from perfci.policies import policy_of
 from perfci.report.comment import comment
 from perfci.report.findings import Findings, bars_of
 from perfci.report.goals import goals_text
 from perfci.report.text import comparison_text
-from perfci.service.files import FileComparison, compare_files
-from perfci.service.goals import compared_of, goals_of, judged, require_metrics_of
-from perfci.service.judging import policy_of
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict
 

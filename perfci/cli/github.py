@@ -29,10 +29,9 @@ from perfci.report.findings import Findings
 from perfci.report.names import printable
 from perfci.report.units import counting, signed_percent
 from perfci.runner.git import Repository
-from perfci.service.announcing_pulls import brought_by
-from perfci.service.handing_over import HandedOver, hand_over, hand_over_runs, take_over
-from perfci.service.left_behind import RESULTS
-from perfci.service.pull_requests import (
+from perfci.service.expected_changes.read_pulls import brought_by
+from perfci.service.pulls.read_artifact import RESULTS
+from perfci.service.pulls.report_pull import (
     Pull,
     age,
     is_only_begun,
@@ -48,7 +47,8 @@ from perfci.service.pull_requests import (
     tell,
     tell_job,
 )
-from perfci.service.uploading import server_of, tell_announced
+from perfci.service.pulls.results_artifact import HandedOver, hand_over, hand_over_runs, take_over
+from perfci.service.uploads.send_runs import server_of, tell_announced
 
 PROFILES = "profiles"
 

@@ -12,14 +12,14 @@ import click
 from perfci.cli.context import config_here, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.formats import FORMATS, Given
+from perfci.history.derive_change_points import update_change_points
 from perfci.model import Commit, Direction, PerfciError
+from perfci.policies import policy_of
 from perfci.report.units import counting
 from perfci.runner.git import Repository
-from perfci.service.change_points import update_change_points
-from perfci.service.ingest import ingest_path
-from perfci.service.judging import policy_of
-from perfci.service.local_incidents import look_again
-from perfci.service.resolving import meaning
+from perfci.service.incidents.local_incidents import look_again
+from perfci.service.uploads.import_files import ingest_path
+from perfci.service.uploads.unresolved_units import meaning
 from perfci.store.reads import change_points, newest_result, series_with_results_since
 
 

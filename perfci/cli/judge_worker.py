@@ -13,16 +13,16 @@ from perfci.cli.context import config_here, store_to_write
 from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
 from perfci.config import Config
-from perfci.service.catching_up import EVERY, CatchingUp
-from perfci.service.chores import Chores
-from perfci.service.courier import MESSAGES, MISSED, REPORTS, Courier
-from perfci.service.delivering import deliver
-from perfci.service.following import Follower, app_of
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import standards_of
-from perfci.service.pruning import Retention
-from perfci.service.reporting import Reporting
-from perfci.service.senders import means_of
+from perfci.policies import standards_of
+from perfci.service.notify.deliver_notifications import deliver
+from perfci.service.notify.senders import means_of
+from perfci.service.pulls.inbox_worker import Reporting
+from perfci.service.pulls.reconciliation_poll import EVERY, CatchingUp
+from perfci.service.pulls.workflow_run_handler import Follower, app_of
+from perfci.service.uploads.retention import Retention
+from perfci.service.worker.judge_worker import JudgeWorker
+from perfci.service.worker.leased_loop import MESSAGES, MISSED, REPORTS, Courier
+from perfci.service.worker.periodic_jobs import Chores
 from perfci.store import Store
 
 

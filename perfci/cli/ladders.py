@@ -10,16 +10,16 @@ import click
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
 from perfci.cli.progress import Progress
 from perfci.cli.variants import Asked, commit_at, with_goals
+from perfci.measure.ablation import Climb, run_ladder
+from perfci.measure.ablation_steps import cells_on, ladder_named, steps_of
+from perfci.measure.check_goals import goals_of, goals_of_ladder, trades_of_ladder
+from perfci.measure.check_goals import require_known as require_goals
+from perfci.measure.open_session import open_subject, open_workbench
+from perfci.measure.variant_groups import families, require_known
 from perfci.model import Status, VerdictKind
 from perfci.report.goals import goals_markdown, goals_text, trade_sentence
 from perfci.report.ladder import ladder_text, ladders_markdown
 from perfci.runner.lock import machine_lock
-from perfci.service.climbing import Climb, run_ladder
-from perfci.service.families import families, require_known
-from perfci.service.goals import goals_of, goals_of_ladder, trades_of_ladder
-from perfci.service.goals import require_known as require_goals
-from perfci.service.opening import open_subject, open_workbench
-from perfci.service.steps import cells_on, ladder_named, steps_of
 from perfci.verdicts.reached import GoalVerdict
 
 

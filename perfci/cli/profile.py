@@ -13,14 +13,14 @@ import click
 from perfci.cli.context import config_for, repository_here, write_json
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
 from perfci.cli.progress import Progress
+from perfci.measure.open_session import open_subject, open_workbench
+from perfci.measure.profiles import TABLES, TRACE, Profiled, Row, Tables, profile_cells
 from perfci.model import PerfciError, Status
 from perfci.report.names import printable
 from perfci.report.text import aligned
 from perfci.report.units import Scale, counting, number, percent, scale_of
 from perfci.runner.lock import machine_lock
 from perfci.runner.suite import Cell
-from perfci.service.opening import open_subject, open_workbench
-from perfci.service.profiling import TABLES, TRACE, Profiled, Row, Tables, profile_cells
 
 MOST_CELLS = 10
 ROWS_SHOWN = 10

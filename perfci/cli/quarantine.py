@@ -12,7 +12,7 @@ from perfci.cli.registry import said
 from perfci.cli.stored import by_me, read, written
 from perfci.model import PerfciError
 from perfci.net.shapes.incidents import NewSuspension
-from perfci.service.muting import quarantine
+from perfci.service.incidents.mute_benchmarks import quarantine
 from perfci.store.suspensions import suspensions
 
 DAYS = 30

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.cli.context import config_here, store_here_is_named, store_to_read, store_to_write
 from perfci.model import PerfciError
-from perfci.service.registries import Registry, ServerRegistry, StoreRegistry
-from perfci.service.uploading import client_of
+from perfci.service.accounts.backends import Registry, ServerRegistry, StoreRegistry
+from perfci.service.uploads.send_runs import client_of
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -12,9 +12,9 @@ from perfci.auth.access import LOCAL
 from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.model import PerfciError
-from perfci.service import bindings
-from perfci.service.accounts import Act
-from perfci.service.registries import the_project
+from perfci.service.accounts import repository_bindings
+from perfci.service.accounts.accounts import Act
+from perfci.service.accounts.backends import the_project
 from perfci.store import repositories
 
 WORKFLOW = ".github/workflows/perf.yml"
@@ -32,10 +32,10 @@ def bind_command(
     repository: str, repository_id: int, owner_id: int, workflow: str, environment: str, refs: tuple[str, ...]
 ) -> None:
     """Let the jobs of a GitHub repository upload without a token of their own, and no other repository's."""
-    wanted = bindings.repository(repository, repository_id, owner_id, workflow, environment, refs)
+    wanted = repository_bindings.repository(repository, repository_id, owner_id, workflow, environment, refs)
     config = config_here()
     with closing(store_to_write(config)) as store, store.begin() as tx:
-        bindings.bind(tx, _act(), the_project(tx, config.project), wanted)
+        repository_bindings.bind(tx, _act(), the_project(tx, config.project), wanted)
     click.echo(f"jobs of {workflow} in {repository} may upload to {config.project}")
 
 
@@ -45,7 +45,7 @@ def unbind_command() -> None:
     """Let no jobs upload any more; the tokens they were given end."""
     config = config_here()
     with closing(store_to_write(config)) as store, store.begin() as tx:
-        if not bindings.unbind(tx, _act(), the_project(tx, config.project)):
+        if not repository_bindings.unbind(tx, _act(), the_project(tx, config.project)):
             raise PerfciError(f"{config.project} is bound to no repository.")
     click.echo(f"no jobs may upload to {config.project} any more")
 

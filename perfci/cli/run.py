@@ -13,15 +13,15 @@ from perfci.cli.context import config_for, repository_here, store_to_write, writ
 from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
 from perfci.cli.progress import Progress
 from perfci.cli.sending import tell
+from perfci.measure.compare_range import RangeResult, run_range
+from perfci.measure.open_session import open_subject, open_workbench
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.sentences import verdict_sentence
 from perfci.report.words import verdict_glyph
 from perfci.runner.lock import machine_lock
-from perfci.service.local_incidents import look_again
-from perfci.service.opening import open_subject, open_workbench
-from perfci.service.ranging import RangeResult, run_range
-from perfci.service.trailers import keep_trailers
-from perfci.service.uploading import runs_of_session, server_of, upload
+from perfci.service.expected_changes.commit_trailers import keep_trailers
+from perfci.service.incidents.local_incidents import look_again
+from perfci.service.uploads.send_runs import runs_of_session, server_of, upload
 from perfci.verdicts.announcing import TRAILER
 
 MOST_COMMITS = 1000

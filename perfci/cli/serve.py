@@ -14,7 +14,7 @@ from perfci.cli.context import config_file_given, config_here, store_to_read, st
 from perfci.cli.logs import write_logs
 from perfci.cli.options import global_options
 from perfci.config import Config
-from perfci.service.following import app_of
+from perfci.service.pulls.workflow_run_handler import app_of
 from perfci.store import open_store, upgrade_if_older
 from perfci_web import serve, serve_workers
 from perfci_web.starting import READ_ONLY_LINE, may_write

@@ -13,6 +13,8 @@ from perfci.cli.profile import table_lines
 from perfci.cli.progress import Progress
 from perfci.cli.variants import Asked
 from perfci.config import Config
+from perfci.measure.open_session import open_subject, open_workbench
+from perfci.measure.profiles import TRACE, folder_name, profile_cells
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.findings import Findings
 from perfci.report.names import printable
@@ -21,8 +23,6 @@ from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.runner.suite import Cell
 from perfci.runner.workbench import Workbench
-from perfci.service.opening import open_subject, open_workbench
-from perfci.service.profiling import TRACE, folder_name, profile_cells
 
 MOST_CELLS = 3
 

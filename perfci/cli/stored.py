@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.access import LOCAL
 from perfci.cli.context import config_here, store_to_read, store_to_write
 from perfci.model import PerfciError
-from perfci.service.states import By
+from perfci.service.incidents.state_changes import By
 from perfci.store import projects
 from perfci.store.projects import Project
 

@@ -13,7 +13,7 @@ from perfci.cli.options import global_options, json_option
 from perfci.cli.registry import said, server_option, the_registry
 from perfci.model import PerfciError
 from perfci.net.shapes.access import NewToken, ScopeWord, TokenShape
-from perfci.service.accounts import DAYS, MOST_DAYS
+from perfci.service.accounts.accounts import DAYS, MOST_DAYS
 
 anywhere_option = click.option("--all-projects", is_flag=True, help="for every project of this store, not only one")
 

@@ -19,12 +19,12 @@ from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
 from perfci.report import happenings, notices
 from perfci.report import incidents as words
 from perfci.report.units import counting, lasting, percent
-from perfci.service import nudging, regrouping, undoing
-from perfci.service.asked_changes import asked_change
-from perfci.service.health import Health, health
-from perfci.service.showing import Listing, Whole, incident_fields, listing, whole
-from perfci.service.states import Change
-from perfci.service.triage import change, change_many, incident_of
+from perfci.service.incidents import merge_and_split, move_boundary, undo_change
+from perfci.service.incidents.alert_quality import Health, health
+from perfci.service.incidents.change_request import asked_change
+from perfci.service.incidents.serialize_incidents import Listing, Whole, incident_fields, listing, whole
+from perfci.service.incidents.state_changes import Change
+from perfci.service.incidents.triage import change, change_many, incident_of
 from perfci.store import incidents, projects
 from perfci.store.incident_records import DATA, IncidentRecord
 from perfci.store.members import ledger
@@ -98,7 +98,7 @@ def undo_command(number: int, revision: int | None) -> None:
     """Take back the last change of an incident's state."""
 
     def job(tx: Session, project: Project) -> IncidentRecord:
-        return undoing.undo(tx, project, number, revision or incident_of(tx, project, number).revision, by_me())
+        return undo_change.undo(tx, project, number, revision or incident_of(tx, project, number).revision, by_me())
 
     click.echo("\n".join(brief(written(job))))
 
@@ -112,7 +112,7 @@ def merge_command(number: int, others: tuple[int, ...]) -> None:
 
     def job(tx: Session, project: Project) -> IncidentRecord:
         seen = {other: incident_of(tx, project, other).revision for other in others}
-        return regrouping.merge(tx, project, number, incident_of(tx, project, number).revision, seen, by_me())
+        return merge_and_split.merge(tx, project, number, incident_of(tx, project, number).revision, seen, by_me())
 
     click.echo("\n".join(brief(written(job))))
 
@@ -127,7 +127,7 @@ def split_command(number: int, bench: str) -> None:
     def job(tx: Session, project: Project) -> tuple[IncidentRecord, ...]:
         found = whole(tx, project, number)
         chosen = {member.series_id for member, series in found.members if bench in series.label}
-        return regrouping.split(tx, project, number, found.record.revision, chosen, by_me())
+        return merge_and_split.split(tx, project, number, found.record.revision, chosen, by_me())
 
     click.echo("\n".join(line for one in written(job) for line in brief(one)))
 
@@ -139,10 +139,10 @@ def split_command(number: int, bench: str) -> None:
 def nudge_command(number: int, by: int) -> None:
     """Move the edge of an incident so many commits, and test at once what its series say: perfci alerts nudge 12 -1."""
 
-    def job(tx: Session, project: Project) -> nudging.Nudged:
+    def job(tx: Session, project: Project) -> move_boundary.Nudged:
         record = incident_of(tx, project, number)
-        good, bad = nudging.shifted(tx, project, record, by)
-        return nudging.nudge(tx, project, number, record.revision, good, bad, by_me())
+        good, bad = move_boundary.shifted(tx, project, record, by)
+        return move_boundary.nudge(tx, project, number, record.revision, good, bad, by_me())
 
     found = written(job)
     click.echo("\n".join(brief(found.record)))

@@ -9,7 +9,7 @@ import click
 from perfci.cli.context import config_here, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.sending import exit_code, fields, server_option, tell
-from perfci.service.uploading import runs_in, server_of, upload
+from perfci.service.uploads.send_runs import runs_in, server_of, upload
 
 
 @click.command("upload")

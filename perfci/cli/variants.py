@@ -11,6 +11,11 @@ import click
 
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
 from perfci.cli.progress import Progress
+from perfci.measure.check_goals import goals_of, goals_of_variants, trades_of
+from perfci.measure.check_goals import require_known as require_goals
+from perfci.measure.compare_variants import VariantComparison, run_variants
+from perfci.measure.open_session import open_subject, open_workbench
+from perfci.measure.variant_groups import Axis, assignments_of, families, require_known
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.comment import comment
 from perfci.report.findings import Findings, bars_of
@@ -18,11 +23,6 @@ from perfci.report.goals import goals_text
 from perfci.report.variants import variants_text
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
-from perfci.service.families import Axis, assignments_of, families, require_known
-from perfci.service.goals import goals_of, goals_of_variants, trades_of
-from perfci.service.goals import require_known as require_goals
-from perfci.service.opening import open_subject, open_workbench
-from perfci.service.varying import VariantComparison, run_variants
 from perfci.verdicts.reached import GoalVerdict, Outcome
 
 

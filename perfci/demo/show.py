@@ -11,12 +11,12 @@ from pathlib import Path
 
 from perfci.config import Config, load_config
 from perfci.demo.story import make_sample_repository
+from perfci.measure.compare_range import run_range
+from perfci.measure.open_session import open_subject, open_workbench
+from perfci.measure.progress import Watcher
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git import Repository, private_folder
 from perfci.runner.lock import machine_lock
-from perfci.service.opening import open_subject, open_workbench
-from perfci.service.ranging import run_range
-from perfci.service.watching import Watcher
 from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.reads import session_processes, sessions, verdict_records
 from perfci.verdicts.gating import gated_by_commit

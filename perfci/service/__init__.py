@@ -1,1 +1,1 @@
-"""The corridor: joins measuring, the store and the judge; each step short, none with logic of its own."""
+"""The server's use cases: each joins the store, the judge and the outside, and none measures."""

@@ -14,7 +14,7 @@ from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, 
 from perfci.net.client import Client, Refused
 from perfci.net.door import open_client
 from perfci.net.shapes.expectations import NewExpectation
-from perfci.service.silence import Watch
+from perfci.service.missing_data.missing_data_monitor import Watch
 from perfci.store import Store
 from perfci.store.projects import project
 from perfci.store.values import series_identity

@@ -22,8 +22,8 @@ from schemathesis.schemas import BaseSchema
 
 from perfci.auth.access import LOCAL, Scope
 from perfci.config import Settings
-from perfci.service import accounts
-from perfci.service.accounts import Act
+from perfci.service.accounts import accounts
+from perfci.service.accounts.accounts import Act
 from perfci.store import open_store, writes
 from perfci_web import create_app
 from perfci_web.api.openapi import document

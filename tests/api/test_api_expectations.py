@@ -8,7 +8,7 @@ import pytest
 from api_client import NOW, Api
 from builders import NOON, PROJECT, a_result, a_run
 
-from perfci.service.silence import Watch
+from perfci.service.missing_data.missing_data_monitor import Watch
 from perfci.store import Store, audit, projects
 
 P = "/projects/acme:model/expectations"

@@ -13,7 +13,7 @@ from builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
 
 from perfci.formats import Given, run_document
 from perfci.model import Metric
-from perfci.service.ingest import ingest_path
+from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, audit, outbox, projects, reads
 
 P = "/projects/acme:model"

@@ -13,11 +13,11 @@ from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_seri
 from receivers import a_hook
 
 from perfci.net.slugs import segment
-from perfci.service.courier import MESSAGES, Courier
-from perfci.service.delivering import deliver
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import Standards
-from perfci.service.senders import Means
+from perfci.policies import Standards
+from perfci.service.notify.deliver_notifications import deliver
+from perfci.service.notify.senders import Means
+from perfci.service.worker.judge_worker import JudgeWorker
+from perfci.service.worker.leased_loop import MESSAGES, Courier
 from perfci.store import Store
 
 STEP = 21

@@ -16,12 +16,12 @@ from git_project import GitProject
 from perfci.cli import run
 from perfci.cli.doctor import conclusion, shown
 from perfci.config import Settings, load_config
+from perfci.doctor import collect_facts
+from perfci.doctor.findings import ok, problem, warning
+from perfci.doctor.noise_check import measure_equals
+from perfci.doctor.software_checks import SoftwareFacts
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
-from perfci.service.doctor import observing
-from perfci.service.doctor.findings import ok, problem, warning
-from perfci.service.doctor.quiet import measure_equals
-from perfci.service.doctor.software import SoftwareFacts
 
 HEALTHY = """
     def track_bytes():
@@ -39,12 +39,12 @@ def seen_once(python: str, path: str | None) -> SoftwareFacts:
     return ASK(python)
 
 
-ASK = observing.environment
+ASK = collect_facts.environment
 
 
 @pytest.fixture(autouse=True)
 def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observing, "environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH")))
+    monkeypatch.setattr(collect_facts, "environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH")))
 
 
 def findings(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[dict[str, Any]]]:

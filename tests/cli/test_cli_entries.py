@@ -13,8 +13,8 @@ from git_project import GitProject
 
 from perfci.cli import run
 from perfci.config import load_config
+from perfci.measure.open_session import open_workbench
 from perfci.runner.git import Repository
-from perfci.service.opening import open_workbench
 
 NET = """
     import torch

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run
-from perfci.service.silence import Watch
+from perfci.service.missing_data.missing_data_monitor import Watch
 from perfci.store import audit, open_store
 from perfci.store.writes import ingest_run
 from tests.builders import NOON, PROJECT, a_result, a_run

@@ -19,9 +19,9 @@ from torture import survivors
 
 from perfci.cli import profile as verb
 from perfci.cli import run
+from perfci.measure.profiles import Profiled, Row, Tables, folder_name
 from perfci.model import Status
 from perfci.runner.suite import Cell
-from perfci.service.profiling import Profiled, Row, Tables, folder_name
 
 NET = """
     import torch

@@ -19,7 +19,7 @@ from builders import a_sha
 from perfci.formats import detect_format, read_runs
 from perfci.formats.asv import memory_gb, variant_of
 from perfci.model import Boundaries, Clock, Machine, PerfciError, Result, Run, Status, Summary
-from perfci.service.ingest import ingest_path
+from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store, reads
 
 PROJECT = "acme/model"

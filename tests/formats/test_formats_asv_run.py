@@ -15,7 +15,7 @@ from asv_builders import assert_equal_to_asv, result_files
 
 from perfci.formats import detect_format, read_runs
 from perfci.model import Machine, Result, Run, Status
-from perfci.service.ingest import ingest_path
+from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
 
 PROJECT = "acme/model"

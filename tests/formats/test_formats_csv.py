@@ -25,7 +25,7 @@ from builders import (
 
 from perfci.formats import csv
 from perfci.model import Clock, Result, Status
-from perfci.service.ingest import ingest_path
+from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store, writes
 
 

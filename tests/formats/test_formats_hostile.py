@@ -18,7 +18,7 @@ from builders import a_result, a_run, a_sha
 
 from perfci.formats import detect_format, files, read_runs, run_document
 from perfci.model import PerfciError, Run
-from perfci.service.ingest import IngestReport, ingest_path
+from perfci.service.uploads.import_files import IngestReport, ingest_path
 from perfci.store import Store, open_store, reads
 
 PROJECT = "acme/model"
@@ -238,7 +238,7 @@ def test_an_error_half_way_leaves_nothing_behind(
     for number in range(200):
         folder.result(GOOD, number)
 
-    monkeypatch.setattr("perfci.service.ingest.describe_benchmarks", out_of_order)
+    monkeypatch.setattr("perfci.service.uploads.import_files.describe_benchmarks", out_of_order)
 
     with pytest.raises(PerfciError, match="the disk came loose"):
         ingest_path(store, folder.path, "asv", PROJECT)

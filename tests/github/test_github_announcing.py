@@ -26,7 +26,7 @@ from perfci.cli import run
 from perfci.github.client import connect
 from perfci.net.client import Client
 from perfci.net.door import open_client
-from perfci.service import uploading
+from perfci.service.uploads import send_runs
 from perfci.store import Store, announced, audit, outbox
 from perfci.store.announced import AnnouncementRecord
 from perfci.store.projects import create_project, project
@@ -159,7 +159,7 @@ def upload_job(job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.Monk
         "perfci.cli.github.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
     )
     monkeypatch.setattr(
-        uploading, "client_of", lambda config, url: Client(open_client("http://localhost:8787", transport=transport))
+        send_runs, "client_of", lambda config, url: Client(open_client("http://localhost:8787", transport=transport))
     )
 
     def announce(*proposals: dict[str, Any], commits: Sequence[str] = (MERGE,)) -> int:

@@ -18,8 +18,8 @@ from signed_webhooks import HERE, a_bound_project, post, told_of_comment
 from stateful_github import HEAD, OWNER, FakeGitHub, Told, Trouble, Unmade, comment
 from test_github_announcing import BODY, MERGE, merged
 
-from perfci.service.catching_up import CatchingUp
-from perfci.service.courier import MISSED, Courier
+from perfci.service.pulls.reconciliation_poll import CatchingUp
+from perfci.service.worker.leased_loop import MISSED, Courier
 from perfci.store import Store, announced
 from perfci.store.projects import project, set_project
 

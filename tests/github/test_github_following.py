@@ -23,8 +23,8 @@ from stateful_github import BASE, HEAD, NEWER, OWNER, Dropped, FakeGitHub, Told,
 from test_github_verbs import job as job
 
 from perfci.config import Settings
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import Standards
+from perfci.policies import Standards
+from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, audit, reads, repositories
 from perfci.store.projects import project
 
@@ -100,7 +100,7 @@ def test_somebody_else_goes_on_where_one_died(server: Server, monkeypatch: pytes
         raise KeyboardInterrupt
 
     server.is_told()
-    monkeypatch.setattr("perfci.service.following.tell", dies)
+    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.tell", dies)
     with pytest.raises(KeyboardInterrupt):
         server.works()
     monkeypatch.undo()
@@ -180,7 +180,7 @@ def test_it_is_given_up_after_five_hours(server: Server) -> None:
 def test_a_mistake_of_ours_is_tried_again_and_kept(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("perfci.service.following.pulls_of_run", lambda client, ran: 1 / 0)
+    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.pulls_of_run", lambda client, ran: 1 / 0)
     server.is_told()
 
     server.works()

@@ -16,10 +16,10 @@ from perfci.cli.context import repository_here
 from perfci.cli.side_profiles import profile_sides, slowest
 from perfci.cli.variants import Asked
 from perfci.config import load_config
+from perfci.measure.profiles import Profiled, Row, Tables
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.findings import Findings
 from perfci.runner.suite import Cell
-from perfci.service.profiling import Profiled, Row, Tables
 
 SUITE = """
     import thing

@@ -21,7 +21,7 @@ from bench.fake_device import FakeDevice
 from git_project import GitProject
 
 from perfci.cli import run
-from perfci.service.doctor import observing
+from perfci.doctor import collect_facts
 
 TYPES = (GpuTimeBenchmark, GpuMemoryBenchmark, TtftBenchmark, TpotBenchmark, E2elBenchmark)
 
@@ -147,7 +147,7 @@ def test_perfci_measures_the_same_suite(project: GitProject, capsys: pytest.Capt
 def test_the_doctor_finds_it_registered(installed_plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(installed_plugin))
 
-    facts = observing.environment(sys.executable)
+    facts = collect_facts.environment(sys.executable)
 
     (ours,) = [plugin for plugin in facts.plugins if plugin.name == "asv_bench_perfci"]
     assert (sorted(ours.types), ours.errors) == (["e2el", "gpumemory", "gputime", "tpot", "ttft"], ())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perfci.service.doctor import observing
-from perfci.service.doctor.findings import Finding, Level, ok, problem, warning
-from perfci.service.doctor.machine import (
+from perfci.doctor import collect_facts
+from perfci.doctor.findings import Finding, Level, ok, problem, warning
+from perfci.doctor.machine_checks import (
     GIB,
     MachineFacts,
     clock_finding,
@@ -210,7 +210,7 @@ def test_reads_the_kernel_of_a_bare_machine(tmp_path: Path) -> None:
         },
     )
 
-    facts = observing.machine(tmp_path)
+    facts = collect_facts.machine(tmp_path)
 
     expected = MachineFacts(
         facts.cores, memory=65536, load=1.25, clock="tsc", governors=("powersave",), turbo=True, autogroup=True
@@ -232,7 +232,7 @@ def test_takes_the_tightest_limit_of_nested_control_groups(tmp_path: Path) -> No
         },
     )
 
-    facts = observing.machine(tmp_path)
+    facts = collect_facts.machine(tmp_path)
 
     assert (facts.quota_cores, facts.stopped_share, facts.memory) == (1.5, 0.25, 500_000)
 
@@ -251,12 +251,12 @@ def test_reads_control_groups_of_the_first_version(tmp_path: Path) -> None:
         },
     )
 
-    facts = observing.machine(tmp_path)
+    facts = collect_facts.machine(tmp_path)
 
     assert (facts.quota_cores, facts.stopped_share, facts.memory, facts.turbo) == (0.5, None, 2000, False)
 
 
 def test_knows_little_where_the_kernel_shows_nothing(tmp_path: Path) -> None:
-    facts = observing.machine(tmp_path)
+    facts = collect_facts.machine(tmp_path)
 
     assert facts == MachineFacts(facts.cores)

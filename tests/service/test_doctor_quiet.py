@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfci.config import JudgeTable
-from perfci.service.doctor.findings import Finding, ok, problem, warning
-from perfci.service.doctor.quiet import PAIRS, Equals, quiet_findings, sight_finding, visible
+from perfci.doctor.findings import Finding, ok, problem, warning
+from perfci.doctor.noise_check import PAIRS, Equals, quiet_findings, sight_finding, visible
 from perfci.stats.interval import Shift, shift
 
 JUDGE = JudgeTable()

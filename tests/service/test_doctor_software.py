@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from perfci.service.doctor.findings import Finding, ok, problem, warning
-from perfci.service.doctor.software import (
+from perfci.doctor.findings import Finding, ok, problem, warning
+from perfci.doctor.software_checks import (
     BenchFacts,
     PluginFacts,
     SoftwareFacts,

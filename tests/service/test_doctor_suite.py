@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from perfci.service.doctor.findings import Finding, ok, problem, warning
-from perfci.service.doctor.suite import (
+from perfci.doctor.findings import Finding, ok, problem, warning
+from perfci.doctor.suite_checks import (
     Recorded,
     WrittenFunction,
     borrowed_findings,

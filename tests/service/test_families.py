@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from perfci.config import LadderTable
+from perfci.measure.ablation_steps import steps_of
+from perfci.measure.variant_groups import Axis, assignments_of, families, require_known
 from perfci.model import PerfciError
 from perfci.runner.suite import Cell, DiscoveredBenchmark, cells_of
-from perfci.service.families import Axis, assignments_of, families, require_known
-from perfci.service.steps import steps_of
 
 
 def cells(**grid: tuple[str, ...]) -> list[Cell]:

@@ -14,15 +14,15 @@ from perfci.auth.access import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import IncidentState
-from perfci.service.accounts import Act
-from perfci.service.announced import arrive
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import standards_of
-from perfci.service.receiving import Arrival, receive
-from perfci.service.regrouping import split
-from perfci.service.states import By, Change
-from perfci.service.triage import change
-from perfci.service.undoing import undo
+from perfci.policies import standards_of
+from perfci.service.accounts.accounts import Act
+from perfci.service.expected_changes.save_changes import arrive
+from perfci.service.incidents.merge_and_split import split
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import change
+from perfci.service.incidents.undo_change import undo
+from perfci.service.uploads.receive_runs import Arrival, receive
+from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, incidents
 from perfci.store.deliveries import Destination, deliveries, keep_destination
 from perfci.store.groups import Group

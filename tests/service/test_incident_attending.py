@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from perfci.model import IncidentState, Series
-from perfci.service.attending import attend
-from perfci.service.states import By, Change
-from perfci.service.triage import change, incident_of
+from perfci.service.incidents.lifecycle_sweep import attend
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import change, incident_of
 from perfci.store import Store, incidents
 from perfci.store.deliveries import Destination, deliveries, keep_destination
 from perfci.store.incident_records import IncidentRecord

@@ -17,12 +17,12 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.net.mail import MailServer
-from perfci.service import delivering
-from perfci.service.delivering import deliver
-from perfci.service.notifying import tell
-from perfci.service.senders import Means, signature
-from perfci.service.states import By, Change
-from perfci.service.triage import change, incident_of
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import change, incident_of
+from perfci.service.notify import deliver_notifications
+from perfci.service.notify.deliver_notifications import deliver
+from perfci.service.notify.enqueue_notifications import tell
+from perfci.service.notify.senders import Means, signature
 from perfci.store import Store, deliveries, open_store
 from perfci.store.deliveries import Destination, keep_destination
 from perfci.verdicts.policy import Policy
@@ -273,7 +273,7 @@ def dies(store: Store, kill: str, means: Means, *found: object) -> None:
 
 
 def _look_and_die(url: str, kill: str, means: Means, found: tuple[object, ...]) -> None:
-    from perfci.service.syncing import sync
+    from perfci.service.incidents.reconcile_incidents import sync
     from tests.looks import a_situation, measured_project
 
     def sending(batch: object, uid: object, means: object, now: datetime) -> object:
@@ -292,12 +292,12 @@ def _look_and_die(url: str, kill: str, means: Means, found: tuple[object, ...]) 
             if kill == f"before_commit_{len(begun)}":
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    senders = delivering.SENDERS
+    senders = deliver_notifications.SENDERS
     with closing(open_store(url, create=False)) as store:
         if found:
             project = measured_project(store, *found)  # type: ignore[arg-type]
             sync(store, project, Policy(), a_situation(*found), NOW, dying)  # type: ignore[arg-type]
         if kill == "after_commit":
             os.kill(os.getpid(), signal.SIGKILL)
-        delivering.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]
+        deliver_notifications.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]
         deliver(store, means, NOW)

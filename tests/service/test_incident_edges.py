@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError, Series
-from perfci.service.nudging import nudge, shifted
-from perfci.service.regrouping import merge, split
-from perfci.service.states import By, Change
-from perfci.service.triage import Stale, change, incident_of
+from perfci.service.incidents.merge_and_split import merge, split
+from perfci.service.incidents.move_boundary import nudge, shifted
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import Stale, change, incident_of
 from perfci.store import Store
 from perfci.store.coordinates import series_id
 from perfci.store.incident_records import IncidentRecord, Member

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perfci.model import PerfciError
-from perfci.service.hours import send_at
+from perfci.service.notify.quiet_hours import send_at
 
 NIGHT = {"tz": "Europe/Berlin", "from": "22:00", "to": "07:00"}
 

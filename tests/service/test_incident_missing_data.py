@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from perfci.model import IncidentState
-from perfci.service.missing_data import close_data_incident, open_data_incident, open_data_incidents
+from perfci.service.missing_data.data_incidents import close_data_incident, open_data_incident, open_data_incidents
 from perfci.store import Store
 from perfci.store.deliveries import Destination, deliveries, keep_destination
 from tests.builders import NOON

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentKind, IncidentState
-from perfci.service import syncing
-from perfci.service.differences import SEEN_NO_MORE, Step, differences
-from perfci.service.states import By, Change
-from perfci.service.syncing import sync
-from perfci.service.triage import change
+from perfci.service.incidents import reconcile_incidents
+from perfci.service.incidents.plan_updates import SEEN_NO_MORE, Step, differences
+from perfci.service.incidents.reconcile_incidents import sync
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import change
 from perfci.store import Store, incidents, open_store
 from perfci.store.deliveries import Destination, deliveries, keep_destination
 from perfci.store.incident_records import Event, IncidentRecord, Member, Suspension
@@ -213,7 +213,7 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
     """A lock that was held would end these writes: each is of another connection, and waits for nobody."""
     seen = a_situation(*(told(f"a{n}", *(a_move(f"s{n}.{k}") for k in range(4))) for n in range(4)))
     project = measured_project(store, *seen.told)
-    monkeypatch.setattr(syncing, "MOST_ROWS", 12)
+    monkeypatch.setattr(reconcile_incidents, "MOST_ROWS", 12)
     rows: list[int] = []
 
     def somebody_writes() -> None:
@@ -232,7 +232,7 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
         return differences(*look)
 
     with monkeypatch.context() as patched:
-        patched.setattr(syncing, "differences", slowly)
+        patched.setattr(reconcile_incidents, "differences", slowly)
         found = sync(store, project, Policy(), seen, NOW, counted)
 
     assert (found.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])

@@ -9,8 +9,8 @@ from itertools import product
 import pytest
 
 from perfci.model import IncidentState, PerfciError
-from perfci.service.states import ALLOWED, By, Change
-from perfci.service.triage import Bulk, Stale, change, change_many, incident_of
+from perfci.service.incidents.state_changes import ALLOWED, By, Change
+from perfci.service.incidents.triage import Bulk, Stale, change, change_many, incident_of
 from perfci.store import Store, audit, incidents
 from perfci.store.deliveries import Destination, deliveries, keep_destination
 from perfci.store.incident_records import IncidentRecord

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError
-from perfci.service.regrouping import merge
-from perfci.service.states import By, Change
-from perfci.service.triage import Stale, change, incident_of
-from perfci.service.undoing import undo
+from perfci.service.incidents.merge_and_split import merge
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import Stale, change, incident_of
+from perfci.service.incidents.undo_change import undo
 from perfci.store import Store, incidents
 from perfci.store.incident_records import IncidentRecord
 from tests.builders import NOON

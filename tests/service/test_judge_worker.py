@@ -20,12 +20,12 @@ from perfci.auth.access import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
-from perfci.service import judging_uploads
-from perfci.service.accounts import Act, change_project
-from perfci.service.judge_worker import JudgeWorker
-from perfci.service.judging import standards_of
-from perfci.service.judging_uploads import Looking
-from perfci.service.receiving import Arrival, receive
+from perfci.policies import standards_of
+from perfci.service.accounts.accounts import Act, change_project
+from perfci.service.uploads.receive_runs import Arrival, receive
+from perfci.service.worker import evaluate_project
+from perfci.service.worker.evaluate_project import Looking
+from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, incidents, outbox, reads
 from perfci.store.groups import Group
 from perfci.store.levels import levels_between
@@ -181,7 +181,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: Group, store: Store)
     pairs = [a_pair(number, 1.0, 1.3) for number in range(12)]
     aa = a_run(a_result(None, *(one for pair in pairs for one in pair)), session="aa")
     upload(group, store, aa)
-    with patch.object(judging_uploads.outbox, "done"):  # as if it died between the verdict and the end of the work
+    with patch.object(evaluate_project.outbox, "done"):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.step()
     worker.lease.release()
@@ -225,14 +225,14 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: Grou
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = judging_uploads.arrivals.series_of_runs
+    whole = evaluate_project.arrivals.series_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(judging_uploads.arrivals, "series_of_runs", fails):
+    with patch.object(evaluate_project.arrivals, "series_of_runs", fails):
         a_worker(store).empty()
 
     with store.read() as tx:

@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
 
+from perfci.history.derive_change_points import Histories
 from perfci.model import CPU_TWIN, Boundaries, ChangePoint, Clock, Process, Result, Run, Series, Status
-from perfci.service.change_points import Histories
 from perfci.store import Store, levels, reads, writes
 from perfci.store.levels import set_levels
 from perfci.store.loading import series_by_ids

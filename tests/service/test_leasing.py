@@ -6,7 +6,7 @@ from databases import kind as kind
 from databases import store as store
 from waiting import until
 
-from perfci.service.leasing import Lease, LostLease
+from perfci.service.lease import Lease, LostLease
 from perfci.store import Store, leases
 
 

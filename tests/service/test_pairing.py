@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 from builders import a_process, a_series, a_sha
 
+from perfci.history.judge_samples import Noise
+from perfci.measure.adaptive_pairs import Pairing
+from perfci.measure.measurement_session import Session
+from perfci.measure.questions import Question
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
 from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell
-from perfci.service.deciding import Noise
-from perfci.service.measuring import Session
-from perfci.service.pairing import Pairing
-from perfci.service.questions import Question
 from perfci.verdicts.policy import Policy
 
 BASE, HEAD = a_sha(1), a_sha(2)

@@ -11,7 +11,7 @@ import pytest
 from builders import NOON, a_commit, a_process, a_result, a_run, a_series
 
 from perfci.cli import run
-from perfci.service.pruning import Pruned, Retention, prune
+from perfci.service.uploads.retention import Pruned, Retention, prune
 from perfci.store import Store, check, open_store, writes
 
 NOW = NOON + timedelta(days=100)

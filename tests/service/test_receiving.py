@@ -7,8 +7,8 @@ from builders import NOON, PROJECT, a_process, a_result, a_run
 
 from perfci.auth.access import LOCAL
 from perfci.model import PerfciError
-from perfci.service.accounts import Act
-from perfci.service.receiving import Arrival, received
+from perfci.service.accounts.accounts import Act
+from perfci.service.uploads.receive_runs import Arrival, received
 from perfci.store import Store, outbox, reads
 from perfci.store.projects import create_project
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_series, a_sha, a_summary
 
+from perfci.history.derive_change_points import update_change_points
 from perfci.model import Boundaries, ChangePoint, Series
-from perfci.service.change_points import update_change_points
 from perfci.store import Store, open_store, reads, writes
 from perfci.verdicts.policy import Policy
 

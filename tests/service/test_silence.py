@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfci.model import IncidentState, Result, Status
-from perfci.service import cadence
-from perfci.service.chores import Chores
-from perfci.service.judging import Standards
-from perfci.service.silence import Watch
+from perfci.policies import Standards
+from perfci.service.missing_data import cadence
+from perfci.service.missing_data.missing_data_monitor import Watch
+from perfci.service.worker.periodic_jobs import Chores
 from perfci.store import Store, expectations, quarantine, writes
 from perfci.store.expectations import Arrival
 from perfci.store.incident_records import IncidentRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from perfci.service.timetable import Timetable
+from perfci.history.visit_index import Timetable
 from perfci.store.timeline import VisitRecord
 from tests.builders import NOON, a_commit, a_machine, a_sha
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.service.levelling import digests_of
+from perfci.history.result_summaries import digests_of
 from perfci.store.levels import set_levels
 from perfci.store.tables import ResultRow
 

@@ -14,8 +14,8 @@ from werkzeug.test import TestResponse
 from perfci.auth.access import LOCAL, Role, Scope
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
-from perfci.service import accounts
-from perfci.service.accounts import Act
+from perfci.service.accounts import accounts
+from perfci.service.accounts.accounts import Act
 from perfci.store import Store, repositories, writes
 from perfci.store.projects import Project, create_project, project
 from perfci.store.repositories import RunToken

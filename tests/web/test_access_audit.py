@@ -15,9 +15,9 @@ from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha
 from looks import a_move, a_situation, measured_project, told
 
 from perfci.formats import Given, run_document
-from perfci.service.ingest import ingest_path
-from perfci.service.silence import Watch
-from perfci.service.syncing import sync
+from perfci.service.incidents.reconcile_incidents import sync
+from perfci.service.missing_data.missing_data_monitor import Watch
+from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, audit, open_store
 from perfci.store.deliveries import Destination, keep_destination
 from perfci.store.projects import projects

@@ -16,8 +16,8 @@ from flask import request
 from perfci.auth.access import LOCAL, Role, Scope
 from perfci.auth.tokens import ANYWHERE, make_token
 from perfci.config import Settings
-from perfci.service import accounts
-from perfci.service.accounts import Act
+from perfci.service.accounts import accounts
+from perfci.service.accounts.accounts import Act
 from perfci.store import Store, open_store, tokens
 from perfci_web import create_app
 from perfci_web.api.table import ALL

@@ -18,8 +18,8 @@ from werkzeug.test import TestResponse
 from perfci.auth.access import LOCAL, Role
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.service import accounts
-from perfci.service.accounts import Act
+from perfci.service.accounts import accounts
+from perfci.service.accounts.accounts import Act
 from perfci.store import Store, audit, open_store
 from perfci_web import create_app
 

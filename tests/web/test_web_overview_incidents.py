@@ -10,8 +10,8 @@ from looks import a_move, a_project, look, told
 from web_builders import NOW
 
 from perfci.model import IncidentState
-from perfci.service.states import By, Change
-from perfci.service.triage import change
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import change
 from perfci.store import Store
 from perfci_web import create_app
 

@@ -46,12 +46,12 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.report.trend import Trend, trend_of
-from perfci.service.small_trends import Decided
 from perfci.store.records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci.store.standing import AtHead, Ended, Tally
 from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
 from perfci_web.pages.cells import by_cell, parts
 from perfci_web.pages.reasons import Reason
+from perfci_web.trends import Decided
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]

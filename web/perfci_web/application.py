@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException, NotFound
 from perfci.auth.access import Actor
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.service.judging import standards_of
+from perfci.policies import standards_of
 from perfci.store import Store
 from perfci_web import (
     admission,

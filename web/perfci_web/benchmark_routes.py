@@ -10,10 +10,9 @@ from typing import Any
 from flask import Flask, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
+from perfci.history.series_points import JudgedLines
 from perfci.model import Series
 from perfci.net.slugs import segment
-from perfci.service.judged_points import JudgedLines
-from perfci.service.small_trends import Decided, small_trends
 from perfci.store import Store, reads
 from perfci.store.endings import commits_of_series, series_records
 from perfci.store.records import KnownSeries, SeriesRecord
@@ -22,6 +21,7 @@ from perfci_web.lookups import known_project, links_of
 from perfci_web.pages import benchmarks
 from perfci_web.pages.cells import Cell
 from perfci_web.tables import csv_table, flat
+from perfci_web.trends import Decided, small_trends
 
 LIST = "/<project:project>/benchmarks"
 

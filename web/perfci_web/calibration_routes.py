@@ -8,10 +8,10 @@ from functools import partial
 
 from flask import Flask, Response, jsonify, render_template
 
+from perfci.history.calibration import calibrated
 from perfci.model import Series
+from perfci.policies import StandardsOf
 from perfci.report.calibration import calibration_fields
-from perfci.service.calibrating import calibrated
-from perfci.service.judging import StandardsOf
 from perfci.store import Store
 from perfci.store.loading import series_by_project
 from perfci.verdicts.calibration import Calibration

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as Answer
 
 from perfci.model import ObservedChange, Run
+from perfci.policies import StandardsOf
 from perfci.report.comment import comment
 from perfci.report.findings import Findings, bars_of
-from perfci.service.judging import StandardsOf
 from perfci.store import Store, reads
 from perfci.store.loading import series_by_project
 from perfci.store.members import namesakes

@@ -16,7 +16,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
 from perfci.config import Secrets, Settings
-from perfci.service.collecting import collecting_rarely
+from perfci.service.gc_tuning import collecting_rarely
 from perfci.store import Store
 from perfci_web.application import create_app
 from perfci_web.guards import is_loopback

@@ -13,16 +13,16 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need, decide
 from perfci.model import PerfciError, Series
+from perfci.policies import StandardsOf
 from perfci.report.incident_fields import situation_fields
-from perfci.service.health import health
-from perfci.service.incidents import Situation, situation
-from perfci.service.judging import StandardsOf
-from perfci.service.nudging import nudge, shifted
-from perfci.service.regrouping import merge, split
-from perfci.service.showing import listing, listing_fields, whole, whole_fields
-from perfci.service.states import By
-from perfci.service.triage import Bulk, Stale, change, change_many, incident_of
-from perfci.service.undoing import undo
+from perfci.service.incidents.alert_quality import health
+from perfci.service.incidents.derive_incidents import Situation, situation
+from perfci.service.incidents.merge_and_split import merge, split
+from perfci.service.incidents.move_boundary import nudge, shifted
+from perfci.service.incidents.serialize_incidents import listing, listing_fields, whole, whole_fields
+from perfci.service.incidents.state_changes import By
+from perfci.service.incidents.triage import Bulk, Stale, change, change_many, incident_of
+from perfci.service.incidents.undo_change import undo
 from perfci.store import Store, incidents, projects
 from perfci.store.coordinates import stored_series
 from perfci.store.members import namesakes

@@ -6,7 +6,7 @@ from functools import partial
 
 from flask import Flask, Response, jsonify, render_template, request
 
-from perfci.service.showing import ledger_fields
+from perfci.service.incidents.serialize_incidents import ledger_fields
 from perfci.store import Store, projects
 from perfci.store.members import namesakes
 from perfci_web.pages import ledger as pages

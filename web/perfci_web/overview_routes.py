@@ -7,14 +7,14 @@ from functools import partial
 from flask import Flask, redirect, render_template, request
 from werkzeug.wrappers import Response as Answer
 
-from perfci.service.judged_points import JudgedLines
-from perfci.service.judging import StandardsOf
-from perfci.service.small_trends import Decided, small_trends
+from perfci.history.series_points import JudgedLines
+from perfci.policies import StandardsOf
 from perfci.store import Store, reads, standing
 from perfci.store.members import namesakes
 from perfci_web.admission import seen_projects
 from perfci_web.lookups import known_project
 from perfci_web.pages import incidents, overview
+from perfci_web.trends import Decided, small_trends
 from perfci_web.urls import Links, project_segment
 
 

@@ -13,7 +13,6 @@ from perfci.net.slugs import segment
 from perfci.report.fields import trend_fields
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned
-from perfci.service.small_trends import Decided
 from perfci.store import Store, reads
 from perfci.store.loading import series_by_project
 from perfci.store.records import SeriesRecord
@@ -22,6 +21,7 @@ from perfci_web.lookups import known_project, links_of
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.pages import measured, series
 from perfci_web.tables import csv_table
+from perfci_web.trends import Decided
 
 SERIES = "/<project:project>/s/<name:benchmark>/<name:metric>"
 

@@ -17,7 +17,7 @@ from waitress.task import ErrorTask
 from waitress.wasyncore import close_all, dispatcher, loop
 
 from perfci.config import Secrets, Settings
-from perfci.service.collecting import collecting_rarely
+from perfci.service.gc_tuning import collecting_rarely
 from perfci.store import Store
 from perfci_web.api.bodies import DRAIN, MIB
 from perfci_web.api.problems import OF_STATUS, Declined, response_of

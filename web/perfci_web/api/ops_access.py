@@ -16,9 +16,9 @@ from perfci.net.shapes.access import (
     TokenPage,
 )
 from perfci.net.shapes.runs import ProjectShape
-from perfci.service import accounts
-from perfci.service.accounts import Act
-from perfci.service.registries import member_shape, project_shape, token_shape
+from perfci.service.accounts import accounts
+from perfci.service.accounts.accounts import Act
+from perfci.service.accounts.backends import member_shape, project_shape, token_shape
 from perfci.store import access, audit, tokens
 from perfci.store.projects import project
 from perfci_web.api import cursors

@@ -6,8 +6,8 @@ from perfci.auth.access import Denied, Need
 from perfci.auth.grants import announcing_objection
 from perfci.net.shapes import Paged
 from perfci.net.shapes.announcements import AnnouncementPage, AnnouncementShape, AnnouncementsKept, NewAnnouncements
-from perfci.service.accounts import Act
-from perfci.service.announced import arrive
+from perfci.service.accounts.accounts import Act
+from perfci.service.expected_changes.save_changes import arrive
 from perfci.store import announced
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.arrived import Arrived

@@ -6,8 +6,8 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need
 from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
-from perfci.service.muting import expect
-from perfci.service.states import By
+from perfci.service.incidents.mute_benchmarks import expect
+from perfci.service.incidents.state_changes import By
 from perfci.store.expectations import Expectation, expectations
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation

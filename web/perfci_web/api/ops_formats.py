@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 from perfci.auth.access import Need
 from perfci.net.shapes import Paged
 from perfci.net.shapes.quarantine import Meaning, QuarantinedPage, QuarantinedShape, Resolved
-from perfci.service.exporting import export
-from perfci.service.resolving import resolve
+from perfci.service.uploads.export_history import export
+from perfci.service.uploads.unresolved_units import resolve
 from perfci.store import audit, quarantine
 from perfci.store.projects import touch
 from perfci.store.quarantine import Answer, QuarantinedRecord

@@ -9,10 +9,16 @@ from sqlalchemy.orm import Session
 from perfci.auth.access import Need
 from perfci.model import IncidentState
 from perfci.net.shapes import incidents as shapes
-from perfci.service.health import health
-from perfci.service.muting import quarantine
-from perfci.service.showing import event_fields, incident_fields, ledger_fields, whole, whole_fields
-from perfci.service.states import By
+from perfci.service.incidents.alert_quality import health
+from perfci.service.incidents.mute_benchmarks import quarantine
+from perfci.service.incidents.serialize_incidents import (
+    event_fields,
+    incident_fields,
+    ledger_fields,
+    whole,
+    whole_fields,
+)
+from perfci.service.incidents.state_changes import By
 from perfci.store import incidents
 from perfci.store.incident_records import IncidentRecord
 from perfci.store.members import ledger

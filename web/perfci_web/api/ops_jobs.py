@@ -5,9 +5,9 @@ from __future__ import annotations
 from perfci.auth.access import Need
 from perfci.net.jwks import Unanswered
 from perfci.net.shapes.jobs import JobToken, NewRepository, RepositoryShape, RunTokenMade
-from perfci.service import bindings
-from perfci.service.accounts import Act
-from perfci.service.exchanging import exchange, expected_of
+from perfci.service.accounts import repository_bindings
+from perfci.service.accounts.accounts import Act
+from perfci.service.accounts.job_tokens import exchange, expected_of
 from perfci.store import repositories
 from perfci.store.repositories import Repository
 from perfci_web.api.calls import Call, Reply
@@ -40,15 +40,15 @@ def get_repository(call: Call) -> Reply:
 
 def bind_repository(call: Call) -> Reply:
     asked: NewRepository = call.body
-    wanted = bindings.repository(
+    wanted = repository_bindings.repository(
         asked.repository, asked.repository_id, asked.owner_id, asked.workflow, asked.environment or "", asked.refs
     )
-    call.group.submit(lambda tx: bindings.bind(tx, _act(call), call.the_project, wanted))
+    call.group.submit(lambda tx: repository_bindings.bind(tx, _act(call), call.the_project, wanted))
     return Reply(_shape(wanted))
 
 
 def unbind_repository(call: Call) -> Reply:
-    if not call.group.submit(lambda tx: bindings.unbind(tx, _act(call), call.the_project)):
+    if not call.group.submit(lambda tx: repository_bindings.unbind(tx, _act(call), call.the_project)):
         raise Declined("not-found", NOT_BOUND)
     return Reply(None)
 

@@ -20,10 +20,10 @@ from perfci.net.shapes.notify import (
     Routes,
     TestAnswer,
 )
-from perfci.service.senders import means_of
-from perfci.service.showing import delivery_fields
-from perfci.service.states import By
-from perfci.service.subscribing import drop_destination, keep_destination, note_trial, try_destination
+from perfci.service.incidents.serialize_incidents import delivery_fields
+from perfci.service.incidents.state_changes import By
+from perfci.service.notify.manage_destinations import drop_destination, keep_destination, note_trial, try_destination
+from perfci.service.notify.senders import means_of
 from perfci.store import deliveries
 from perfci.store.deliveries import Destination
 from perfci_web.api.calls import Call, Reply

@@ -8,9 +8,9 @@ from perfci.auth.access import Need, may_see
 from perfci.config import project_name
 from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
-from perfci.service.accounts import Act, new_project
-from perfci.service.receiving import Arrival, receive
-from perfci.service.registries import project_shape
+from perfci.service.accounts.accounts import Act, new_project
+from perfci.service.accounts.backends import project_shape
+from perfci.service.uploads.receive_runs import Arrival, receive
 from perfci.store import pages, reads
 from perfci.store.projects import projects
 from perfci_web.api import cursors

@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.access import Need
 from perfci.net.shapes import incidents as shapes
-from perfci.service.asked_changes import change_of
-from perfci.service.nudging import nudge, shifted
-from perfci.service.regrouping import merge, split
-from perfci.service.states import By, Change
-from perfci.service.triage import Stale, change, change_many
-from perfci.service.undoing import undo
+from perfci.service.incidents.change_request import change_of
+from perfci.service.incidents.merge_and_split import merge, split
+from perfci.service.incidents.move_boundary import nudge, shifted
+from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.triage import Stale, change, change_many
+from perfci.service.incidents.undo_change import undo
 from perfci.store import incidents
 from perfci.store.coordinates import stored_series
 from perfci.store.incident_records import IncidentRecord

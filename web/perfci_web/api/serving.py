@@ -21,7 +21,7 @@ from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import Asked
 from perfci.net.shapes.problem import Fault
 from perfci.report.names import printable
-from perfci.service.accounts import Act, first_seen
+from perfci.service.accounts.accounts import Act, first_seen
 from perfci.store import Store
 from perfci.store.groups import Group, Unavailable
 from perfci.store.projects import Project, project

@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState
+from perfci.policies import Standards
 from perfci.report import incidents as words
 from perfci.report import notices
 from perfci.report.words import Tone
-from perfci.service.describing import as_record, look_of
-from perfci.service.incidents import Situation, open_incidents
-from perfci.service.judging import Standards
+from perfci.service.incidents.derive_incidents import Situation, open_incidents
+from perfci.service.incidents.incident_columns import as_record, look_of
 from perfci.store import incidents as stored
 from perfci.store.incident_records import DATA, IncidentRecord, Look
 from perfci.store.members import changes, members_of

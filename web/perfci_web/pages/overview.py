@@ -12,10 +12,10 @@ from perfci.report.sentences import Told, overview_sentence
 from perfci.report.standing import biggest_moves, open_regressions
 from perfci.report.trend import Mark, Trend
 from perfci.report.words import MOVES
-from perfci.service.small_trends import Decided
 from perfci.store.records import ProjectRecord
 from perfci.store.standing import AtHead, Tally
 from perfci_web.pages.reasons import Reason, by_reason, failure, how_many
+from perfci_web.trends import Decided
 
 MOST_FINDINGS = 20
 MOST_MOVERS = 6

@@ -10,10 +10,10 @@ from typing import Any
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError, Series
 from perfci.report import happenings, notices
 from perfci.report import incidents as words
-from perfci.service.asked_changes import asked_change
-from perfci.service.showing import Whole
-from perfci.service.states import ALLOWED, Change
-from perfci.service.undoing import undoable
+from perfci.service.incidents.change_request import asked_change
+from perfci.service.incidents.serialize_incidents import Whole
+from perfci.service.incidents.state_changes import ALLOWED, Change
+from perfci.service.incidents.undo_change import undoable
 from perfci.store.deliveries import Delivery
 from perfci.store.incident_records import DATA, Event, IncidentRecord, Member
 from perfci.verdicts.moves import cost_of

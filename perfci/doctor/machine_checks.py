@@ -1,0 +1,141 @@
+"""Does the machine hold still? What the kernel told in, findings out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perfci.doctor.findings import Finding, counted, listed, ok, problem, warning
+
+GIB = 2**30
+
+BUSY_SHARE = 0.25
+"""Load from others above this share of the cores is felt in most pairs."""
+
+LITTLE_MEMORY = 2 * GIB
+LITTLE_DISK = 2 * GIB
+"""A checkout, its build and a torch compile cache fit into this."""
+
+SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "pit")
+"""Clock sources that are read through the kernel and a device: a microsecond each."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """What Linux tells of the machine; None or empty where it tells nothing."""
+
+    cores: int
+    quota_cores: float | None = None
+    stopped_share: float | None = None  # of the scheduling periods so far in which the quota ran out
+    memory: int | None = None  # bytes that can still be used
+    load: float | None = None  # runnable tasks, averaged over the last minute
+    clock: str = ""
+    governors: tuple[str, ...] = ()
+    turbo: bool | None = None
+    autogroup: bool | None = None  # whether the scheduler shares the cores out by session
+
+
+def machine_findings(facts: MachineFacts) -> Iterator[Finding]:
+    yield cores_finding(facts)
+    yield load_finding(facts)
+    yield memory_finding(facts.memory)
+    yield clock_finding(facts.clock)
+    yield governor_finding(facts.governors)
+    yield turbo_finding(facts.turbo)
+    if facts.autogroup is not None:
+        yield niceness_finding(autogroup=facts.autogroup)
+
+
+def cores_finding(facts: MachineFacts) -> Finding:
+    told = counted(facts.cores, "core")
+    if facts.quota_cores is not None and facts.quota_cores < facts.cores:
+        often = f", which stopped it in {facts.stopped_share:.0%} of the periods so far" if facts.stopped_share else ""
+        return warning(
+            "cores",
+            f"{told}, but the control group allows only the time of {facts.quota_cores:g}{often}",
+            "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
+        )
+    if facts.cores == 1:
+        return warning("cores", "one core, which everything else runs on too", "measure with two cores or more")
+    return ok("cores", f"{told}, no quota below that")
+
+
+def load_finding(facts: MachineFacts) -> Finding:
+    if facts.load is None:
+        return ok("load", "the kernel does not tell")
+    told = f"{facts.load:.2f} tasks over the last minute on {counted(facts.cores, 'core')}"
+    if facts.load > BUSY_SHARE * facts.cores:
+        return warning("load", told, "end what else runs here, or wait a minute if it has just ended")
+    return ok("load", told)
+
+
+def memory_finding(available: int | None) -> Finding:
+    if available is None:
+        return ok("memory", "the kernel does not tell")
+    told = f"{available / GIB:.1f} GiB can still be used"
+    if available < LITTLE_MEMORY:
+        return warning("memory", told, "free some: a process that swaps is measured as slow, or killed")
+    return ok("memory", told)
+
+
+def clock_finding(source: str) -> Finding:
+    if not source:
+        return ok("clock", "the kernel does not name its clock source")
+    if source in SLOW_CLOCKS:
+        advice = "make the kernel use tsc (see /sys/devices/system/clocksource)"
+        return warning("clock", f"{source}, which takes a microsecond to read", advice)
+    return ok("clock", source)
+
+
+def governor_finding(governors: tuple[str, ...]) -> Finding:
+    if not governors:
+        return ok("governor", "not visible here, as usual in virtual machines")
+    if governors == ("performance",):
+        return ok("governor", "performance on every core")
+    advice = "sudo cpupower frequency-set -g performance"
+    return warning("governor", f"{listed(list(governors))}: the clock follows the load", advice)
+
+
+def turbo_finding(turbo: bool | None) -> Finding:
+    if turbo is None:
+        return ok("turbo", "not visible here, as usual in virtual machines")
+    if turbo:
+        advice = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > /sys/devices/system/cpu/cpufreq/boost"
+        return warning("turbo", "on: the clock depends on temperature and on the other cores", advice)
+    return ok("turbo", "off")
+
+
+def niceness_finding(*, autogroup: bool) -> Finding:
+    """Grouped by session, a nice value counts only against processes of the same session: sched(7), autogroup."""
+    if not autogroup:
+        return ok("niceness", "what is started with nice stands back, in whichever session")
+    return warning(
+        "niceness",
+        "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): work that somebody starts "
+        "with nice in another session takes as much from what is measured as if it were not nice",
+        "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while you measure",
+    )
+
+
+# ------------------------------------------------------------------ what is kept
+
+
+def lock_finding(holder: str) -> Finding:
+    if holder:
+        return warning("lock", f"this machine is being measured: {holder}", "wait until that has ended")
+    return ok("lock", "nobody else measures on this machine")
+
+
+def database_finding(shown: str, exists: bool, trouble: str) -> Finding:
+    if trouble:
+        return problem("database", trouble.rstrip("."), "see `perfci db --help`, or name another store with --db")
+    if not exists:
+        return ok("database", f"{shown} does not exist yet: the first `perfci run` makes it")
+    return ok("database", f"{shown} has the current schema")
+
+
+def disk_finding(free: int) -> Finding:
+    told = f"{free / GIB:.1f} GiB are free below .perfci"
+    if free < LITTLE_DISK:
+        return problem("disk", told, "free some: checkouts, builds and results go there")
+    return ok("disk", told)

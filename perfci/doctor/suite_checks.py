@@ -1,0 +1,161 @@
+"""Is every benchmark that was written also measured? Source and discovery in, findings out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from perfci.doctor.findings import Finding, counted, listed, ok, problem, warning
+
+PLUGIN_NAMES = re.compile(r"gpu_?(mem)?_|gen_(ttft|tpot|e2el)_")
+"""What begins so is a benchmark where asv_bench_perfci is installed."""
+
+LOOKALIKES = re.compile(r"(test|bench|benchmark|timing|timeit|perf)_")
+"""What begins so was probably meant as a benchmark, by habits from elsewhere."""
+
+SILENT_DECORATORS = frozenset({"staticmethod", "classmethod", "skip_for_params", "skip_benchmark_if"})
+"""Decorators that declare no metric; any other may hide a ``@metrics``."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFunction:
+    """A function in the source of a suite: at module level, or in a public class."""
+
+    place: str  # module.Class.function
+    line: int
+    decorators: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.place.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the last recorded run measured: benchmark names with their versions, and the day."""
+
+    versions: Mapping[str, str]
+    day: str
+
+
+def module_findings(errors: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    for module, error in errors:
+        sentence = f"module {module} does not import, so nothing of it is measured: {error}"
+        yield problem("suite", sentence, "make it import against the commit that is measured")
+
+
+def count_finding(types: Mapping[str, str], cells: int) -> Finding:
+    """``types`` holds the type of every benchmark by its name."""
+    if not types:
+        advice = "names that begin with time_, mem_, peakmem_, track_ or measure_ are benchmarks"
+        return problem("suite", "there is no benchmark in it", advice)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(types.values()).most_common())
+    return ok("suite", f"{counted(len(types), 'benchmark')} in {counted(cells, 'cell')}: {kinds}")
+
+
+def lost_findings(versions: Mapping[str, str], recorded: Recorded | None) -> Iterator[Finding]:
+    """Compare with the last recorded run: a benchmark that went missing looks like good news otherwise."""
+    if recorded is None:
+        yield ok("history", "no run is recorded yet to compare the suite with")
+        return
+    lost = sorted(recorded.versions.keys() - versions.keys())
+    if lost:
+        sentence = f"measured on {recorded.day} and not in the suite any more: {listed(lost)}"
+        yield problem("history", sentence, "restore what was not removed on purpose")
+    changed = sorted(name for name, version in recorded.versions.items() if versions.get(name, version) != version)
+    if changed:
+        sentence = f"rewritten since {recorded.day}, so that its history begins anew: {listed(changed)}"
+        yield warning("history", sentence, "set a version attribute where old and new numbers mean the same")
+    if not lost and not changed:
+        sentence = f"all {counted(len(recorded.versions), 'benchmark')} measured on {recorded.day} are still there"
+        yield ok("history", sentence)
+
+
+def imported(functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]) -> list[WrittenFunction]:
+    """Leave out the functions of modules that failed to import, which are named already."""
+    failed = [module.partition(".")[2] for module, _ in errors]
+    return [one for one in functions if not any(not name or one.place.startswith(f"{name}.") for name in failed)]
+
+
+def written_findings(functions: Iterable[WrittenFunction], found: Collection[str]) -> Iterator[Finding]:
+    """Functions that were written to be measured and will not be. ``found`` are the names discovered."""
+    known = {name.rpartition(".")[2] for name in found}
+    for function in functions:
+        if function.name.startswith("measure_"):
+            yield from _undeclared(function)
+        elif function.name not in known:
+            yield from _overlooked(function)
+
+
+def _undeclared(function: WrittenFunction) -> Iterator[Finding]:
+    if SILENT_DECORATORS.issuperset(function.decorators):
+        sentence = f"{function.place} (line {function.line}) declares no metric, so it fails when it is measured"
+        yield problem("suite", sentence, "put @metrics(Metric(name, unit), ...) above it, from perfci.bench")
+
+
+def _overlooked(function: WrittenFunction) -> Iterator[Finding]:
+    told = f"{function.place} (line {function.line})"
+    if PLUGIN_NAMES.match(function.name):
+        sentence = f"{told} is not measured: its type comes with a plugin that is not registered there"
+        yield problem("suite", sentence, "pip install asv_bench_perfci in the measured environment")
+    elif LOOKALIKES.match(function.name):
+        rest = function.name.partition("_")[2]
+        sentence = f"{told} looks like a benchmark and matches no type"
+        yield warning("suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart")
+
+
+def borrowed_findings(imports: Iterable[str], found: Collection[str]) -> Iterator[Finding]:
+    """Names that asv takes for benchmarks of the module into which they were only imported."""
+    for place in sorted(set(imports) & set(found)):
+        sentence = f"{place} is measured as a benchmark of its own, because that module imports the name"
+        yield warning(
+            "suite", sentence, "import the module it is from instead, or set its attribute skip_benchmark = True"
+        )
+
+
+def omitted_findings(omissions: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
+    """One line for each class that leaves out groups of metrics, which is no fault: (class, group, reason)."""
+    left_out: dict[str, dict[str, list[str]]] = {}
+    for owner, group, reason in omissions:
+        left_out.setdefault(owner, {}).setdefault(reason, []).append(group)
+    for owner, reasons in left_out.items():
+        parts = [f"{', '.join(groups)}: {reason}" for reason, groups in reasons.items()]
+        yield ok("suite", f"{owner} leaves out {'; '.join(parts)}")
+
+
+def functions_written(source: str, module: str) -> list[WrittenFunction]:
+    """The public functions of a module and of its public classes; nothing for source that does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    found = list(_functions(tree.body, module))
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            found += _functions(node.body, f"{module}.{node.name}")
+    return found
+
+
+def functions_imported(source: str, module: str) -> list[str]:
+    """What a module imports by name at its top level, as ``module.name``; nothing for source that does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return []
+    return [f"{module}.{alias.name}" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+
+
+def _functions(body: Iterable[ast.stmt], owner: str) -> Iterator[WrittenFunction]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            decorators = tuple(_name_of(decorator) for decorator in node.decorator_list)
+            yield WrittenFunction(f"{owner}.{node.name}", node.lineno, decorators)
+
+
+def _name_of(decorator: ast.expr) -> str:
+    """``metrics`` for ``@metrics(...)`` and ``@perfci.bench.metrics(...)``."""
+    node = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -1,0 +1,1 @@
+"""What stored results say: points, change points, calibration and replays, without a runner or GitHub."""

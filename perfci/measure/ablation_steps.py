@@ -1,0 +1,38 @@
+"""The steps of a ladder, as ``perfci.toml`` says them: each a change to the one before."""
+
+from __future__ import annotations
+
+import re
+
+from perfci.config import Config, LadderTable
+from perfci.measure.open_session import Subject
+from perfci.measure.variant_groups import Assignment
+from perfci.model import PerfciError
+from perfci.runner.suite import Cell
+
+
+def ladder_named(config: Config, name: str) -> LadderTable:
+    known = {table.name: table for table in config.settings.ladder}
+    if name not in known:
+        there = f"there are {', '.join(known)}" if known else "perfci.toml has no [[ladder]]"
+        raise PerfciError(f"there is no ladder {name!r}; {there}")
+    return known[name]
+
+
+def steps_of(table: LadderTable) -> list[Assignment]:
+    """Each step in full: what it does not set is as in the step before it."""
+    first = table.steps[0].set
+    steps: list[Assignment] = []
+    for step in table.steps:
+        if missing := [name for name in step.set if name not in first]:
+            raise PerfciError(
+                f"the ladder {table.name!r}: the step {step.name!r} sets {missing[0]}, which the first step does not; "
+                "the first step says what every parameter is before it is changed"
+            )
+        below = steps[-1] if steps else {}
+        steps.append({**below, **{name: str(value) for name, value in step.set.items()}})
+    return steps
+
+
+def cells_on(subject: Subject, table: LadderTable) -> list[Cell]:
+    return [cell for cell in subject.cells if re.search(table.match, cell.name)]

@@ -1,0 +1,81 @@
+"""Two files that somebody recorded, judged against each other; nothing is measured or stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from perfci.formats import Given, detect_format, read_documents, run_document
+from perfci.formats.files import read_bytes
+from perfci.measure.open_session import Say
+from perfci.measure.variant_session import Sides
+from perfci.model import Commit, PerfciError, Run, Series, Verdict
+from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.recorded import Key, Recorded, judged, recorded
+
+
+@dataclass(frozen=True, slots=True)
+class FileComparison:
+    """What two recorded runs showed; ``sides`` are all their processes by series, for goals."""
+
+    base: Commit
+    head: Commit
+    verdicts: Sequence[Verdict]
+    sides: dict[Series, Sides]
+
+
+def compare_files(base_path: Path, head_path: Path, policy: Policy, say: Say) -> FileComparison:
+    """Judge the second file against the first."""
+    runs = [_runs(path, say) for path in (base_path, head_path)]
+    chosen = [list(dict.fromkeys(run.variant for run in side)) for side in runs]
+    of_variants = all(len(side) == 1 for side in chosen) and chosen[0] != chosen[1]
+    if of_variants:
+        say(f"the environments differ: {chosen[0][0].label or 'unknown'} → {chosen[1][0].label or 'unknown'}")
+    base, head = (recorded(side, by_variant=not of_variants) for side in runs)
+    if not base.keys() & head.keys():
+        raise PerfciError(
+            f"{base_path} and {head_path} have no result in common: one holds {_named(base)}, the other {_named(head)}"
+        )
+    commits = [side[0].commit for side in runs]
+    sessions = {run.session for side in runs for run in side}
+    shas = (commits[0].sha, commits[1].sha)
+    found = judged(base, head, shas, policy, one_session=len(sessions) == 1)
+    return FileComparison(commits[0], commits[1], control(found, FALSE_DISCOVERY_RATE), _sides(base, head))
+
+
+def _runs(path: Path, say: Say) -> list[Run]:
+    """All runs of a file, which have to be of one commit."""
+    name = detect_format(path)
+    if name == "perfci":
+        runs = [run_document.read(path)]
+    else:
+        given = Given("files", None if path.is_dir() else _nameless(path))
+        runs = [document.run for document in read_documents(path, name, given, say)]
+    shas = list(dict.fromkeys(run.commit.sha for run in runs))
+    if not runs:
+        raise PerfciError(f"{path} holds no run")
+    if len(shas) > 1:
+        raise PerfciError(
+            f"{path} holds runs of {len(shas)} commits, among them {shas[0][:10]} and {shas[1][:10]}; a file of one "
+            "commit was expected"
+        )
+    return runs
+
+
+def _named(side: dict[Key, Recorded]) -> str:
+    names = sorted({one.series.cell for one in side.values()})
+    if not names:
+        return "nothing"
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _nameless(path: Path) -> Commit:
+    """A file that names no commit stands for itself: the hash of what it holds tells it from the other one."""
+    return Commit(sha256(read_bytes(path)).hexdigest()[:40])
+
+
+def _sides(base: dict[Key, Recorded], head: dict[Key, Recorded]) -> dict[Series, Sides]:
+    return {head[key].series: (list(base[key].processes), list(head[key].processes)) for key in head if key in base}

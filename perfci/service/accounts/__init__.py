@@ -1,0 +1,1 @@
+"""Accounts: tokens, members, projects and the repositories whose jobs may upload."""

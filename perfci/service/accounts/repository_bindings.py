@@ -1,0 +1,84 @@
+"""Bind a project to the repository whose jobs may upload to it: each change with its line in the audit log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from perfci.model import PerfciError
+from perfci.service.accounts.accounts import Act
+from perfci.store import audit, repositories
+from perfci.store.projects import Project
+from perfci.store.repositories import Binding, Repository
+
+SLUG = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
+WORKFLOW = re.compile(rf"({SLUG.pattern}/)?\.github/workflows/[A-Za-z0-9_.-]{{1,100}}\.ya?ml")
+REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\]{1,200}")
+MOST_NUMBER = 10**18
+
+RENAMED = "repository.rename"
+"""What the audit log calls it when GitHub tells another name."""
+
+
+def repository(
+    slug: str, repository_id: int, owner_id: int, workflow: str, environment: str, refs: Collection[str]
+) -> Repository:
+    """A repository to bind to, or a sentence why it is none; a ref that names no kind is a branch."""
+    if not SLUG.fullmatch(slug):
+        raise PerfciError(f"A repository is named as OWNER/NAME, not as {slug!r}.")
+    if not 0 < repository_id < MOST_NUMBER or not 0 < owner_id < MOST_NUMBER:
+        raise PerfciError(f"GitHub's numbers were expected: https://api.github.com/repos/{slug} tells id and owner.id.")
+    if not WORKFLOW.fullmatch(workflow):
+        raise PerfciError(
+            "A workflow is named by its file, .github/workflows/perf.yml, or where another repository holds it, "
+            f"OWNER/NAME/.github/workflows/perf.yml, not as {workflow!r}."
+        )
+    if len(environment) > 255 or (environment and not environment.isprintable()):
+        raise PerfciError(f"An environment's name was expected, not {environment[:50]!r}.")
+    whole = tuple(dict.fromkeys(one if one.startswith("refs/") else f"refs/heads/{one}" for one in refs))
+    if wrong := [one for one in whole if not REF.fullmatch(one)]:
+        raise PerfciError(f"A branch (main) or a whole ref (refs/tags/v1) was expected, not {wrong[0][:100]!r}.")
+    return Repository(repository_id, owner_id, slug, workflow, environment, whole)
+
+
+def bind(tx: Session, act: Act, project: Project, wanted: Repository) -> None:
+    """Let the jobs of a repository write here, in the place of those that were let before."""
+    before = repositories.repository_of(tx, project.id)
+    repositories.bind(tx, project.id, wanted, act.at)
+    told = {"before": _told(before) if before else None, "after": _told(wanted)}
+    act.note(tx, "repository.bind", wanted.slug, project.id, told)
+
+
+def unbind(tx: Session, act: Act, project: Project) -> bool:
+    """Whether it was bound; its jobs, and the tokens they were given, can do nothing here any more."""
+    before = repositories.repository_of(tx, project.id)
+    if before is None:
+        return False
+    repositories.unbind(tx, project.id)
+    act.note(tx, "repository.unbind", before.slug, project.id, {"before": _told(before)})
+    return True
+
+
+def follow_name(tx: Session, binding: Binding, name: str, at: datetime, request_id: str) -> None:
+    """Call a bound repository as it is called now; what it is, its number says, whatever it is called."""
+    bound = binding.repository
+    if bound.slug == name:
+        return
+    repositories.show_as(tx, binding.project_id, name)
+    audit.record(
+        tx, f"github-repository/{bound.repository_id}", RENAMED, name,
+        at=at, project_id=binding.project_id, detail={"before": bound.slug, "after": name}, request_id=request_id,
+    )  # fmt: skip
+
+
+def _told(one: Repository) -> dict[str, object]:
+    return {
+        "repository_id": one.repository_id,
+        "owner_id": one.owner_id,
+        "workflow": one.workflow,
+        "environment": one.environment,
+        "refs": list(one.refs),
+    }

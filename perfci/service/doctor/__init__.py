@@ -1,6 +1,0 @@
-"""``perfci doctor``: facts are observed, checked one by one by pure functions, and told as findings."""
-
-from perfci.service.doctor.examination import Patient, examine
-from perfci.service.doctor.findings import Finding, Level
-
-__all__ = ["Finding", "Level", "Patient", "examine"]

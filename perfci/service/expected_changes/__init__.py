@@ -1,0 +1,1 @@
+"""Changes that a pull request or a commit message announced before they were measured."""

@@ -1,0 +1,1 @@
+"""Incidents: derived from change points, reconciled with what is stored, and triaged by people."""

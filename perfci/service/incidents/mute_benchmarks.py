@@ -1,0 +1,48 @@
+"""What people say is not to be told: benchmarks in quarantine, and reports that come otherwise than was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.service.incidents.state_changes import By
+from perfci.store import audit
+from perfci.store.expectations import set_expectation
+from perfci.store.incident_records import Suspension
+from perfci.store.projects import Project, touch
+from perfci.store.suspensions import release, suspend
+
+BY_HAND = "quarantined by hand"
+
+
+def quarantine(
+    tx: Transaction, project: Project, benchmark: str, metric: str, by: By, *, days: int, reason: str = ""
+) -> bool:
+    """Watch a benchmark without telling anybody for some days; 0 let it out, and False says that it was not in."""
+    if days:
+        until = by.now + timedelta(days=days)
+        wanted = Suspension(benchmark, metric, 0.0, reason or BY_HAND, by.now, until, by.actor)
+        suspend(tx, project.id, wanted)
+        found = True
+    else:
+        found = release(tx, project.id, benchmark, metric, by.now)
+    _record(tx, project, "benchmark.quarantine", benchmark, by, {"days": days, "reason": reason})
+    return found
+
+
+def expect(tx: Transaction, project: Project, number: int, by: By, *, every_s: float | None, muted: bool) -> bool:
+    """Say how often a suite reports, nothing to let it be learned, or that nothing is expected; False for no such."""
+    if not set_expectation(tx, project.id, number, every_s=every_s, muted=muted, actor=by.actor):
+        return False
+    _record(tx, project, "expectation.set", str(number), by, {"every_s": every_s, "muted": muted})
+    touch(tx, [project.id])
+    return True
+
+
+def _record(tx: Transaction, project: Project, action: str, subject: str, by: By, detail: Mapping[str, Any]) -> None:
+    audit.record(
+        tx, by.actor, action, subject, at=by.now, project_id=project.id, detail=detail, request_id=by.request_id
+    )

@@ -1,0 +1,1 @@
+"""Missing data: reports that are late, and the incidents they open."""

@@ -1,0 +1,82 @@
+"""Incidents about data that did not come: opened and closed by whoever watches for it, told like a regression."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.model import IncidentState
+from perfci.service.incidents.incident_columns import PERFCI
+from perfci.service.notify.enqueue_notifications import tell_new
+from perfci.store import incidents as stored
+from perfci.store.incident_records import DATA, PAGE, Event, IncidentRecord, Member
+from perfci.store.members import add_members
+from perfci.store.projects import Project, touch
+
+RETURNED = "data came again"
+
+
+def open_data_incident(
+    tx: Transaction,
+    project: Project,
+    key: str,
+    headline: str,
+    now: datetime,
+    *,
+    explanation: str = "",
+    series_ids: Collection[int] = (),
+) -> IncidentRecord:
+    """Say that data is missing; ``key`` names what, such as ``late nightly on <machine>``.
+
+    While it is missing there is one incident of a key, however often this is called, and people are told once. What
+    was missing before, came and is missing again is an incident of its own.
+    """
+    known = stored.data_incident(tx, project.id, key)
+    if known is not None and known.gone_at is None:
+        if (known.headline, known.detail.get("explanation", "")) != (headline, explanation):
+            stored.refresh(tx, known.id, {"headline": headline, "detail": {"explanation": explanation}})
+        return known
+    columns = {
+        "derived_id": key,
+        "kind": DATA,
+        "state": IncidentState.NEW.value,
+        "last_good": "",
+        "commit": "",
+        "first_seen": now,
+        "changed_at": now,
+        "measured_at": now,
+        "headline": headline,
+        "series_count": len(set(series_ids)),
+        "say": PAGE,
+        "detail": {"explanation": explanation},
+    }
+    record = stored.add_incident(tx, project.id, columns)
+    add_members(tx, record.id, [Member(one, "", "", 0.0, 0.0, 0.0) for one in sorted(set(series_ids))])
+    stored.add_events(tx, [(record.id, Event(now, PERFCI, "state", "", record.state, headline))])
+    tell_new(tx, project, now)
+    touch(tx, [project.id])
+    return record
+
+
+def close_data_incident(tx: Transaction, project: Project, key: str, now: datetime) -> IncidentRecord | None:
+    """Say that what a key names came again; answers the incident that this ended."""
+    known = stored.data_incident(tx, project.id, key)
+    if known is None or known.gone_at is not None:
+        return None
+    stored.refresh(tx, known.id, {"gone_at": now})
+    columns = {"state": IncidentState.FIXED.value, "reason": RETURNED, "verified_at": now, "changed_at": now}
+    open_still = known.state in (IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND)
+    if open_still and stored.change(tx, known.id, known.revision, columns):
+        event = Event(now, PERFCI, "state", known.state, IncidentState.FIXED, RETURNED)
+    else:
+        event = Event(now, PERFCI, "verified", "missing", "there", RETURNED)
+    stored.add_events(tx, [(known.id, event)])
+    touch(tx, [project.id])
+    return stored.numbered(tx, project.id, known.number)
+
+
+def open_data_incidents(tx: Transaction, project: Project) -> list[IncidentRecord]:
+    """What is missing now, by key in ``derived_id``."""
+    return stored.missing(tx, project.id)

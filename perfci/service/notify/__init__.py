@@ -1,0 +1,1 @@
+"""Notifications: enqueue them, deliver them, and manage where they go."""

@@ -1,0 +1,1 @@
+"""Pull requests: results artifacts, reports, and what GitHub sends about them."""
