@@ -29,10 +29,11 @@ from perfci.service.pulls.inbox_worker import Reporting
 from perfci.service.pulls.results_artifact import HandedOver, hand_over
 from perfci.service.pulls.workflow_run_handler import Follower
 from perfci.service.worker.leased_loop import REPORTS, Courier
-from perfci.store import Store, pages, reads
-from perfci.store.pages import RunFilter
+from perfci.store import Store
 from perfci.store.projects import project
-from perfci.store.tables_jobs import RunEventRow
+from perfci.store.queries import measurements, paged_lists
+from perfci.store.queries.paged_lists import RunFilter
+from perfci.store.tables.github import RunEventRow
 from perfci_web import create_app
 
 ORIGIN = {"run_id": "17", "attempt": "1", "job": "compare", "event": "pull_request"}
@@ -125,12 +126,12 @@ class Server:
         with self.store.read() as tx:
             found = project(tx, slug)
             assert found is not None
-            lines = pages.runs_page(tx, found.id, RunFilter(), before=None, limit=100)
-            return [reads.load_run(tx, line.id) for line in lines][::-1]
+            lines = paged_lists.runs_page(tx, found.id, RunFilter(), before=None, limit=100)
+            return [measurements.load_run(tx, line.id) for line in lines][::-1]
 
     def kinds(self) -> dict[str, str]:
         with self.store.read() as tx:
-            return {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
+            return {one.uid: one.kind for one in measurements.sessions(tx, "acme/model")}
 
 
 @pytest.fixture

@@ -21,9 +21,11 @@ from databases import fresh_database
 from load_store import PER_COMMIT, SERIES, commit_sha, decide, load
 from sqlalchemy.orm import Session
 
-from perfci.store import Store, comparisons, levels, open_store, pages, reads, writes
+from perfci.store import Store, open_store
 from perfci.store.dialects import on_sqlite, size_of
 from perfci.store.projects import project
+from perfci.store.queries import comparison_verdicts, measurements, paged_lists, result_summaries
+from perfci.store.writes import ingest
 
 MILLIONS = (1, 3, 10)
 REPEATS = 30
@@ -31,18 +33,20 @@ REPEATS = 30
 
 def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session], object]]:
     base, head = commit_sha(commits - 2), commit_sha(commits - 1)
-    between = comparisons.Between(1, base, head)
+    between = comparison_verdicts.Between(1, base, head)
     return {
-        "points of a series": lambda tx: reads.history(tx, dice.randrange(1, SERIES)),
-        "levels of two commits": lambda tx: levels.levels_between(tx, 1, base, head),
-        "verdicts between them, counted": lambda tx: comparisons.standing_counts(tx, between),
-        "page of 100 of these": lambda tx: comparisons.standing(tx, between, limit=101),
-        "page of 100 series": lambda tx: pages.series_page(tx, 1, after=dice.randrange(SERIES - 100), limit=100),
-        "page of 100 runs": lambda tx: pages.runs_page(tx, 1, pages.RunFilter(), before=0, limit=100),
-        "page of 100 commits": lambda tx: pages.commits_page(tx, 1, before=0, limit=100),
-        "page of 100 verdicts": lambda tx: pages.verdicts_page(tx, 1, pages.VerdictFilter(), before=0, limit=100),
-        "machines": lambda tx: pages.machines_page(tx, 1, after=0, limit=100),
-        "a commit by its prefix": lambda tx: reads.find_commit(tx, PROJECT, head[:12]),
+        "points of a series": lambda tx: measurements.history(tx, dice.randrange(1, SERIES)),
+        "levels of two commits": lambda tx: result_summaries.levels_between(tx, 1, base, head),
+        "verdicts between them, counted": lambda tx: comparison_verdicts.standing_counts(tx, between),
+        "page of 100 of these": lambda tx: comparison_verdicts.standing(tx, between, limit=101),
+        "page of 100 series": lambda tx: paged_lists.series_page(tx, 1, after=dice.randrange(SERIES - 100), limit=100),
+        "page of 100 runs": lambda tx: paged_lists.runs_page(tx, 1, paged_lists.RunFilter(), before=0, limit=100),
+        "page of 100 commits": lambda tx: paged_lists.commits_page(tx, 1, before=0, limit=100),
+        "page of 100 verdicts": lambda tx: paged_lists.verdicts_page(
+            tx, 1, paged_lists.VerdictFilter(), before=0, limit=100
+        ),
+        "machines": lambda tx: paged_lists.machines_page(tx, 1, after=0, limit=100),
+        "a commit by its prefix": lambda tx: measurements.find_commit(tx, PROJECT, head[:12]),
         "the project": lambda tx: project(tx, PROJECT),
     }
 
@@ -71,7 +75,7 @@ def storing(store: Store, first: int, dice: random.Random) -> str:
     def once() -> None:
         number, run = next(runs)
         with store.begin() as tx:
-            writes.ingest_run(tx, run, a_sha(number), "body", received_at=NOON)
+            ingest.ingest_run(tx, run, a_sha(number), "body", received_at=NOON)
 
     return best(once)
 

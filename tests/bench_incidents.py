@@ -30,8 +30,9 @@ from perfci.model import ChangePoint, IncidentState
 from perfci.service.incidents.reconcile_incidents import sync
 from perfci.service.incidents.state_changes import By, Change
 from perfci.service.incidents.triage import change_many
-from perfci.store import Store, incidents, open_store
-from perfci.store.writes import keep_change_points
+from perfci.store import Store, open_store
+from perfci.store.incidents import incident_store
+from perfci.store.writes.ingest import keep_change_points
 from perfci_web import create_app
 
 INCIDENTS, MEMBERS, BULK = 1000, 50, 500
@@ -108,7 +109,7 @@ def bulk(store: Store) -> list[Took]:
 
     for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:
         with store.read() as tx:
-            seen = {one.number: one.revision for one in incidents.listed(tx, project.id, limit=BULK)}
+            seen = {one.number: one.revision for one in incident_store.listed(tx, project.id, limit=BULK)}
         took.append(timed(partial(together, seen, state)))
     return took
 

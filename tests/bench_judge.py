@@ -27,7 +27,9 @@ from study_history import KINDS, Detector, Logs, change_free, peers
 from perfci.policies import Standards
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.stats.growing import Growing, detect_many, grow
-from perfci.store import coordinates, open_store, outbox
+from perfci.store import open_store
+from perfci.store.jobs import outbox
+from perfci.store.writes import row_ids
 from perfci.verdicts.filters import judge
 
 SERIES, POINTS = 10_000, 500
@@ -114,7 +116,7 @@ def looking(commits: int, series: int) -> Iterator[Figure]:
         for number in range(commits, commits + LOOKS):
             add_commits(store, [number], series)
             with store.begin() as tx:
-                outbox.add(tx, coordinates.project_id(tx, PROJECT), "judge", f"{number}-0", NOON)
+                outbox.add(tx, row_ids.project_id(tx, PROJECT), "judge", f"{number}-0", NOON)
             done, one = timed(worker.step)
             assert done == 1
             took.append(one)

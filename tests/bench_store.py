@@ -24,10 +24,12 @@ from builders import NOON, PROJECT, a_commit, a_machine, a_process, a_series, a_
 from databases import fresh_database
 
 from perfci.model import Result, Run, Status, Variant
-from perfci.store import Store, bulk, open_store, writes
+from perfci.store import Store, open_store
 from perfci.store.dialects import type_name
 from perfci.store.engine import address_of
-from perfci.store.tables import Table
+from perfci.store.tables.measurements import Table
+from perfci.store.writes import bulk_insert
+from perfci.store.writes import ingest as writes
 from perfci.verdicts.levels import digest
 
 BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
@@ -35,9 +37,9 @@ BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
 
 GROUP, TURNS = 32, 16
 
-RUN = tuple(column.name for column in bulk.RUNS.columns)
+RUN = tuple(column.name for column in bulk_insert.RUNS.columns)
 
-TABLES = {"runs": RUN, "results": bulk.RESULT, "processes": ("id", *bulk.PROCESS)}
+TABLES = {"runs": RUN, "results": bulk_insert.RESULT, "processes": ("id", *bulk_insert.PROCESS)}
 
 
 def a_run(number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCHMARKS, PROCESSES, SAMPLES)) -> Run:

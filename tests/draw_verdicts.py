@@ -40,8 +40,9 @@ from perfci.model import (
 from perfci.report.pairs import Column, intervals_svg, pairs_svg
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, trend_of
-from perfci.store import open_store, reads
-from perfci.store.records import MeasuredProcess
+from perfci.store import open_store
+from perfci.store.queries import measurements
+from perfci.store.queries.records import MeasuredProcess
 from perfci.verdicts.compare import look
 from perfci.verdicts.history import change_points
 from perfci.verdicts.levels import process_level, usable
@@ -135,10 +136,10 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
     for head in ("same", "slower"):
         perfci(folder, "compare", shas["base"], shas[head])
     with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
-        sessions = {one.uid: one.kind for one in reads.sessions(tx, folder.name)}
+        sessions = {one.uid: one.kind for one in measurements.sessions(tx, folder.name)}
         for name, (head, cell) in COMPARED.items():
             for uid, kind in sorted(sessions.items(), key=lambda one: one[1] == "confirm"):
-                rows = [row for row in reads.session_processes(tx, uid) if row.series.cell == cell]
+                rows = [row for row in measurements.session_processes(tx, uid) if row.series.cell == cell]
                 sides = [levels_of(rows, shas["base"], Role.BASE), levels_of(rows, shas[head], Role.HEAD)]
                 if all(sides):
                     found[name] = found.get(name, {}) | {kind: sides}
@@ -194,12 +195,12 @@ def perfci(folder: Path, *arguments: str) -> None:
 def history_of(folder: Path) -> dict[str, Any]:
     with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
         (record,) = [
-            one for one in reads.series_of_project(tx, folder.name)
+            one for one in measurements.series_of_project(tx, folder.name)
             if one.series.cell == "cases.time_step" and one.series.metric.name == "cpu_time"
         ]  # fmt: skip
-        points = reads.history(tx, record.id)
-        in_pairs = {one.uid for one in reads.sessions(tx, folder.name) if one.kind in ("compare", "confirm")}
-        told = reads.verdict_records(tx, folder.name, series_id=record.id)
+        points = measurements.history(tx, record.id)
+        in_pairs = {one.uid for one in measurements.sessions(tx, folder.name) if one.kind in ("compare", "confirm")}
+        told = measurements.verdict_records(tx, folder.name, series_id=record.id)
     return {
         "points": [
             {

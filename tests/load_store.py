@@ -18,15 +18,16 @@ from builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
 from sqlalchemy.orm import Session
 
 from perfci.model import Variant
-from perfci.store import Store, bulk, coordinates, dialects, open_store, writes
-from perfci.store.tables import ProcessRow, ResultRow, VerdictRow, as_ms
+from perfci.store import Store, dialects, open_store
+from perfci.store.tables.measurements import ProcessRow, ResultRow, VerdictRow, as_ms
+from perfci.store.writes import bulk_insert, ingest, row_ids
 
 SERIES, SUITE = 10_000, 200
 PROCESSES, SAMPLES = 5, 4
 PER_COMMIT = SERIES * PROCESSES * SAMPLES
 """Samples of a commit."""
 
-RESULTS, PROCESSES_TABLE = bulk.table(ResultRow), bulk.table(ProcessRow)
+RESULTS, PROCESSES_TABLE = bulk_insert.table(ResultRow), bulk_insert.table(ProcessRow)
 VERDICT = (
     "project_id", "session_id", "series_id", "kind", "stage", "base", "head", "ratio", "interval_lo", "interval_hi",
     "base_level", "head_level", "noise_floor", "mde", "pairs", "reason", "evidence", "created_at",
@@ -58,27 +59,27 @@ def commit_sha(number: int) -> str:
 
 def decide(tx: Session, base: int, head: int) -> None:
     """A verdict on every series between two commits."""
-    project_id = coordinates.project_id(tx, PROJECT)
-    session_id = coordinates.session_id(tx, f"session-{head}")
+    project_id = row_ids.project_id(tx, PROJECT)
+    session_id = row_ids.session_id(tx, f"session-{head}")
     question = ("unchanged", "conviction", commit_sha(base), commit_sha(head))
     told = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
     rows = [(project_id, session_id, series_id, *told, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
-    dialects.bulk_insert(tx, coordinates.table(VerdictRow), VERDICT, rows)
+    dialects.bulk_insert(tx, row_ids.table(VerdictRow), VERDICT, rows)
 
 
 def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.Random) -> None:
     commit = a_commit(number, sha=commit_sha(number), position=number, committed_at=NOON + timedelta(hours=number))
     empty = a_run(commit=commit, session=f"session-{number}", suite="none")
-    writes.ingest_run(tx, empty, f"{number}", "body", kind="history")
-    run = tx.execute(sa.select(bulk.RUNS).where(bulk.RUNS.c.key == f"{number}")).one()
+    ingest.ingest_run(tx, empty, f"{number}", "body", kind="history")
+    run = tx.execute(sa.select(bulk_insert.RUNS).where(bulk_insert.RUNS.c.key == f"{number}")).one()
     for suite, first in enumerate(range(0, len(levels), SUITE)):
         cells = range(first, min(first + SUITE, len(levels)))
-        run_id = dialects.new_ids(tx, bulk.RUNS, 1)[0]
+        run_id = dialects.new_ids(tx, bulk_insert.RUNS, 1)[0]
         started = as_ms(NOON) + 3_600_000 * number + suite
         named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
         changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
         row = {**run._mapping, "origin": "{}", **changed}
-        dialects.bulk_insert(tx, bulk.RUNS, list(row), [list(row.values())])
+        dialects.bulk_insert(tx, bulk_insert.RUNS, list(row), [list(row.values())])
         _add_results(tx, run_id, cells, [levels[cell] * dice.gauss(1.0, 0.01) for cell in cells], started, dice)
 
 
@@ -87,10 +88,10 @@ def _add_results(
 ) -> None:
     machine, variant = a_machine(), Variant()
     series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
-    series_ids = coordinates.series_ids(tx, coordinates.project_id(tx, PROJECT), series)
+    series_ids = row_ids.series_ids(tx, row_ids.project_id(tx, PROJECT), series)
     result_ids = dialects.new_ids(tx, RESULTS, len(cells))
-    dialects.bulk_insert(tx, RESULTS, bulk.RESULT, _results(run_id, series_ids, result_ids, levels))
-    dialects.bulk_insert(tx, PROCESSES_TABLE, bulk.PROCESS, list(_processes(result_ids, levels, started, dice)))
+    dialects.bulk_insert(tx, RESULTS, bulk_insert.RESULT, _results(run_id, series_ids, result_ids, levels))
+    dialects.bulk_insert(tx, PROCESSES_TABLE, bulk_insert.PROCESS, list(_processes(result_ids, levels, started, dice)))
 
 
 def _results(

@@ -11,8 +11,8 @@ from perfci.model import ChangePoint, Commit, Incident, IncidentKind, Series, Su
 from perfci.service.incidents.derive_incidents import Situation
 from perfci.service.incidents.reconcile_incidents import Synced, sync
 from perfci.store import Store, projects
-from perfci.store.coordinates import series_ids
 from perfci.store.projects import Project
+from perfci.store.writes.row_ids import series_ids
 from perfci.verdicts.budget import Say, Told
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha

@@ -16,7 +16,9 @@ from loopback_issuer import Issuer
 from ports import held_port, number_of
 
 from perfci.cli import run
-from perfci.store import announced, open_store, reads
+from perfci.store import open_store
+from perfci.store.incidents import expected_changes
+from perfci.store.queries import measurements
 
 
 @contextlib.contextmanager
@@ -58,17 +60,17 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
 def stored(folder: Path) -> dict[str, str]:
     """The sessions of that project, and of what kind each is."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
+        return {one.uid: one.kind for one in measurements.sessions(tx, "acme/model")}
 
 
 def in_history(folder: Path) -> list[str]:
     """The subjects of the commits in the only history of that project, along the line."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        (series,) = reads.series_of_project(tx, "acme/model")
-        return [point.commit.subject for point in reads.history(tx, series.id)]
+        (series,) = measurements.series_of_project(tx, "acme/model")
+        return [point.commit.subject for point in measurements.history(tx, series.id)]
 
 
 def announced_in(folder: Path) -> list[tuple[str, str, str]]:
     """Of which commits of that project something was announced, what, and where."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return [(one.sha, one.match, one.source) for one in announced.of_project(tx, "acme/model")]
+        return [(one.sha, one.match, one.source) for one in expected_changes.of_project(tx, "acme/model")]

@@ -14,9 +14,10 @@ from stateful_github import OWNER, pull
 from werkzeug.test import TestResponse
 
 from perfci.config import Secrets, Settings
-from perfci.store import Store, repositories
+from perfci.store import Store
+from perfci.store.access import github_bindings
+from perfci.store.access.github_bindings import Repository
 from perfci.store.projects import Project, create_project
-from perfci.store.repositories import Repository
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ HERE = Repository(1, OWNER["id"], "acme/model", ".github/workflows/perf.yml", ""
 def a_bound_project(store: Store, at: datetime, slug: str = "acme/model", bound: Repository = HERE) -> Project:
     with store.begin() as tx:
         made = create_project(tx, slug, "private", at)
-        repositories.bind(tx, made.id, bound, at)
+        github_bindings.bind(tx, made.id, bound, at)
     return made
 
 

@@ -32,7 +32,7 @@ from study_pages import circumstances, fill
 
 from perfci.report.units import percent, signed_percent
 from perfci.store import open_store
-from perfci.store.reads import session_processes, sessions
+from perfci.store.queries.measurements import session_processes, sessions
 
 PLANTED = (0.03, 0.05, 0.08, 0.10)
 QUIET, LOADED = "quiet", "two neighbours"

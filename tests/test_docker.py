@@ -22,8 +22,8 @@ from pathlib import Path
 
 import pytest
 
+from perfci.config.environment_variables import TABLES, variable
 from perfci.config.settings import Settings
-from perfci.config.variables import TABLES, variable
 
 ROOT = Path(__file__).parent.parent
 NOBODY = 65534

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from perfci.config import Secrets, load_config
+from perfci.config.environment_variables import TABLES, variable
 from perfci.config.settings import Settings
-from perfci.config.variables import TABLES, variable
 from perfci.model import PerfciError
 
 PAGE = (Path(__file__).parent.parent / "docs" / "settings.md").read_text()

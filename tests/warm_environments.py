@@ -20,7 +20,7 @@ from typing import Any
 
 import nursery
 
-from perfci.config.measuring import EnvironmentTable
+from perfci.config.measurement_tables import EnvironmentTable
 from perfci.runner import driver
 
 PRELOADS = ((), EnvironmentTable().preload)

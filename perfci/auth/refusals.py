@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal
 
-from perfci.auth.access import Denied
+from perfci.auth.permissions import Denied
 
 
 class Reason(StrEnum):

@@ -14,7 +14,7 @@ from perfci.cli.stored import by_me, read, written
 from perfci.model import IncidentState, PerfciError
 from perfci.service.notify.manage_destinations import CHECKS, drop_destination, keep_destination, try_destination
 from perfci.service.notify.senders import means_of
-from perfci.store.deliveries import Destination, destination, destinations
+from perfci.store.jobs.delivery_queue import Destination, destination, destinations
 
 
 @click.group("destination")

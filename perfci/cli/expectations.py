@@ -13,7 +13,7 @@ from perfci.cli.stored import by_me, read, written
 from perfci.model import PerfciError
 from perfci.net.shapes.expectations import NewExpectation
 from perfci.service.incidents.mute_benchmarks import expect
-from perfci.store.expectations import Expectation, expectations
+from perfci.store.incidents.reporting_schedules import Expectation, expectations
 
 SECONDS = {"m": 60, "h": 3600, "d": 86400}
 

@@ -19,7 +19,7 @@ from perfci.cli.sending import server_option
 from perfci.cli.side_profiles import profile_sides
 from perfci.cli.variants import Asked
 from perfci.config import Config
-from perfci.config.github import GitHubJob
+from perfci.config.github_job import GitHubJob
 from perfci.github.client import Client, connect
 from perfci.github.wanted import ACTIONS, Author, Overtaken
 from perfci.model import Commit, PerfciError

@@ -20,7 +20,7 @@ from perfci.runner.git import Repository
 from perfci.service.incidents.local_incidents import look_again
 from perfci.service.uploads.import_files import ingest_path
 from perfci.service.uploads.unresolved_units import meaning
-from perfci.store.reads import change_points, newest_result, series_with_results_since
+from perfci.store.queries.measurements import change_points, newest_result, series_with_results_since
 
 
 @click.command("ingest")

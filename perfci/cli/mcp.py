@@ -13,7 +13,7 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
-from perfci.auth.access import LOOKER
+from perfci.auth.permissions import LOOKER
 from perfci.cli.context import config_here, store_to_read
 from perfci.cli.options import global_options
 from perfci.cli.sending import server_option

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perfci.auth.access import Role
+from perfci.auth.permissions import Role
 from perfci.cli.context import config_here, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.registry import said, server_option, the_registry

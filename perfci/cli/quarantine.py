@@ -13,7 +13,7 @@ from perfci.cli.stored import by_me, read, written
 from perfci.model import PerfciError
 from perfci.net.shapes.incidents import NewSuspension
 from perfci.service.incidents.mute_benchmarks import quarantine
-from perfci.store.suspensions import suspensions
+from perfci.store.incidents.mutes import suspensions
 
 DAYS = 30
 

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.auth.access import LOCAL
+from perfci.auth.permissions import LOCAL
 from perfci.cli.context import config_here, store_to_read, store_to_write, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.accounts import Act
 from perfci.service.accounts.backends import the_project
-from perfci.store import repositories
+from perfci.store.access import github_bindings
 
 WORKFLOW = ".github/workflows/perf.yml"
 
@@ -57,7 +57,7 @@ def show_command(json_file: str | None) -> None:
     """Show whose jobs may upload."""
     config = config_here()
     with closing(store_to_read(config)) as store, store.read() as tx:
-        found = repositories.repository_of(tx, the_project(tx, config.project).id)
+        found = github_bindings.repository_of(tx, the_project(tx, config.project).id)
     if json_file:
         write_json(json_file, asdict(found) if found else None)
     if json_file == "-":

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import LOCAL
+from perfci.auth.permissions import LOCAL
 from perfci.cli.context import config_here, store_to_read, store_to_write
 from perfci.model import PerfciError
 from perfci.service.incidents.state_changes import By

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.auth.access import Scope
+from perfci.auth.permissions import Scope
 from perfci.cli.context import config_here, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.registry import said, server_option, the_registry

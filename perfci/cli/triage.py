@@ -25,9 +25,10 @@ from perfci.service.incidents.change_request import asked_change
 from perfci.service.incidents.serialize_incidents import Listing, Whole, incident_fields, listing, whole
 from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import change, change_many, incident_of
-from perfci.store import incidents, projects
-from perfci.store.incident_records import DATA, IncidentRecord
-from perfci.store.members import ledger
+from perfci.store import projects
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_members import ledger
+from perfci.store.incidents.records import DATA, IncidentRecord
 from perfci.store.projects import Project
 
 GLYPH_OF_DATA = "?"
@@ -260,8 +261,8 @@ def stored_incident(name: str) -> tuple[Project, Whole] | None:
     def find(tx: Session, project: Project) -> tuple[Project, Whole] | None:
         if name.lstrip("#").isdecimal() and len(name) < 8:
             number = int(name.lstrip("#"))
-            return (project, whole(tx, project, number)) if incidents.numbered(tx, project.id, number) else None
-        fitting = incidents.derived(tx, project.id, name.lower()) if name else []
+            return (project, whole(tx, project, number)) if incident_store.numbered(tx, project.id, number) else None
+        fitting = incident_store.derived(tx, project.id, name.lower()) if name else []
         return (project, whole(tx, project, fitting[0].number)) if len(fitting) == 1 else None
 
     config = config_here()

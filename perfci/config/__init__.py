@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from perfci.config.measuring import (
+from perfci.config.loader import RESERVED_PROJECTS, Config, load_config, project_name, tables_of_file
+from perfci.config.measurement_tables import (
     EnvironmentTable,
     HistoryTable,
     JudgeTable,
@@ -11,17 +12,7 @@ from perfci.config.measuring import (
     RunTable,
     SuiteTable,
 )
-from perfci.config.reading import (
-    RESERVED_PROJECTS,
-    Config,
-    load_config,
-    project_name,
-    tables_of_file,
-)
-from perfci.config.serving import (
-    AccessTable,
-    Secrets,
-)
+from perfci.config.server_tables import AccessTable, Secrets
 from perfci.config.settings import ProjectTables, Settings, of_project, project_tables
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from perfci.config.base import Table
-from perfci.config.measuring import (
+from perfci.config.measurement_tables import (
     EnvironmentTable,
     GoalTable,
     HistoryTable,
@@ -21,7 +21,7 @@ from perfci.config.measuring import (
     RunTable,
     SuiteTable,
 )
-from perfci.config.serving import (
+from perfci.config.server_tables import (
     AccessTable,
     AppTable,
     ClientTable,

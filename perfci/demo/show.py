@@ -18,7 +18,7 @@ from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git import Repository, private_folder
 from perfci.runner.lock import machine_lock
 from perfci.store import Store, open_store, upgrade_if_older
-from perfci.store.reads import session_processes, sessions, verdict_records
+from perfci.store.queries.measurements import session_processes, sessions, verdict_records
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.neighbours import noise_floor, smallest_visible
 

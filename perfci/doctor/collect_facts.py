@@ -20,7 +20,7 @@ from perfci.runner.lock import machine_lock
 from perfci.runner.machine import this_machine
 from perfci.store import Store, open_store
 from perfci.store.engine import address_of, path_of, shown_as
-from perfci.store.reads import runs_of_commit, session_processes, sessions
+from perfci.store.queries.measurements import runs_of_commit, session_processes, sessions
 
 PROBE = Path(__file__).with_name("probe.py")
 PROBE_TIMEOUT_S = 300.0

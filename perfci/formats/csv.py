@@ -12,7 +12,7 @@ from itertools import groupby
 from sqlalchemy.orm import Session
 
 from perfci.model import Boundaries, Machine, Pairs, Point, Series, Status
-from perfci.store.reads import points_by_sha
+from perfci.store.queries.measurements import points_by_sha
 from perfci.verdicts.levels import point_level
 
 COLUMNS = (

@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats import noise
 from perfci.store import Store
-from perfci.store.reads import aa_log_ratios
-from perfci.store.records import VerdictTally
-from perfci.store.tables import EPOCH
-from perfci.store.tallies import comparisons_of_equals, retold, tallies_of_equals
+from perfci.store.queries.measurements import aa_log_ratios
+from perfci.store.queries.records import VerdictTally
+from perfci.store.queries.verdict_counts import comparisons_of_equals, retold, tallies_of_equals
+from perfci.store.tables.measurements import EPOCH
 from perfci.verdicts.calibration import Calibration, Floor, Given, Meter, Window, convictions, meter, nominations
 from perfci.verdicts.policy import Policy
 

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_points import JudgedLines, readings_of_points
 from perfci.model import ChangePoint, Digest, Series
-from perfci.store.levels import set_levels
-from perfci.store.loading import series_by_ids
-from perfci.store.writes import keep_change_points
+from perfci.store.queries.loaders import series_by_ids
+from perfci.store.queries.result_summaries import set_levels
+from perfci.store.writes.ingest import keep_change_points
 from perfci.verdicts.history import Levels, Memory, changes_of_levels, moves_of_histories
 from perfci.verdicts.policy import Policy
 

@@ -13,7 +13,7 @@ import perfci
 from perfci.model import Measured, MetricClass, PerfciError, Process, Role, Series
 from perfci.stats.interval import Prior, Shift
 from perfci.store import Store
-from perfci.store.decisions import DecisionRecord, Equal, LookRecord, equals_until, newest_verdict
+from perfci.store.queries.decisions import DecisionRecord, Equal, LookRecord, equals_until, newest_verdict
 from perfci.verdicts.compare import Look
 from perfci.verdicts.gating import gated_by_commit
 from perfci.verdicts.lending import Spread, lent

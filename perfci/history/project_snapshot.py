@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.series_points import JudgedPoint, gated_points, judged_points
 from perfci.history.visit_index import Timetable
 from perfci.model import ChangePoint, Environment, Machine, Process, Series, Verdict
-from perfci.store.endings import series_on_trial
-from perfci.store.levels import ResultLevel
-from perfci.store.loading import load_environments
-from perfci.store.reads import change_points, commits, histories, verdict_records
-from perfci.store.timeline import LevelAt, levels_at, visits
+from perfci.store.queries.commit_visits import LevelAt, levels_at, visits
+from perfci.store.queries.latest_results import series_on_trial
+from perfci.store.queries.loaders import load_environments
+from perfci.store.queries.measurements import change_points, commits, histories, verdict_records
+from perfci.store.queries.result_summaries import ResultLevel
 from perfci.verdicts.boundaries import REACH, Seen
 from perfci.verdicts.creep import AROUND, Line, Release
 from perfci.verdicts.moves import Known, convictions, with_convictions

@@ -13,9 +13,9 @@ from perfci.history.stored_samples import Samples
 from perfci.model import Series, Verdict, VerdictKind
 from perfci.stats.interval import Prior
 from perfci.store import Store
-from perfci.store.decisions import DecisionRecord, Equal, decisions, equals_until
-from perfci.store.reads import session_processes, sessions, verdict_records
-from perfci.store.records import SessionRecord, VerdictRecord
+from perfci.store.queries.decisions import DecisionRecord, Equal, decisions, equals_until
+from perfci.store.queries.measurements import session_processes, sessions, verdict_records
+from perfci.store.queries.records import SessionRecord, VerdictRecord
 from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.neighbours import pair_spreads
 from perfci.verdicts.policy import Policy

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.derive_change_points import Histories
 from perfci.model import ChangePoint, Series
-from perfci.store.loading import series_by_project
-from perfci.store.reads import change_points
+from perfci.store.queries.loaders import series_by_project
+from perfci.store.queries.measurements import change_points
 from perfci.verdicts.levels import place_of
 from perfci.verdicts.policy import Policy
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Digest
-from perfci.store.levels import Measured, results_by_ids, results_with, set_levels
+from perfci.store.queries.result_summaries import Measured, results_by_ids, results_with, set_levels
 from perfci.verdicts.levels import digest
 
 

@@ -11,10 +11,15 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.result_summaries import digests_of
 from perfci.model import Clock, Commit, Digest, Process, Series, Status
-from perfci.store.levels import ResultLevel, levels_of_series, processes_of_results, readings_of_results
-from perfci.store.loading import commits_by_ids
-from perfci.store.order import along_the_line
-from perfci.store.reads import histories
+from perfci.store.queries.commit_order import along_the_line
+from perfci.store.queries.loaders import commits_by_ids
+from perfci.store.queries.measurements import histories
+from perfci.store.queries.result_summaries import (
+    ResultLevel,
+    levels_of_series,
+    processes_of_results,
+    readings_of_results,
+)
 from perfci.verdicts.gating import Reading, cpu_twins, gated_readings
 from perfci.verdicts.levels import cpu_bound, digest, plainly_cpu_bound
 

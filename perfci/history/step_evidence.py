@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_points import JudgedLines
 from perfci.stats.location import median
-from perfci.store.incident_records import Member
-from perfci.store.loading import series_by_ids
+from perfci.store.incidents.records import Member
+from perfci.store.queries.loaders import series_by_ids
 from perfci.verdicts.boundaries import REACH, Boundary, Seen, boundary
 
 MOST = 50

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from perfci.history.judge_samples import ROUNDS, Compared, Sides, judged_sides, pairs_of, prior_of
 from perfci.model import Measured, Process, Role, Series, Verdict
-from perfci.store.decisions import DecisionRecord, LookRecord
-from perfci.store.records import MeasuredProcess
+from perfci.store.queries.decisions import DecisionRecord, LookRecord
+from perfci.store.queries.records import MeasuredProcess
 from perfci.verdicts.compare import Look, look, screen
 from perfci.verdicts.gating import ByCommit, gated_by_commit
 from perfci.verdicts.rule import Rule

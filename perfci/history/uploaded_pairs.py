@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.judge_samples import PAIRS, Sides, decision, judged_sides, look_record, pairs_of
 from perfci.history.stored_samples import Samples
 from perfci.model import Role, Series, Stage, Verdict
-from perfci.store.arrivals import began_later
-from perfci.store.decisions import DecisionRecord, Equal, add_decisions, equals_until, newest_verdict
-from perfci.store.reads import session_processes, verdict_records
-from perfci.store.writes import add_verdicts
+from perfci.store.queries.decisions import DecisionRecord, Equal, add_decisions, equals_until, newest_verdict
+from perfci.store.queries.measurements import session_processes, verdict_records
+from perfci.store.queries.run_lookup import began_later
+from perfci.store.writes.ingest import add_verdicts
 from perfci.verdicts.compare import look
 from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.policy import Policy

@@ -11,9 +11,9 @@ from perfci.history.judge_samples import MADE_BY, ROUNDS, rule_of
 from perfci.history.stored_samples import Samples
 from perfci.model import Series, Verdict
 from perfci.store import Store
-from perfci.store.decisions import DecisionRecord, Equal, LookRecord, decisions, equals_until
-from perfci.store.reads import session_processes, verdict_records
-from perfci.store.records import VerdictRecord
+from perfci.store.queries.decisions import DecisionRecord, Equal, LookRecord, decisions, equals_until
+from perfci.store.queries.measurements import session_processes, verdict_records
+from perfci.store.queries.records import VerdictRecord
 from perfci.verdicts.compare import Look
 from perfci.verdicts.discoveries import control
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from perfci.model import Commit, Machine
-from perfci.store.timeline import VisitRecord
+from perfci.store.queries.commit_visits import VisitRecord
 from perfci.verdicts.creep import Release
 from perfci.verdicts.moves import Visit
 

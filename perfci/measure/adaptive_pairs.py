@@ -12,7 +12,7 @@ from perfci.measure.questions import Question, visits
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.interval import Prior, Shift
 from perfci.stats.sequential import next_look
-from perfci.store.decisions import LookRecord
+from perfci.store.queries.decisions import LookRecord
 from perfci.verdicts.compare import Look, look
 from perfci.verdicts.discoveries import control, is_exact
 from perfci.verdicts.plain import counted_alike

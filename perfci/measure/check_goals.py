@@ -16,8 +16,8 @@ from perfci.model import CPU_TWIN, Role, Series, Verdict
 from perfci.runner.outcomes import Discovery
 from perfci.runner.suite import Cell, cells_of
 from perfci.store import Store
-from perfci.store.reads import session_processes
-from perfci.store.records import MeasuredProcess
+from perfci.store.queries.measurements import session_processes
+from perfci.store.queries.records import MeasuredProcess
 from perfci.verdicts.goals import Goal, parse, require_metrics
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import Compared, GoalVerdict, judge_goal

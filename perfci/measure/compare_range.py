@@ -16,7 +16,7 @@ from perfci.model import Status, Verdict
 from perfci.policies import policy_of
 from perfci.runner.workbench import Workbench
 from perfci.store import Store
-from perfci.store.reads import series_of_session
+from perfci.store.queries.measurements import series_of_session
 
 
 @dataclass(frozen=True, slots=True)

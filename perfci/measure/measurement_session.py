@@ -14,9 +14,9 @@ from perfci.runner.plan import Visit
 from perfci.runner.suite import Cell, DiscoveredBenchmark
 from perfci.runner.workbench import Workbench
 from perfci.store import Store
-from perfci.store.decisions import DecisionRecord
-from perfci.store.reads import session_processes
-from perfci.store.writes import add_processes, add_run, finish_session, start_session, upsert_commits
+from perfci.store.queries.decisions import DecisionRecord
+from perfci.store.queries.measurements import session_processes
+from perfci.store.writes.ingest import add_processes, add_run, finish_session, start_session, upsert_commits
 
 OnProcess = Callable[[Visit, Outcome], None]
 

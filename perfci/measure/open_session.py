@@ -17,8 +17,8 @@ from perfci.runner.outcomes import Discovery
 from perfci.runner.suite import Cell, cells_of
 from perfci.runner.workbench import Workbench
 from perfci.store import Store
-from perfci.store.reads import sessions
-from perfci.store.writes import unfinished_session
+from perfci.store.queries.measurements import sessions
+from perfci.store.writes.ingest import unfinished_session
 
 Say = Callable[[str], None]
 

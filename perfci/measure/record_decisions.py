@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from perfci.measure.measurement_session import Session
 from perfci.model import Verdict
-from perfci.store.decisions import add_decisions
-from perfci.store.writes import add_verdicts
+from perfci.store.queries.decisions import add_decisions
+from perfci.store.writes.ingest import add_verdicts
 
 
 def record(session: Session, verdicts: Sequence[Verdict], *, rate: float | None = None) -> None:

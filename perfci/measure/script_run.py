@@ -34,8 +34,8 @@ from perfci.runner.machine import observed_environment, this_machine
 from perfci.runner.script import Script, ScriptEnd, interpreter_versions, run_script
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
-from perfci.store.loading import series_by_project
-from perfci.store.writes import add_processes, add_run, finish_session, start_session
+from perfci.store.queries.loaders import series_by_project
+from perfci.store.writes.ingest import add_processes, add_run, finish_session, start_session
 from perfci.verdicts.levels import process_level
 
 HARNESS = "wrap-1"

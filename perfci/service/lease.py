@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import PerfciError
-from perfci.store import Store, leases
-from perfci.store.leases import Held
+from perfci.store import Store
+from perfci.store.jobs import leases
+from perfci.store.jobs.leases import Held
 
 TTL_S = 10.0
 """How long the holder may be silent before another one takes over."""

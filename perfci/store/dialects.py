@@ -15,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.orm import Session
 
-from perfci.store.tables import Table, as_plain
+from perfci.store.tables.measurements import Table, as_plain
 
 MIGRATING = 7_205_759_403_792
 """Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else uses."""

@@ -17,10 +17,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, Oper
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
+from perfci.store.conversions import Ids
 from perfci.store.dialects import is_dangling, writer_turn
-from perfci.store.loading import SERIES_READ
 from perfci.store.projects import TOUCHED, count_changes
-from perfci.store.values import Ids
+from perfci.store.queries.loaders import SERIES_READ
 
 SCHEMA = "0015"
 """The newest migration, and the only schema this program reads and writes."""

@@ -7,9 +7,9 @@ from itertools import groupby
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.loading import HISTORY_KINDS, load_commits, project_of
-from perfci.store.order import along_the_line
-from perfci.store.tables import CommitRow, RunRow, SessionRow
+from perfci.store.queries.commit_order import along_the_line
+from perfci.store.queries.loaders import HISTORY_KINDS, load_commits, project_of
+from perfci.store.tables.measurements import CommitRow, RunRow, SessionRow
 
 
 def history_runs(tx: Session, project: str) -> list[list[int]]:

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.coordinates import table
 from perfci.store.dialects import ask, insert_or_ignore
-from perfci.store.tables import ProjectRow
+from perfci.store.tables.measurements import ProjectRow
+from perfci.store.writes.row_ids import table
 
 PUBLIC = "public"
 PRIVATE = "private"

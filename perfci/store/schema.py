@@ -8,10 +8,10 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
-from perfci.store import tables, tables_access, tables_incidents, tables_jobs, tables_work
 from perfci.store.dialects import lock_for_migration
+from perfci.store.tables import access, github, incidents, jobs, measurements
 
-TABLES = (tables, tables_access, tables_work, tables_incidents, tables_jobs)
+TABLES = (measurements, access, jobs, incidents, github)
 """The modules that together describe the newest schema; a comparison with the migrations needs all of them loaded."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -15,7 +15,8 @@ from perfci.auth.grants import Grant, announcing_objection
 from perfci.net.client import Client, Refused
 from perfci.net.door import open_client
 from perfci.net.shapes.announcements import AnnouncementShape, NewAnnouncement, NewAnnouncements
-from perfci.store import Store, outbox
+from perfci.store import Store
+from perfci.store.jobs import outbox
 from perfci.store.projects import create_project
 
 P = "/projects/acme:model/announcements"

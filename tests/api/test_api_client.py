@@ -16,9 +16,9 @@ from perfci.net.door import open_client
 from perfci.net.shapes.expectations import NewExpectation
 from perfci.service.missing_data.missing_data_monitor import Watch
 from perfci.store import Store
+from perfci.store.conversions import series_identity
 from perfci.store.projects import project
-from perfci.store.values import series_identity
-from perfci.store.writes import add_verdicts
+from perfci.store.writes.ingest import add_verdicts
 
 
 @pytest.fixture

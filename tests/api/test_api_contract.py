@@ -20,11 +20,12 @@ from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
 
-from perfci.auth.access import LOCAL, Scope
+from perfci.auth.permissions import LOCAL, Scope
 from perfci.config import Settings
 from perfci.service.accounts import accounts
 from perfci.service.accounts.accounts import Act
-from perfci.store import open_store, writes
+from perfci.store import open_store
+from perfci.store.writes import ingest
 from perfci_web import create_app
 from perfci_web.api.openapi import document
 from perfci_web.api.table import ALL
@@ -52,7 +53,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
     url = f"sqlite:///{tmp_path_factory.mktemp('contract')}/perfci.db"
     with closing(open_store(url, create=True)) as store:
         with store.begin() as tx:
-            writes.ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
+            ingest.ingest_run(tx, a_run(a_result(a_series("suite.a"), a_process(1.0, 2.0))), "0" * 64, "body")
             made = accounts.create_token(tx, Act(LOCAL, NOW), None, "contract", {Scope.ADMIN})
         app = create_app(store, read_only=False, clock=lambda: NOW, settings=Settings.model_validate(SETTINGS))
         yield app, made.text

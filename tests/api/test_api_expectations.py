@@ -9,7 +9,8 @@ from api_client import NOW, Api
 from builders import NOON, PROJECT, a_result, a_run
 
 from perfci.service.missing_data.missing_data_monitor import Watch
-from perfci.store import Store, audit, projects
+from perfci.store import Store, projects
+from perfci.store.access import audit_log
 
 P = "/projects/acme:model/expectations"
 
@@ -41,7 +42,7 @@ def test_a_person_corrects_it_and_is_written_down(api: Api, store: Store, watche
     [item] = api.get(P).json["items"]
     assert (item["every_s"], item["muted"], item["set_by"]) == (3600.0, True, "local")
     with store.read() as tx:
-        assert audit.lines(tx, 1)[0].action == "expectation.set"
+        assert audit_log.lines(tx, 1)[0].action == "expectation.set"
 
 
 def test_without_a_cadence_it_is_learned_again(api: Api, watched: None) -> None:

@@ -14,7 +14,10 @@ from builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
 from perfci.formats import Given, run_document
 from perfci.model import Metric
 from perfci.service.uploads.import_files import ingest_path
-from perfci.store import Store, audit, outbox, projects, reads
+from perfci.store import Store, projects
+from perfci.store.access import audit_log
+from perfci.store.jobs import outbox
+from perfci.store.queries import measurements
 
 P = "/projects/acme:model"
 
@@ -46,7 +49,7 @@ def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting
     assert resolved(api, 1, "ms", "lower") == 1
 
     with store.read() as tx:
-        [result] = reads.load_run(tx, 1).results
+        [result] = measurements.load_run(tx, 1).results
         assert (result.series.metric, result.summary and result.summary.value) == (
             Metric("value", "seconds", "lower"), 0.0125,
         )  # fmt: skip
@@ -75,7 +78,7 @@ def test_who_said_it_is_written_down_and_the_data_is_newer(api: Api, store: Stor
         assert before is not None
         assert after is not None
         assert after.version > before.version
-        [line] = audit.lines(tx, after.id)
+        [line] = audit_log.lines(tx, after.id)
     assert (line.action, line.subject, line.detail["unit"]) == ("result.resolve", "value", "points")
 
 

@@ -26,7 +26,7 @@ from builders import a_process, a_result, a_run, a_series
 from perfci.formats import run_document
 from perfci.model import Run
 from perfci.store import Store
-from perfci.store.tables import ProcessRow, ProjectRow, RunRow, SeriesRow, SessionRow
+from perfci.store.tables.measurements import ProcessRow, ProjectRow, RunRow, SeriesRow, SessionRow
 
 RUN = a_run(a_result())
 KEY = run_document.idempotency_key(RUN)

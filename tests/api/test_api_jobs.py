@@ -23,8 +23,10 @@ from perfci.net import jwks as door
 from perfci.net.client import Client, Refused
 from perfci.net.door import in_process, open_client
 from perfci.net.shapes.jobs import NewRepository
-from perfci.store import Store, audit, reads
+from perfci.store import Store
+from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, project
+from perfci.store.queries import measurements
 from perfci_web import create_app
 
 BOUND = {
@@ -92,7 +94,7 @@ def measured(*processes: Any, **changes: Any) -> Run:
 
 def kinds(store: Store) -> dict[str, str]:
     with store.read() as tx:
-        return {one.uid: one.kind for one in reads.sessions(tx, PROJECT)}
+        return {one.uid: one.kind for one in measurements.sessions(tx, PROJECT)}
 
 
 def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -> None:
@@ -232,7 +234,7 @@ def test_a_pull_request_changes_nothing_that_is_known_of_a_commit(jobs: Jobs, st
 
     assert [status for status, _ in sent] == [201, 201]
     with store.read() as tx:
-        known = reads.commits_of(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
+        known = measurements.commits_of(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
     assert known[a_commit(1).sha] == a_commit(1)
     assert known[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 

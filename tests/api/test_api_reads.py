@@ -13,8 +13,8 @@ from perfci.formats import run_document
 from perfci.model import VerdictKind
 from perfci.net.slugs import segment
 from perfci.store import Store
-from perfci.store.values import series_identity
-from perfci.store.writes import add_verdicts, replace_change_points
+from perfci.store.conversions import series_identity
+from perfci.store.writes.ingest import add_verdicts, replace_change_points
 
 P = f"/projects/{segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())

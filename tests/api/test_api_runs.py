@@ -12,9 +12,11 @@ from sqlalchemy.exc import OperationalError
 
 from perfci.formats import run_document
 from perfci.model import Clock, Digest, Role, Status
-from perfci.store import Store, outbox, reads
+from perfci.store import Store
 from perfci.store.engine import sentences
-from perfci.store.levels import levels_of_series
+from perfci.store.jobs import outbox
+from perfci.store.queries import measurements
+from perfci.store.queries.result_summaries import levels_of_series
 
 
 def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> None:
@@ -29,7 +31,7 @@ def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> 
         "samples": 1,
     }
     with store.read() as tx:
-        assert reads.sessions(tx, "acme/model")[0].kind == "history"
+        assert measurements.sessions(tx, "acme/model")[0].kind == "history"
 
 
 def test_takes_the_same_upload_twice_as_one(api: Api) -> None:
@@ -57,7 +59,7 @@ def test_keeps_what_an_upload_came_to_while_its_samples_are_at_hand(api: Api, st
     api.upload(a_run(a_result(None, a_process(3.0, 1.0), a_process(4.0, index=1)), failed))
 
     with store.read() as tx:
-        kept = levels_of_series(tx, [one.id for one in reads.series_of_project(tx, "acme/model")])
+        kept = levels_of_series(tx, [one.id for one in measurements.series_of_project(tx, "acme/model")])
     assert {one.status: one.digest for one in kept} == {"ok": Digest(3.0, Clock.WALL, 3.0), "failed": None}
 
 
@@ -86,9 +88,9 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
 
     assert statuses == [201] * 4
     with store.read() as tx:
-        kinds = {one.uid: one.kind for one in reads.sessions(tx, "acme/model")}
-        series = reads.find_series(tx, "acme/model", a_series().benchmark.name)
-        assert reads.history(tx, series[0].id) == []
+        kinds = {one.uid: one.kind for one in measurements.sessions(tx, "acme/model")}
+        series = measurements.find_series(tx, "acme/model", a_series().benchmark.name)
+        assert measurements.history(tx, series[0].id) == []
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
 
 

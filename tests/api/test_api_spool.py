@@ -17,7 +17,7 @@ from perfci.net.door import open_client
 from perfci.net.sending import Patience, flush
 from perfci.net.spool import Spool
 from perfci.store import Store
-from perfci.store.writes import add_run, start_session
+from perfci.store.writes.ingest import add_run, start_session
 
 SERVER = "http://localhost:8787"
 DAY_MS = 86_400_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from perfci.auth.access import (
+from perfci.auth.permissions import (
     ANONYMOUS,
     EVERYWHERE,
     LOCAL,

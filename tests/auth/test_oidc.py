@@ -30,8 +30,8 @@ from job_tokens import (
     signed,
 )
 
+from perfci.auth.github_jobs import admitted
 from perfci.auth.grants import Grant
-from perfci.auth.jobs import admitted
 from perfci.auth.oidc import Expected, verified
 from perfci.auth.refusals import LACKING, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, Reason
 

@@ -9,7 +9,8 @@ import pytest
 
 from perfci.auth.tokens import ANYWHERE, checked
 from perfci.cli import run
-from perfci.store import audit, open_store
+from perfci.store import open_store
+from perfci.store.access import audit_log
 from perfci.store.projects import project
 
 
@@ -82,7 +83,7 @@ def test_makes_a_project_public(capsys: pytest.CaptureFixture[str], here: Path) 
     with store.read() as tx:
         found = project(tx, "acme/model")
         assert found is not None
-        lines = audit.lines(tx, found.id)
+        lines = audit_log.lines(tx, found.id)
     store.close()
     assert [(one.actor, one.action, one.detail) for one in lines] == [
         ("local", "project.set", {"visibility": "public"}),

@@ -13,8 +13,8 @@ import pytest
 from perfci.cli import run
 from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
-from perfci.store.reads import change_points, verdict_records
-from perfci.store.writes import add_run, add_verdicts, replace_change_points, start_session, upsert_commits
+from perfci.store.queries.measurements import change_points, verdict_records
+from perfci.store.writes.ingest import add_run, add_verdicts, replace_change_points, start_session, upsert_commits
 from perfci.verdicts.compare import look
 from perfci.verdicts.history import change_points as moves_of
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series

@@ -22,8 +22,8 @@ from perfci.cli.mcp import Tools, client_of
 from perfci.config import load_config
 from perfci.net.slugs import segment
 from perfci.store import open_store
-from perfci.store.values import series_identity
-from perfci.store.writes import add_verdicts, ingest_run, replace_change_points
+from perfci.store.conversions import series_identity
+from perfci.store.writes.ingest import add_verdicts, ingest_run, replace_change_points
 from perfci_web import create_app
 
 P = f"/api/v1/projects/{segment(PROJECT)}"

@@ -11,8 +11,9 @@ import pytest
 
 from perfci.cli import run
 from perfci.service.missing_data.missing_data_monitor import Watch
-from perfci.store import audit, open_store
-from perfci.store.writes import ingest_run
+from perfci.store import open_store
+from perfci.store.access import audit_log
+from perfci.store.writes.ingest import ingest_run
 from tests.builders import NOON, PROJECT, a_result, a_run
 from tests.looks import a_project
 
@@ -66,7 +67,7 @@ def test_quarantine_is_in_the_audit_log(stored: Path) -> None:
     alerts("quarantine", "add", "train.time_step")
 
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
-        assert audit.lines(tx, 1)[0].action == "benchmark.quarantine"
+        assert audit_log.lines(tx, 1)[0].action == "benchmark.quarantine"
 
 
 def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,8 @@ from perfci.formats import run_document
 from perfci.model import Run
 from perfci.net import door
 from perfci.service.uploads import send_runs
-from perfci.store import Store, open_store, reads
+from perfci.store import Store, open_store
+from perfci.store.queries import measurements
 from perfci_web import create_app
 
 SERVER = "http://localhost:8787"
@@ -59,7 +60,7 @@ def a_file(folder: Path, one: Run, name: str = "run.json") -> str:
 
 def stored(store: Store) -> int:
     with store.read() as tx:
-        return len(reads.sessions(tx, PROJECT))
+        return len(measurements.sessions(tx, PROJECT))
 
 
 def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,9 +189,9 @@ def test_what_is_measured_here_is_stored_there_as_well(
 
     sent = capsys.readouterr().err.splitlines()[-1]
     with closing(open_store("sqlite:///.perfci/perfci.db", create=False)) as mine, mine.read() as tx:
-        measured = {one.uid for one in reads.sessions(tx, PROJECT)}
+        measured = {one.uid for one in measurements.sessions(tx, PROJECT)}
     with there.read() as tx:
-        arrived = {one.uid: one.kind for one in reads.sessions(tx, PROJECT)}
+        arrived = {one.uid: one.kind for one in measurements.sessions(tx, PROJECT)}
     assert code == 0
     assert sent == f"4 runs sent to {SERVER}"
     assert arrived.keys() == measured

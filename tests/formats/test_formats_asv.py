@@ -20,7 +20,8 @@ from perfci.formats import detect_format, read_runs
 from perfci.formats.asv import memory_gb, variant_of
 from perfci.model import Boundaries, Clock, Machine, PerfciError, Result, Run, Status, Summary
 from perfci.service.uploads.import_files import ingest_path
-from perfci.store import Store, open_store, reads
+from perfci.store import Store, open_store
+from perfci.store.queries import measurements
 
 PROJECT = "acme/model"
 
@@ -177,7 +178,7 @@ def test_versions_of_a_benchmark_stay_apart(folder: AsvFolder, store: Store) -> 
     ingest_path(store, folder.path, "asv", PROJECT)
 
     with store.read() as tx:
-        found = reads.series_of_project(tx, PROJECT)
+        found = measurements.series_of_project(tx, PROJECT)
     assert sorted(one.series.benchmark.version for one in found) == ["", "v1", "v2"]
 
 
@@ -333,8 +334,10 @@ def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, st
     ingest_path(store, folder.path, "asv", PROJECT)
 
     with store.read() as tx:
-        benchmarks = [record.series.benchmark for record in reads.find_series(tx, PROJECT, "suite.time_it", "time")]
-        code = {one.version: reads.benchmark_code(tx, PROJECT, one) for one in benchmarks}
+        benchmarks = [
+            record.series.benchmark for record in measurements.find_series(tx, PROJECT, "suite.time_it", "time")
+        ]
+        code = {one.version: measurements.benchmark_code(tx, PROJECT, one) for one in benchmarks}
     assert code == {"v0": None, "v1": "def time_it(): ..."}
 
 
@@ -369,8 +372,8 @@ def test_a_file_that_asv_has_added_to_adds_only_what_is_new(folder: AsvFolder, s
 
     assert (report.runs_new, report.values, report.samples) == (1, 1, 0)
     with store.read() as tx:
-        [record] = reads.find_series(tx, PROJECT, "suite.time_it", "time")
-        [point] = reads.history(tx, record.id)
+        [record] = measurements.find_series(tx, PROJECT, "suite.time_it", "time")
+        [point] = measurements.history(tx, record.id)
     assert [process.samples for process in point.processes] == [(1.0, 1.2)]
 
 
@@ -425,7 +428,7 @@ def test_all_real_results_equal_what_asv_reads(django: Path, store: Store) -> No
 def assert_stored_equal_to_asv(store: Store, root: Path) -> int:
     """Every stored run against asv's reading of the file it came from."""
     with store.read() as tx:
-        runs = [reads.load_run(tx, number) for number in range(1, len(result_files(root)) + 1)]
+        runs = [measurements.load_run(tx, number) for number in range(1, len(result_files(root)) + 1)]
     return sum(assert_equal_to_asv(run, root / dict(run.origin)["file"]) for run in runs)
 
 
@@ -437,7 +440,7 @@ def no_environment_or_version_collapsed(store: Store, root: Path) -> bool:
         for name in one.get_all_result_keys()
     }
     with store.read() as tx:
-        return len(reads.series_of_project(tx, PROJECT)) == len(theirs)
+        return len(measurements.series_of_project(tx, PROJECT)) == len(theirs)
 
 
 def test_a_folder_without_results_is_one_sentence(tmp_path: Path) -> None:

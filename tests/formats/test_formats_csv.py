@@ -26,7 +26,8 @@ from builders import (
 from perfci.formats import csv
 from perfci.model import Clock, Result, Status
 from perfci.service.uploads.import_files import ingest_path
-from perfci.store import Store, open_store, writes
+from perfci.store import Store, open_store
+from perfci.store.writes import ingest
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def ingested(store: Store, number: int, *results: Result, kind: str = "import") -> None:
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(number), session=kind)
-        writes.ingest_run(tx, run, f"{kind} {number}", "body", kind=kind)
+        ingest.ingest_run(tx, run, f"{kind} {number}", "body", kind=kind)
 
 
 def exported(store: Store, *, samples: bool = False) -> str:

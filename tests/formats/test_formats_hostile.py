@@ -19,7 +19,8 @@ from builders import a_result, a_run, a_sha
 from perfci.formats import detect_format, files, read_runs, run_document
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, ingest_path
-from perfci.store import Store, open_store, reads
+from perfci.store import Store, open_store
+from perfci.store.queries import measurements
 
 PROJECT = "acme/model"
 
@@ -252,7 +253,7 @@ def out_of_order(*_: object) -> None:
 
 def nothing_in(store: Store) -> bool:
     with store.read() as tx:
-        return reads.projects(tx) == []
+        return measurements.projects(tx) == []
 
 
 @pytest.mark.parametrize(
@@ -303,7 +304,7 @@ def test_a_changed_document_is_refused_and_the_first_one_kept(tmp_path: Path, st
         ingest_document(store, tmp_path, a_run())
 
     with store.read() as tx:
-        assert reads.load_run(tx, 1) == a_run(a_result())
+        assert measurements.load_run(tx, 1) == a_run(a_result())
 
 
 def test_a_document_of_another_project_is_refused(tmp_path: Path, store: Store) -> None:

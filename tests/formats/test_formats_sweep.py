@@ -22,7 +22,7 @@ from foreign_files import FILES
 from perfci.formats import Given, read_documents, run_document
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
-from perfci.store.writes import describe_benchmarks, ingest_runs
+from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
 
 PROJECT = "acme/model"
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from perfci.formats import csv, detect_format, read_runs
 from perfci.model import Boundaries, Metric, PerfciError, Process, Result
 from perfci.report.names import csv_cell
-from perfci.store import Store, open_store, writes
+from perfci.store import Store, open_store
+from perfci.store.writes import ingest
 
 CUSTOM, TABLE = FILES / "generic" / "custom.json", FILES / "csv" / "table.csv"
 
@@ -70,7 +71,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
     variant = a_variant(python="3.12")
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(1), variant=variant)
-        writes.ingest_run(tx, run, "key", "body")
+        ingest.ingest_run(tx, run, "key", "body")
     path = tmp_path / "export.csv"
     with store.read() as tx:
         path.write_text("".join(csv.export(tx, PROJECT, samples=True, named=csv_cell)), newline="")

@@ -27,8 +27,11 @@ from perfci.github.client import connect
 from perfci.net.client import Client
 from perfci.net.door import open_client
 from perfci.service.uploads import send_runs
-from perfci.store import Store, announced, audit, outbox
-from perfci.store.announced import AnnouncementRecord
+from perfci.store import Store
+from perfci.store.access import audit_log
+from perfci.store.incidents import expected_changes
+from perfci.store.incidents.expected_changes import AnnouncementRecord
+from perfci.store.jobs import outbox
 from perfci.store.projects import create_project, project
 from perfci_web import create_app
 
@@ -61,7 +64,7 @@ def is_told(server: Server, proposal: dict[str, Any], delivery: str = "d-1") -> 
 
 def kept(store: Store) -> list[AnnouncementRecord]:
     with store.read() as tx:
-        return announced.of_project(tx, "acme/model")
+        return expected_changes.of_project(tx, "acme/model")
 
 
 def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) -> None:
@@ -73,7 +76,7 @@ def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) 
     with server.store.read() as tx:
         found = project(tx, "acme/model")
         assert found is not None
-        (line,) = [one for one in audit.lines(tx, found.id) if one.action == "announcement.tell"]
+        (line,) = [one for one in audit_log.lines(tx, found.id) if one.action == "announcement.tell"]
         assert [one.subject for one in outbox.take(tx, ["look"], 9, server.now)] == ["announcements"]
     assert (line.actor, line.subject, line.request_id) == (
         "github-repository/1", f"#7 at {MERGE[:12]}", "d-1",

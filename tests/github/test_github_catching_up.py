@@ -20,7 +20,8 @@ from test_github_announcing import BODY, MERGE, merged
 
 from perfci.service.pulls.reconciliation_poll import CatchingUp
 from perfci.service.worker.leased_loop import MISSED, Courier
-from perfci.store import Store, announced
+from perfci.store import Store
+from perfci.store.incidents import expected_changes
 from perfci.store.projects import project, set_project
 
 HOUR = timedelta(hours=1)
@@ -157,7 +158,7 @@ def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: Catch
     server.works()
 
     with server.store.read() as tx:
-        kept = announced.of_project(tx, "acme/model")
+        kept = expected_changes.of_project(tx, "acme/model")
     assert (found, server.deliveries()) == ([1, 0], ["missed-merge-7"])
     assert [(one.sha, one.match, one.source) for one in kept] == [(MERGE, "peak_bytes", "#7")]
 

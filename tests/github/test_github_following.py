@@ -25,8 +25,10 @@ from test_github_verbs import job as job
 from perfci.config import Settings
 from perfci.policies import Standards
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import Store, audit, reads, repositories
+from perfci.store import Store
+from perfci.store.access import audit_log, github_bindings
 from perfci.store.projects import project
+from perfci.store.queries import measurements
 
 
 def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) -> None:
@@ -55,7 +57,7 @@ def test_it_is_judged_here_as_well(server: Server) -> None:
     JudgeWorker(server.store, lambda _: Standards(), clock=lambda: server.now).empty()
 
     with server.store.read() as tx:
-        (verdict,) = reads.verdict_records(tx, "acme/model", base=BASE, head=HEAD)
+        (verdict,) = measurements.verdict_records(tx, "acme/model", base=BASE, head=HEAD)
     assert (verdict.verdict.kind, round(verdict.verdict.ratio or 0, 2)) == ("regression", 1.2)
 
 
@@ -235,7 +237,7 @@ def test_nothing_is_asked_for_a_project_that_is_bound_no_more(server: Server) ->
     with server.store.begin() as tx:
         found = project(tx, "acme/model")
         assert found is not None
-        repositories.unbind(tx, found.id)
+        github_bindings.unbind(tx, found.id)
 
     server.works()
 
@@ -343,7 +345,7 @@ def test_the_audit_log_says_who_sent_it(server: Server) -> None:
     with server.store.read() as tx:
         found = project(tx, "acme/model")
         assert found is not None
-        (line,) = audit.lines(tx, found.id)
+        (line,) = audit_log.lines(tx, found.id)
     assert (line.actor, line.action, line.request_id) == ("github-repository/1", "run.receive", "d-1")
 
 

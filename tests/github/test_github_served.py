@@ -20,8 +20,9 @@ from stateful_github import BASE, HEAD, FakeGitHub, pull
 from waiting import until
 
 from perfci.cli import run
-from perfci.store import open_store, reads
-from perfci.store.tables_jobs import RunEventRow
+from perfci.store import open_store
+from perfci.store.queries import measurements
+from perfci.store.tables.github import RunEventRow
 
 SECRETS = {"PERFCI_APP_ID": "Iv1.7", "PERFCI_APP_KEY_FILE": "app.pem", "PERFCI_APP_WEBHOOK_SECRET": SECRET}
 
@@ -66,7 +67,7 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
 
     assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
     with closing(open_store(database, create=False)) as store, store.read() as tx:
-        assert [one.uid for one in reads.sessions(tx, "acme/model")] == ["pairs"]
+        assert [one.uid for one in measurements.sessions(tx, "acme/model")] == ["pairs"]
     assert f"{BASE[:10]}` (merge base) → head `{HEAD[:10]}" in hub.comments[0]["body"]
 
 

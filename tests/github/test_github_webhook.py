@@ -35,8 +35,10 @@ from signed_webhooks import (
 
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.store import Store, audit, repositories, run_events
-from perfci.store.run_events import Told
+from perfci.store import Store
+from perfci.store.access import audit_log, github_bindings
+from perfci.store.jobs import run_events
+from perfci.store.jobs.run_events import Told
 from perfci_web import create_app
 
 TOLD = Told("d-1", INSTALLATION, "acme/model", RUN, "completed")
@@ -99,7 +101,7 @@ def test_calls_a_repository_that_was_renamed_by_its_new_name(app: Flask, store: 
     post(app, "workflow_run", ended)
 
     with store.read() as tx:
-        bound, (line,) = repositories.repository_of(tx, made.id), audit.lines(tx, made.id)
+        bound, (line,) = github_bindings.repository_of(tx, made.id), audit_log.lines(tx, made.id)
     assert bound is not None
     assert bound.slug == "acme/models"
     assert (line.actor, line.action, line.subject) == ("github-repository/1", "repository.rename", "acme/models")

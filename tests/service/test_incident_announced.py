@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from perfci.auth.access import LOCAL
+from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import IncidentState
@@ -23,12 +23,13 @@ from perfci.service.incidents.triage import change
 from perfci.service.incidents.undo_change import undo
 from perfci.service.uploads.receive_runs import Arrival, receive
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import Store, incidents
-from perfci.store.deliveries import Destination, deliveries, keep_destination
-from perfci.store.groups import Group
-from perfci.store.incident_records import Event, IncidentRecord
-from perfci.store.members import ledger, members
+from perfci.store import Store
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_members import ledger, members
+from perfci.store.incidents.records import Event, IncidentRecord
+from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
 from perfci.store.projects import Project
+from perfci.store.writes.group_commit import Group
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.arrived import Answer, Arrived
 from perfci.verdicts.budget import Told
@@ -55,14 +56,14 @@ def exceeded(name: str = "a1", rel: float = 0.4) -> Told:
 def current(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        found = incidents.numbered(tx, project.id, number)
+        found = incident_store.numbered(tx, project.id, number)
     assert found is not None
     return found
 
 
 def history(store: Store) -> list[Event]:
     with store.read() as tx:
-        return incidents.events(tx, current(store).id)
+        return incident_store.events(tx, current(store).id)
 
 
 def accepted_lines(store: Store) -> list[bool]:

@@ -8,11 +8,12 @@ from perfci.model import IncidentState, Series
 from perfci.service.incidents.lifecycle_sweep import attend
 from perfci.service.incidents.state_changes import By, Change
 from perfci.service.incidents.triage import change, incident_of
-from perfci.store import Store, incidents
-from perfci.store.deliveries import Destination, deliveries, keep_destination
-from perfci.store.incident_records import IncidentRecord
-from perfci.store.suspensions import release, suspensions
-from perfci.store.writes import add_run, finish_session, start_session
+from perfci.store import Store
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.mutes import release, suspensions
+from perfci.store.incidents.records import IncidentRecord
+from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
+from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import Rule
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
@@ -99,7 +100,7 @@ def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> 
     assert later(store) == 1
     assert (current(store).state, current(store).verified_at) == (IncidentState.FIXED, LATER)
     with store.read() as tx:
-        assert incidents.events(tx, current(store).id)[-1].what == "verified"
+        assert incident_store.events(tx, current(store).id)[-1].what == "verified"
     assert later(store) == 0
 
 

@@ -23,8 +23,9 @@ from perfci.service.notify import deliver_notifications
 from perfci.service.notify.deliver_notifications import deliver
 from perfci.service.notify.enqueue_notifications import tell
 from perfci.service.notify.senders import Means, signature
-from perfci.store import Store, deliveries, open_store
-from perfci.store.deliveries import Destination, keep_destination
+from perfci.store import Store, open_store
+from perfci.store.jobs import delivery_queue
+from perfci.store.jobs.delivery_queue import Destination, keep_destination
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, PROJECT
 from tests.looks import a_move, a_project, look, told
@@ -72,7 +73,7 @@ def means(mailbox: Mailbox | None = None, hub: GitHub | None = None) -> Means:
 def states(store: Store) -> list[tuple[str, int, str]]:
     project = a_project(store)
     with store.read() as tx:
-        return [(one.state, one.attempts, one.problem) for one in deliveries.deliveries(tx, project.id)]
+        return [(one.state, one.attempts, one.problem) for one in delivery_queue.deliveries(tx, project.id)]
 
 
 def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:

@@ -12,10 +12,10 @@ from perfci.service.incidents.move_boundary import nudge, shifted
 from perfci.service.incidents.state_changes import By, Change
 from perfci.service.incidents.triage import Stale, change, incident_of
 from perfci.store import Store
-from perfci.store.coordinates import series_id
-from perfci.store.incident_records import IncidentRecord, Member
-from perfci.store.members import members
-from perfci.store.writes import add_run, finish_session, start_session
+from perfci.store.incidents.incident_members import members
+from perfci.store.incidents.records import IncidentRecord, Member
+from perfci.store.writes.ingest import add_run, finish_session, start_session
+from perfci.store.writes.row_ids import series_id
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from tests.looks import a_move, a_project, look, told
 

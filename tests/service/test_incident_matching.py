@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from perfci.model import Incident, IncidentKind, IncidentState
 from perfci.service.incidents.match_incidents import Found, Kept, matched
-from perfci.store.incident_records import IncidentRecord, Member
+from perfci.store.incidents.records import IncidentRecord, Member
 from perfci.verdicts.budget import Say, Told
 from tests.builders import a_sha
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from perfci.model import IncidentState
 from perfci.service.missing_data.data_incidents import close_data_incident, open_data_incident, open_data_incidents
 from perfci.store import Store
-from perfci.store.deliveries import Destination, deliveries, keep_destination
+from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
 from tests.builders import NOON
 from tests.looks import a_move, a_project, look, told
 

@@ -16,11 +16,12 @@ from perfci.service.incidents.plan_updates import SEEN_NO_MORE, Step, difference
 from perfci.service.incidents.reconcile_incidents import sync
 from perfci.service.incidents.state_changes import By, Change
 from perfci.service.incidents.triage import change
-from perfci.store import Store, incidents, open_store
-from perfci.store.deliveries import Destination, deliveries, keep_destination
-from perfci.store.incident_records import Event, IncidentRecord, Member, Suspension
-from perfci.store.members import ledger, members
-from perfci.store.suspensions import suspend
+from perfci.store import Store, open_store
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_members import ledger, members
+from perfci.store.incidents.mutes import suspend
+from perfci.store.incidents.records import Event, IncidentRecord, Member, Suspension
+from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
 from perfci.verdicts.budget import Say
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, a_sha
@@ -33,7 +34,7 @@ LATER = NOW + timedelta(hours=1)
 def kept(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        found = incidents.numbered(tx, project.id, number)
+        found = incident_store.numbered(tx, project.id, number)
     assert found is not None
     return found
 
@@ -45,7 +46,7 @@ def kept_members(store: Store, number: int = 1) -> list[Member]:
 
 def history(store: Store, number: int = 1) -> list[Event]:
     with store.read() as tx:
-        return incidents.events(tx, kept(store, number).id)
+        return incident_store.events(tx, kept(store, number).id)
 
 
 def subscribe(store: Store, name: str = "team", **routes: object) -> None:
@@ -115,7 +116,7 @@ def test_seen_again_it_is_new_again_and_nobody_is_told_twice(store: Store) -> No
 def test_one_that_somebody_works_on_keeps_its_state(store: Store) -> None:
     look(store, NOW, told("a1"))
     with store.begin() as tx:
-        incidents.change(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
+        incident_store.change(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
 
     look(store, LATER)
 
@@ -188,7 +189,7 @@ def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(
 def test_a_person_s_edge_and_members_stay(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x"), a_move("y")))
     with store.begin() as tx:
-        incidents.change(tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)})
+        incident_store.change(tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)})
 
     look(store, LATER, told("a2", a_move("x", rel=0.5), a_move("y"), good=10))
 
@@ -204,7 +205,7 @@ def test_a_number_is_given_once(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
 
     with store.read() as tx:
-        assert [one.number for one in incidents.listed(tx, project.id)] == [2, 1]
+        assert [one.number for one in incident_store.listed(tx, project.id)] == [2, 1]
 
 
 def test_others_write_while_a_look_compares_and_between_its_transactions(
@@ -225,7 +226,7 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
         somebody_writes()
         with store.begin() as tx:
             yield tx
-            rows.append(len(incidents.of_project(tx, project.id)))
+            rows.append(len(incident_store.of_project(tx, project.id)))
 
     def slowly(*look: Any) -> list[Step]:
         somebody_writes()

@@ -11,10 +11,12 @@ import pytest
 from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.state_changes import ALLOWED, By, Change
 from perfci.service.incidents.triage import Bulk, Stale, change, change_many, incident_of
-from perfci.store import Store, audit, incidents
-from perfci.store.deliveries import Destination, deliveries, keep_destination
-from perfci.store.incident_records import IncidentRecord
-from perfci.store.members import ledger
+from perfci.store import Store
+from perfci.store.access import audit_log
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_members import ledger
+from perfci.store.incidents.records import IncidentRecord
+from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
 from tests.builders import NOON
 from tests.looks import a_move, a_project, look, told
 
@@ -48,8 +50,8 @@ def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: Incid
     assert (found.state, found.assignee, found.revision, found.state_number) == ("investigating", "ada", 2, 2)
     assert found.triaged_at == ME.now
     with store.read() as tx:
-        history = [(one.actor, one.what, one.after, one.text) for one in incidents.events(tx, found.id)[1:]]
-        (line,) = audit.lines(tx, a_project(store).id)
+        history = [(one.actor, one.what, one.after, one.text) for one in incident_store.events(tx, found.id)[1:]]
+        (line,) = audit_log.lines(tx, a_project(store).id)
     assert history == [
         (ME.actor, "state", "investigating", ""),
         (ME.actor, "assign", "ada", "assignee"),
@@ -122,7 +124,7 @@ def test_an_acceptance_gets_another_day_and_another_reason(
     assert (found.reason, found.accepted_until) == ("and so does fp8", later)
     assert (found.state_number, found.changed_at) == (first.state_number, first.changed_at)
     with store.read() as tx:
-        lines = [(one.what, one.before, one.after, one.text) for one in incidents.events(tx, found.id)[3:]]
+        lines = [(one.what, one.before, one.after, one.text) for one in incident_store.events(tx, found.id)[3:]]
     assert lines == [
         ("state", "accepted", "accepted", "bf16 needs it"),
         ("until", str(NEXT_MONTH), str(later), "accepted_until"),

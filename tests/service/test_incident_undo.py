@@ -11,8 +11,9 @@ from perfci.service.incidents.merge_and_split import merge
 from perfci.service.incidents.state_changes import By, Change
 from perfci.service.incidents.triage import Stale, change, incident_of
 from perfci.service.incidents.undo_change import undo
-from perfci.store import Store, incidents
-from perfci.store.incident_records import IncidentRecord
+from perfci.store import Store
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.records import IncidentRecord
 from tests.builders import NOON
 from tests.looks import a_move, a_project, look, told
 
@@ -53,7 +54,7 @@ def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
 
     assert (found.state, found.reason, found.assignee, found.revision) == ("new", "", "ada", 3)
     with store.read() as tx:
-        lines = [(one.actor, one.what, one.before, one.after) for one in incidents.events(tx, found.id)]
+        lines = [(one.actor, one.what, one.before, one.after) for one in incident_store.events(tx, found.id)]
     assert lines[1] == ("ada", "state", "new", "invalid")
     assert lines[-1] == ("bob", "undo", "invalid", "new")
 

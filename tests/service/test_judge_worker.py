@@ -16,7 +16,7 @@ from databases import database_url as database_url
 from databases import kind as kind
 from databases import store as store
 
-from perfci.auth.access import LOCAL
+from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
@@ -26,11 +26,14 @@ from perfci.service.uploads.receive_runs import Arrival, receive
 from perfci.service.worker import evaluate_project
 from perfci.service.worker.evaluate_project import Looking
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import Store, incidents, outbox, reads
-from perfci.store.groups import Group
-from perfci.store.levels import levels_between
-from perfci.store.outbox import Work
+from perfci.store import Store
+from perfci.store.incidents import incident_store
+from perfci.store.jobs import outbox
+from perfci.store.jobs.outbox import Work
 from perfci.store.projects import create_project, project
+from perfci.store.queries import measurements
+from perfci.store.queries.result_summaries import levels_between
+from perfci.store.writes.group_commit import Group
 
 SLUG = "acme/model"
 LATER = NOON + timedelta(days=30)
@@ -72,7 +75,7 @@ WOBBLES = (1.0, 1.001, 0.999)
 
 def changes(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return reads.change_points(tx, SLUG)
+        return measurements.change_points(tx, SLUG)
 
 
 def test_finds_the_commit_and_opens_an_incident(group: Group, store: Store) -> None:
@@ -83,7 +86,7 @@ def test_finds_the_commit_and_opens_an_incident(group: Group, store: Store) -> N
     assert (done, [one.commit for one in changes(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
         assert [pair[2:] for pair in levels_between(tx, project(tx, SLUG).id, a_sha(8), a_sha(9))] == [(1.0, 1.2)]
-        assert [one.commit for one in incidents.of_project(tx, project(tx, SLUG).id)] == [a_sha(9)]
+        assert [one.commit for one in incident_store.of_project(tx, project(tx, SLUG).id)] == [a_sha(9)]
         assert outbox.take(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
@@ -113,7 +116,7 @@ def test_judges_uploaded_pairs_and_keeps_how(group: Group, store: Store) -> None
     a_worker(store).empty()
 
     with store.read() as tx:
-        records = reads.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = measurements.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.REGRESSION, "pr")]
     assert len(records[0].verdict.evidence) == 24
 
@@ -134,7 +137,7 @@ def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
         a_worker(store).empty()
 
     with store.read() as tx:
-        records = reads.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = measurements.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.UNCHANGED, "fresh")]
 
 
@@ -159,8 +162,8 @@ def test_each_project_is_judged_by_its_own_bars(group: Group, store: Store) -> N
     a_worker(store).empty()
 
     with store.read() as tx:
-        verdicts = {slug: [one.verdict.kind for one in reads.verdict_records(tx, slug)] for slug in slugs}
-        moves = {slug: [one.commit for one in reads.change_points(tx, slug)] for slug in slugs}
+        verdicts = {slug: [one.verdict.kind for one in measurements.verdict_records(tx, slug)] for slug in slugs}
+        moves = {slug: [one.commit for one in measurements.change_points(tx, slug)] for slug in slugs}
     assert verdicts == {SLUG: ["regression"], "acme/loose": ["unchanged"], "acme/blind": []}
     assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
 
@@ -172,8 +175,8 @@ def test_a_project_has_its_own_budget_of_pages(group: Group, store: Store) -> No
     a_worker(store).empty()
 
     with store.read() as tx:
-        look = incidents.last_look(tx, project(tx, SLUG).id)
-        [kept] = incidents.of_project(tx, project(tx, SLUG).id)
+        look = incident_store.last_look(tx, project(tx, SLUG).id)
+        [kept] = incident_store.of_project(tx, project(tx, SLUG).id)
     assert (look.pages_per_week, kept.say) == (0, "held_back")
 
 
@@ -189,7 +192,7 @@ def test_the_same_upload_judged_again_is_one_verdict(group: Group, store: Store)
     a_worker(store).empty()
 
     with store.read() as tx:
-        assert len(reads.verdict_records(tx, SLUG, current_only=False)) == 1
+        assert len(measurements.verdict_records(tx, SLUG, current_only=False)) == 1
 
 
 def test_a_killed_look_is_done_again_with_the_same_result(group: Group, store: Store) -> None:
@@ -203,7 +206,7 @@ def test_a_killed_look_is_done_again_with_the_same_result(group: Group, store: S
 
     assert [one.commit for one in changes(store)] == [a_sha(9)]
     with store.read() as tx:
-        assert len(incidents.of_project(tx, project(tx, SLUG).id)) == 1
+        assert len(incident_store.of_project(tx, project(tx, SLUG).id)) == 1
 
 
 def test_without_its_memory_a_worker_sees_the_same(group: Group, store: Store) -> None:

@@ -11,9 +11,11 @@ from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a
 
 from perfci.history.derive_change_points import Histories
 from perfci.model import CPU_TWIN, Boundaries, ChangePoint, Clock, Process, Result, Run, Series, Status
-from perfci.store import Store, levels, reads, writes
-from perfci.store.levels import set_levels
-from perfci.store.loading import series_by_ids
+from perfci.store import Store
+from perfci.store.queries import measurements, result_summaries
+from perfci.store.queries.loaders import series_by_ids
+from perfci.store.queries.result_summaries import set_levels
+from perfci.store.writes import ingest
 from perfci.verdicts.gating import gated
 from perfci.verdicts.history import Memory, changes_of_histories, moves_of_histories
 from perfci.verdicts.levels import judged_level
@@ -66,14 +68,14 @@ def _process(dice: random.Random, series: Series, level: float, mood: str, index
 def fill(store: Store, seed: int) -> list[int]:
     with store.begin() as tx:
         for number, run in enumerate(runs(seed)):
-            writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
+            ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in reads.series_of_project(tx, PROJECT)]
+        return [record.id for record in measurements.series_of_project(tx, PROJECT)]
 
 
 def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     with store.read() as tx:
-        series, points = series_by_ids(tx, ids), reads.histories(tx, ids)
+        series, points = series_by_ids(tx, ids), measurements.histories(tx, ids)
     lines = {series[row_id]: of for row_id, of in points.items()}
     processes = {one: [process for point in line for process in point.processes] for one, line in lines.items()}
     judged = gated(processes)
@@ -109,9 +111,9 @@ def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> 
     memory, told = Memory(), {}
     for number, run in enumerate(runs(seed)):
         with store.begin() as tx:
-            writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
+            ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
         with store.read() as tx:
-            ids = [record.id for record in reads.series_of_project(tx, PROJECT)]
+            ids = [record.id for record in measurements.series_of_project(tx, PROJECT)]
         told = by_levels(store, ids, memory)
 
     assert told == by_samples(store, ids)
@@ -120,16 +122,19 @@ def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> 
 def simply(store: Store, *results: Result, commit: int = 1, session: str = "one") -> list[int]:
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(commit), session=session)
-        writes.ingest_run(tx, run, session, "body", kind="history")
+        ingest.ingest_run(tx, run, session, "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in reads.series_of_project(tx, PROJECT)]
+        return [record.id for record in measurements.series_of_project(tx, PROJECT)]
 
 
 def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
     ids = simply(store, a_result(WALL, a_process(1.0, 3.0), a_process(4.0, index=1)))
     by_levels(store, ids)
 
-    with store.read() as tx, patch.object(levels.values, "process_of", side_effect=AssertionError("a sample was read")):
+    with (
+        store.read() as tx,
+        patch.object(result_summaries.conversions, "process_of", side_effect=AssertionError("a sample was read")),
+    ):
         found = Histories.of(tx, ids)
 
     assert (found.lines, found.digests) == ({WALL: [(a_sha(1), 3.0)]}, {})

@@ -7,7 +7,8 @@ from databases import store as store
 from waiting import until
 
 from perfci.service.lease import Lease, LostLease
-from perfci.store import Store, leases
+from perfci.store import Store
+from perfci.store.jobs import leases
 
 
 class Clock:

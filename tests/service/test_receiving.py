@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from builders import NOON, PROJECT, a_process, a_result, a_run
 
-from perfci.auth.access import LOCAL
+from perfci.auth.permissions import LOCAL
 from perfci.model import PerfciError
 from perfci.service.accounts.accounts import Act
 from perfci.service.uploads.receive_runs import Arrival, received
-from perfci.store import Store, outbox, reads
+from perfci.store import Store
+from perfci.store.jobs import outbox
 from perfci.store.projects import create_project
+from perfci.store.queries import measurements
 
 
 def sent(store: Store, *bodies: str) -> list[bool]:
@@ -27,7 +29,7 @@ def test_the_same_upload_twice_at_once_is_new_once_and_promised_once(store: Stor
 
     with store.read() as tx:
         assert [one.subject for one in outbox.take(tx, ["judge"], 9, NOON)] == ["0" * 64]
-        assert len(reads.session_processes(tx, a_run().session)) == 1
+        assert len(measurements.session_processes(tx, a_run().session)) == 1
 
 
 def test_another_body_under_the_same_key_is_refused_though_both_are_new(store: Store) -> None:

@@ -10,7 +10,9 @@ from builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_serie
 
 from perfci.history.derive_change_points import update_change_points
 from perfci.model import Boundaries, ChangePoint, Series
-from perfci.store import Store, open_store, reads, writes
+from perfci.store import Store, open_store
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
 from perfci.verdicts.policy import Policy
 
 QUIET, BUSY = a_series("suite.time_quiet"), a_series("suite.time_busy")
@@ -29,18 +31,18 @@ def imported(store: Store, series: Series, *values: float, first: int = 0) -> No
         for number, value in enumerate(values, first):
             result = a_result(series, processes=(), summary=a_summary(value), boundaries=Boundaries.UNKNOWN)
             run = a_run(result, commit=a_commit(number), session=f"{series.benchmark.name} {number}")
-            writes.ingest_run(tx, run, run.session, "body")
+            ingest.ingest_run(tx, run, run.session, "body")
 
 
 def update(store: Store, since: int = 0) -> int:
     with store.begin() as tx:
-        update_change_points(tx, PROJECT, reads.series_with_results_since(tx, PROJECT, since), Policy())
-        return len(reads.change_points(tx, PROJECT))
+        update_change_points(tx, PROJECT, measurements.series_with_results_since(tx, PROJECT, since), Policy())
+        return len(measurements.change_points(tx, PROJECT))
 
 
 def told(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return reads.change_points(tx, PROJECT)
+        return measurements.change_points(tx, PROJECT)
 
 
 def test_finds_the_step_in_an_imported_history(store: Store) -> None:
@@ -54,8 +56,8 @@ def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
     imported(store, QUIET, *[1.0, 1.01] * 10)
     as_it_was = a_change_point(QUIET)
     with store.begin() as tx:
-        writes.replace_change_points(tx, PROJECT, QUIET, [as_it_was])
-        since = reads.newest_result(tx)
+        ingest.replace_change_points(tx, PROJECT, QUIET, [as_it_was])
+        since = measurements.newest_result(tx)
     imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 
     assert update(store, since=since) == 2

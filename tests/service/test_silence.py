@@ -11,10 +11,13 @@ from perfci.policies import Standards
 from perfci.service.missing_data import cadence
 from perfci.service.missing_data.missing_data_monitor import Watch
 from perfci.service.worker.periodic_jobs import Chores
-from perfci.store import Store, expectations, quarantine, writes
-from perfci.store.expectations import Arrival
-from perfci.store.incident_records import IncidentRecord
-from perfci.store.incidents import listed
+from perfci.store import Store
+from perfci.store.incidents import reporting_schedules
+from perfci.store.incidents.incident_store import listed
+from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.reporting_schedules import Arrival
+from perfci.store.queries import unresolved_results
+from perfci.store.writes import ingest
 from tests.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
 from tests.looks import a_project
 
@@ -33,7 +36,7 @@ def report(
         session=f"{at} {suite} {branch} {cpu}", started_at=at,
     )  # fmt: skip
     with store.begin() as tx:
-        writes.ingest_run(tx, run, f"{at} {suite} {branch} {cpu}", "body", kind="history")
+        ingest.ingest_run(tx, run, f"{at} {suite} {branch} {cpu}", "body", kind="history")
 
 
 def of(*numbers: int, cpu: str = "AMD", failed: bool = False) -> Result:
@@ -198,7 +201,7 @@ def test_a_metric_that_nobody_explained_for_a_week_is_unguarded(store: Store) ->
     report(store, NOON)
     with store.begin() as tx:
         row = ("score", {"found": {}, "result": {}}, "the unit of score is not known")
-        quarantine.add(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
+        unresolved_results.add(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
 
     assert looked(store, NOON + 6 * DAY) == []
     assert looked(store, NOON + 8 * DAY) == ["score of pytorch is measured, but nobody judges it"]
@@ -209,13 +212,13 @@ def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) ->
     looked(store, last)
     project = a_project(store)
     with store.begin() as tx:
-        [one] = expectations.expectations(tx, project.id)
-        assert expectations.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada")
+        [one] = reporting_schedules.expectations(tx, project.id)
+        assert reporting_schedules.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada")
     report(store, last + HOUR)
 
     assert len(looked(store, last + 5 * HOUR)) == 1
     with store.begin() as tx:
-        expectations.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada")
+        reporting_schedules.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada")
     assert looked(store, last + 5 * HOUR) == []
 
 
@@ -224,10 +227,10 @@ def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
         at = NOON + day * DAY
         with store.begin() as tx:
             run = a_run(of(1, cpu="AMD EPYC"), commit=a_commit(day + 1), session=f"{day}", started_at=at)
-            writes.ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
+            ingest.ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
 
     with store.read() as tx:
-        assert expectations.arrivals(tx, a_project(store).id) == {}
+        assert reporting_schedules.arrivals(tx, a_project(store).id) == {}
     assert looked(store, NOON + 90 * DAY) == []
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from perfci.history.visit_index import Timetable
-from perfci.store.timeline import VisitRecord
+from perfci.store.queries.commit_visits import VisitRecord
 from tests.builders import NOON, a_commit, a_machine, a_sha
 
 HERE, THERE = a_machine(), a_machine("Intel")

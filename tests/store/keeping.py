@@ -6,8 +6,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.history.result_summaries import digests_of
-from perfci.store.levels import set_levels
-from perfci.store.tables import ResultRow
+from perfci.store.queries.result_summaries import set_levels
+from perfci.store.tables.measurements import ResultRow
 
 
 def keep_levels(tx: Session) -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from builders import NOON, PROJECT, a_run
 
 from perfci.model import Process, Run, Series
-from perfci.store import Store, reads, writes
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
 
 
 def started(store: Store, uid: str = "session-1", kind: str = "history", spec_hash: str = "plan") -> None:
     with store.begin() as tx:
-        writes.start_session(tx, PROJECT, uid, kind, spec_hash, 7, 3, NOON)
+        ingest.start_session(tx, PROJECT, uid, kind, spec_hash, 7, 3, NOON)
 
 
 def measured_run(store: Store, *measured: tuple[Series, Process], run: Run | None = None) -> int:
     with store.begin() as tx:
-        run_id = writes.add_run(tx, run or a_run())
-        writes.add_processes(tx, run_id, measured)
+        run_id = ingest.add_run(tx, run or a_run())
+        ingest.add_processes(tx, run_id, measured)
     return run_id
 
 
 def stored_processes(store: Store, uid: str = "session-1") -> list[Process]:
     with store.read() as tx:
-        return [one.process for one in reads.session_processes(tx, uid)]
+        return [one.process for one in measurements.session_processes(tx, uid)]

@@ -10,51 +10,52 @@ from builders import NOON
 from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.model import PerfciError
-from perfci.store import Store, access, audit, logins, tokens
-from perfci.store.tables import ABSENT
+from perfci.store import Store
+from perfci.store.access import api_tokens, audit_log, logins, users
+from perfci.store.tables.measurements import ABSENT
 
 LATER = NOON + timedelta(days=1)
 
 
 def a_token(store: Store, uid: str = "ab12", project_id: int = 1, created_by: str = "user:github/7") -> None:
     with store.begin() as tx:
-        tokens.add_token(tx, uid, project_id, "ci", uid * 16, "wxyz", ["results:write"], created_by, NOON, LATER)
+        api_tokens.add_token(tx, uid, project_id, "ci", uid * 16, "wxyz", ["results:write"], created_by, NOON, LATER)
 
 
 def test_knows_a_person_by_number_and_takes_over_a_new_name(store: Store) -> None:
     with store.begin() as tx:
-        first = access.ensure_user(tx, "github", "7", "ada", NOON)
-        again = access.ensure_user(tx, "github", "7", "ada-lovelace", LATER)
+        first = users.ensure_user(tx, "github", "7", "ada", NOON)
+        again = users.ensure_user(tx, "github", "7", "ada-lovelace", LATER)
 
     assert (again.id, again.name, again.actor) == (first.id, "ada-lovelace", "user:github/7")
 
 
 def test_gives_one_role_in_each_project(store: Store) -> None:
     with store.begin() as tx:
-        ada = access.ensure_user(tx, "github", "7", "ada", NOON)
-        before = [access.set_role(tx, ada.id, 1, "reader"), access.set_role(tx, ada.id, 1, "admin")]
-        access.set_role(tx, ada.id, ABSENT, "sheriff")
+        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
+        before = [users.set_role(tx, ada.id, 1, "reader"), users.set_role(tx, ada.id, 1, "admin")]
+        users.set_role(tx, ada.id, ABSENT, "sheriff")
 
     assert before == [None, "reader"]
     with store.read() as tx:
-        assert access.roles_of(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
-        assert [(one.user.name, one.role) for one in access.members(tx, 1)] == [("ada", "admin")]
+        assert users.roles_of(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
+        assert [(one.user.name, one.role) for one in users.members(tx, 1)] == [("ada", "admin")]
 
 
 def test_removes_a_member_once(store: Store) -> None:
     with store.begin() as tx:
-        ada = access.ensure_user(tx, "github", "7", "ada", NOON)
-        access.set_role(tx, ada.id, 1, "reader")
+        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
+        users.set_role(tx, ada.id, 1, "reader")
 
-        assert [access.remove_member(tx, ada.id, 1), access.remove_member(tx, ada.id, 1)] == [True, False]
+        assert [users.remove_member(tx, ada.id, 1), users.remove_member(tx, ada.id, 1)] == [True, False]
 
 
 def test_finds_a_token_by_its_hash_only(store: Store) -> None:
     a_token(store)
 
     with store.read() as tx:
-        found = tokens.token_of_hash(tx, "ab12" * 16)
-        assert tokens.token_of_hash(tx, "cd34" * 16) is None
+        found = api_tokens.token_of_hash(tx, "ab12" * 16)
+        assert api_tokens.token_of_hash(tx, "cd34" * 16) is None
     assert found is not None
     assert (found.uid, found.scopes, found.is_valid(NOON), found.is_valid(LATER)) == (
         "ab12",
@@ -68,7 +69,7 @@ def test_revokes_a_token_once_and_only_in_its_own_project(store: Store) -> None:
     a_token(store)
 
     with store.begin() as tx:
-        told = [tokens.revoke_token(tx, project, "ab12", NOON) for project in (2, 1, 1)]
+        told = [api_tokens.revoke_token(tx, project, "ab12", NOON) for project in (2, 1, 1)]
 
     assert told == [False, True, False]
 
@@ -79,16 +80,16 @@ def test_revokes_what_somebody_made(store: Store) -> None:
     a_token(store, "ef56", 1, created_by="local")
 
     with store.begin() as tx:
-        here = tokens.live_tokens_made_by(tx, "user:github/7", 1)
-        everywhere = tokens.live_tokens_made_by(tx, "user:github/7", ABSENT)
-        revoked = tokens.revoke_tokens(tx, [one.id for one in here], NOON)
+        here = api_tokens.live_tokens_made_by(tx, "user:github/7", 1)
+        everywhere = api_tokens.live_tokens_made_by(tx, "user:github/7", ABSENT)
+        revoked = api_tokens.revoke_tokens(tx, [one.id for one in here], NOON)
 
     assert ([one.uid for one in here], [one.uid for one in everywhere], revoked) == (["ab12"], ["ab12", "cd34"], 1)
 
 
 def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
     with store.begin() as tx:
-        ada = access.ensure_user(tx, "github", "7", "ada", NOON)
+        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
         logins.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
 
     with store.read() as tx:
@@ -99,7 +100,7 @@ def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
 
 def test_ends_logins_that_have_expired(store: Store) -> None:
     with store.begin() as tx:
-        ada = access.ensure_user(tx, "github", "7", "ada", NOON)
+        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
         logins.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER)
 
         assert [logins.end_expired_logins(tx, moment) for moment in (NOON, LATER)] == [0, 1]
@@ -116,22 +117,24 @@ def test_makes_a_key_once_for_all_processes(store: Store) -> None:
 def test_lists_what_was_done_newest_first_page_by_page(store: Store) -> None:
     with store.begin() as tx:
         for number in range(3):
-            audit.record(tx, "local", "token.create", f"token {number}", project_id=1, at=NOON, detail={"n": number})
-        audit.record(tx, "local", "project.create", "other", at=NOON)
+            audit_log.record(
+                tx, "local", "token.create", f"token {number}", project_id=1, at=NOON, detail={"n": number}
+            )
+        audit_log.record(tx, "local", "project.create", "other", at=NOON)
 
     with store.read() as tx:
-        first = audit.lines(tx, 1, limit=2)
-        rest = audit.lines(tx, 1, before=first[-1].id)
+        first = audit_log.lines(tx, 1, limit=2)
+        rest = audit_log.lines(tx, 1, before=first[-1].id)
         assert [one.subject for one in (*first, *rest)] == ["token 2", "token 1", "token 0"]
-        assert [one.subject for one in audit.lines(tx, ABSENT)] == ["other"]
-        assert audit.was_done(tx, 1, "local", "token.create", NOON)
-        assert not audit.was_done(tx, 1, "local", "token.create", LATER)
+        assert [one.subject for one in audit_log.lines(tx, ABSENT)] == ["other"]
+        assert audit_log.was_done(tx, 1, "local", "token.create", NOON)
+        assert not audit_log.was_done(tx, 1, "local", "token.create", LATER)
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM audit", "UPDATE audit SET actor = 'nobody'"])
 def test_refuses_to_forget_what_was_done(store: Store, statement: str) -> None:
     with store.begin() as tx:
-        audit.record(tx, "local", "token.create", "token", at=NOON)
+        audit_log.record(tx, "local", "token.create", "token", at=NOON)
 
     with pytest.raises((PerfciError, SQLAlchemyError), match="never deleted or edited"), store.begin() as tx:
         tx.execute(sa.text(statement))

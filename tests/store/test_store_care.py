@@ -11,7 +11,9 @@ import pytest
 from builders import NOON, PROJECT, a_failed_process, a_process, a_result, a_run, a_series, a_summary, a_verdict
 
 from perfci.model import PerfciError, Status
-from perfci.store import Store, backup, check, engine, open_store, reads, writes
+from perfci.store import Store, backup, check, engine, open_store
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
 
 
 def filled(store: Store) -> None:
@@ -21,8 +23,8 @@ def filled(store: Store) -> None:
             a_result(a_series("suite.b"), a_failed_process(), status=Status.FAILED),
             a_result(a_series("suite.c"), a_process(2.0), summary=a_summary(2.0)),
         ]
-        writes.ingest_run(tx, a_run(*results), "key", "body")
-        writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+        ingest.ingest_run(tx, a_run(*results), "key", "body")
+        ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
 
 
 def test_finds_nothing_wrong_with_what_the_program_wrote(store: Store) -> None:
@@ -90,11 +92,11 @@ def test_a_copy_is_whole_while_others_write(sqlite_store: Store, tmp_path: Path)
     copy = tmp_path / "copy.db"
 
     with sqlite_store.begin() as tx:
-        writes.start_session(tx, PROJECT, "not committed yet", "history", "", 1, 1, NOON)
+        ingest.start_session(tx, PROJECT, "not committed yet", "history", "", 1, 1, NOON)
         backup(sqlite_store.url, copy)
 
     with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:
-        assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["session-1"]
+        assert [session.uid for session in measurements.sessions(tx, PROJECT)] == ["session-1"]
         assert check(copied.url) == []
 
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from perfci.store import Store, writes
-from perfci.store.decisions import (
+from perfci.store import Store
+from perfci.store.queries.decisions import (
     DecisionRecord,
     Equal,
     LookRecord,
@@ -15,6 +15,7 @@ from perfci.store.decisions import (
     equals_until,
     newest_verdict,
 )
+from perfci.store.writes import ingest
 from tests.builders import NOON, PROJECT, a_series, a_verdict
 
 
@@ -24,10 +25,10 @@ def told(store: Store) -> list[int]:
     with store.begin() as tx:
         ids = []
         for number, ratio in enumerate((1.01, 0.98, None)):
-            writes.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
+            ingest.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
             moment = NOON + timedelta(hours=number)
             verdict = a_verdict(ratio=ratio, pairs=5 + number)
-            ids += writes.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
+            ids += ingest.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
         return ids
 
 

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from store_sessions import measured_run, started
 
 from perfci.model import Boundaries, PerfciError, Run, Status
-from perfci.store import Store, reads, values, writes
-from perfci.store.writes import Counts
+from perfci.store import Store, conversions
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
+from perfci.store.writes.ingest import Counts
 
 
 def a_document() -> Run:
@@ -33,54 +35,54 @@ def a_document() -> Run:
 
 def test_an_ingested_run_comes_back_as_it_was(store: Store) -> None:
     with store.begin() as tx:
-        assert writes.ingest_run(tx, a_document(), "key", "body") is True
+        assert ingest.ingest_run(tx, a_document(), "key", "body") is True
 
     with store.read() as tx:
-        assert reads.load_run(tx, 1) == a_document()
-        assert [session.state for session in reads.sessions(tx, PROJECT)] == ["finished"]
+        assert measurements.load_run(tx, 1) == a_document()
+        assert [session.state for session in measurements.sessions(tx, PROJECT)] == ["finished"]
 
 
 def test_the_same_document_again_changes_nothing(store: Store) -> None:
     for new in (True, False):
         with store.begin() as tx:
-            assert writes.ingest_run(tx, a_document(), "key", "body") is new
+            assert ingest.ingest_run(tx, a_document(), "key", "body") is new
 
     with store.read() as tx:
-        assert reads.projects(tx)[0].runs == 1
-        assert reads.projects(tx)[0].processes == 3
+        assert measurements.projects(tx)[0].runs == 1
+        assert measurements.projects(tx)[0].processes == 3
 
 
 def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
     with store.begin() as tx:
-        writes.ingest_run(tx, a_document(), "key", "body")
+        ingest.ingest_run(tx, a_document(), "key", "body")
 
     with pytest.raises(PerfciError, match="stored already with other content"), store.begin() as tx:
-        writes.ingest_runs(tx, [(a_run(commit=a_commit(2)), "fresh", "x"), (a_document(), "key", "another body")])
+        ingest.ingest_runs(tx, [(a_run(commit=a_commit(2)), "fresh", "x"), (a_document(), "key", "another body")])
 
     with store.read() as tx:
-        assert reads.projects(tx)[0].runs == 1
+        assert measurements.projects(tx)[0].runs == 1
 
 
 def test_a_run_measured_here_is_known_when_its_document_comes_back(store: Store) -> None:
     started(store)
     run_id = measured_run(store, (a_series(), a_process()))
     with store.read() as tx:
-        document = reads.load_run(tx, run_id)
+        document = measurements.load_run(tx, run_id)
 
     with store.begin() as tx:
-        assert writes.ingest_run(tx, document, "key", "body") is False
+        assert ingest.ingest_run(tx, document, "key", "body") is False
 
 
 def test_a_session_of_another_project_is_refused(store: Store) -> None:
     started(store)
 
     with pytest.raises(PerfciError, match="belongs to another project"), store.begin() as tx:
-        writes.ingest_run(tx, a_run(project="acme/other"), "key", "body")
+        ingest.ingest_run(tx, a_run(project="acme/other"), "key", "body")
 
 
 def test_a_run_with_two_results_of_one_series_is_refused(store: Store) -> None:
     with pytest.raises(PerfciError, match="holds two results of training"), store.begin() as tx:
-        writes.ingest_run(tx, a_run(a_result(), a_result()), "key", "body")
+        ingest.ingest_run(tx, a_run(a_result(), a_result()), "key", "body")
 
 
 def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
@@ -90,25 +92,25 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
     counts = []
     for body, results in (("1", [old]), ("2", [old, new]), ("2", [old, new]), ("3", [measured_again, new])):
         with store.begin() as tx:
-            counts.append(writes.ingest_runs(tx, [(a_run(*results), "key", body)], changed="add"))
+            counts.append(ingest.ingest_runs(tx, [(a_run(*results), "key", body)], changed="add"))
 
     assert [(one.runs_new, one.values) for one in counts] == [(1, 1), (1, 1), (0, 0), (1, 1)]
     with store.read() as tx:
-        records = {record.series.benchmark.name: record.id for record in reads.series_of_project(tx, PROJECT)}
-        points = [reads.history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")]
+        records = {record.series.benchmark.name: record.id for record in measurements.series_of_project(tx, PROJECT)}
+        points = [measurements.history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")]
     assert [[process.samples for process in point.processes] for point in points] == [[(1.0,), (7.0,)], [(1.0,)]]
 
 
 def test_a_stream_longer_than_a_batch_is_stored_whole(store: Store) -> None:
-    numbers = range(1, 2 * writes.BATCH + 3)
+    numbers = range(1, 2 * ingest.BATCH + 3)
     runs = ((a_run(a_result(), commit=a_commit(number)), str(number), "body") for number in numbers)
 
     with store.begin() as tx:
-        counts = writes.ingest_runs(tx, itertools.chain(runs, [(a_run(a_result()), "1", "body")]))
+        counts = ingest.ingest_runs(tx, itertools.chain(runs, [(a_run(a_result()), "1", "body")]))
 
     assert counts == Counts(runs_new=len(numbers), runs_known=1, values=len(numbers), samples=len(numbers))
     with store.read() as tx:
-        assert len(reads.history(tx, 1)) == len(numbers)
+        assert len(measurements.history(tx, 1)) == len(numbers)
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
@@ -122,11 +124,11 @@ sample_lists = st.lists(st.floats(allow_nan=False, allow_infinity=False), min_si
 def test_any_names_and_numbers_survive_the_store(store: Store, names: list[str], samples: list[float]) -> None:
     parameters = {name: name[::-1] for name in names}
     run = a_run(a_result(a_series(parameters=parameters), a_process(*samples)))
-    key = values.identity(names, samples)
+    key = conversions.identity(names, samples)
 
     with store.begin() as tx:
-        writes.ingest_run(tx, run, key, "body")
+        ingest.ingest_run(tx, run, key, "body")
 
     with store.read() as tx:
-        newest = reads.runs_of_commit(tx, PROJECT, a_sha(1))[0].id
-        assert reads.load_run(tx, newest) == run
+        newest = measurements.runs_of_commit(tx, PROJECT, a_sha(1))[0].id
+        assert measurements.load_run(tx, newest) == run

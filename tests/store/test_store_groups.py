@@ -13,8 +13,10 @@ from sqlalchemy.orm import Session
 from waiting import until
 
 from perfci.model import PerfciError
-from perfci.store import Store, groups, open_store, projects, reads, writes
-from perfci.store.groups import Busy, Group, Together, Unavailable
+from perfci.store import Store, open_store, projects
+from perfci.store.queries import measurements
+from perfci.store.writes import group_commit, ingest
+from perfci.store.writes.group_commit import Busy, Group, Together, Unavailable
 
 
 @pytest.fixture
@@ -24,13 +26,13 @@ def group(store: Store) -> Iterator[Group]:
 
 
 def start(tx: Session, uid: str) -> str:
-    writes.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
+    ingest.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
     return uid
 
 
 def uids(store: Store) -> set[str]:
     with store.read() as tx:
-        return {session.uid for session in reads.sessions(tx, PROJECT)}
+        return {session.uid for session in measurements.sessions(tx, PROJECT)}
 
 
 def test_answers_once_it_is_stored(store: Store, group: Group) -> None:
@@ -75,7 +77,7 @@ def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store
 
 
 def test_a_full_queue_sends_away_with_a_time_to_come_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "LONGEST_QUEUE", 1)
+    monkeypatch.setattr(group_commit, "LONGEST_QUEUE", 1)
     running, go_on = threading.Event(), threading.Event()
 
     def slow(tx: Session) -> None:
@@ -103,15 +105,15 @@ def test_forgets_what_a_rolled_back_job_learned(store: Store, group: Group) -> N
     run = a_run(a_result(a_series(), a_process()))
 
     def fail(tx: Session) -> None:
-        writes.ingest_run(tx, run, "key", "body")
+        ingest.ingest_run(tx, run, "key", "body")
         raise RuntimeError("half way")
 
     with pytest.raises(RuntimeError, match="half way"):
         group.submit(fail)
-    group.submit(lambda tx: writes.ingest_run(tx, run, "key", "body"))
+    group.submit(lambda tx: ingest.ingest_run(tx, run, "key", "body"))
 
     with store.read() as tx:
-        assert len(reads.session_processes(tx, run.session)) == 1
+        assert len(measurements.session_processes(tx, run.session)) == 1
 
 
 def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(store: Store) -> None:

@@ -25,7 +25,9 @@ from builders import (
 from store_sessions import measured_run, started
 
 from perfci.model import PerfciError, Role, Series, Status
-from perfci.store import Store, reads, writes
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
 
 
 def series_that_differ_in_one_coordinate() -> Iterable[Series]:
@@ -60,18 +62,18 @@ def test_no_two_series_become_one(store: Store) -> None:
     run_id = measured_run(store, *((one, a_process()) for one in different))
 
     with store.read() as tx:
-        assert {record.series for record in reads.series_of_project(tx, PROJECT)} == set(different)
-        assert len({result.series for result in reads.load_run(tx, run_id).results}) == len(different)
+        assert {record.series for record in measurements.series_of_project(tx, PROJECT)} == set(different)
+        assert len({result.series for result in measurements.load_run(tx, run_id).results}) == len(different)
 
 
 def test_the_same_series_of_two_projects_stays_apart(store: Store) -> None:
     with store.begin() as tx:
         for project in ("acme/model", "acme/other"):
-            writes.ingest_run(tx, a_run(a_result(), project=project, session=project), project, "body")
+            ingest.ingest_run(tx, a_run(a_result(), project=project, session=project), project, "body")
 
     with store.read() as tx:
-        ids = [reads.series_of_project(tx, project)[0].id for project in ("acme/model", "acme/other")]
-        assert [len(reads.history(tx, row_id)) for row_id in ids] == [1, 1]
+        ids = [measurements.series_of_project(tx, project)[0].id for project in ("acme/model", "acme/other")]
+        assert [len(measurements.history(tx, row_id)) for row_id in ids] == [1, 1]
     assert ids[0] != ids[1]
 
 
@@ -79,8 +81,8 @@ def test_a_run_that_starts_again_goes_on_with_the_same_row(store: Store) -> None
     started(store)
 
     with store.begin() as tx:
-        first = writes.add_run(tx, a_run())
-        again = writes.add_run(tx, a_run(started_at=NOON + timedelta(hours=1)))
+        first = ingest.add_run(tx, a_run())
+        again = ingest.add_run(tx, a_run(started_at=NOON + timedelta(hours=1)))
 
     assert again == first
 
@@ -104,7 +106,7 @@ def test_runs_that_differ_in_one_place_are_two(store: Store, change: dict[str, A
     started(store, "session-2")
 
     with store.begin() as tx:
-        assert writes.add_run(tx, a_run()) != writes.add_run(tx, a_run(**change))
+        assert ingest.add_run(tx, a_run()) != ingest.add_run(tx, a_run(**change))
 
 
 def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
@@ -114,15 +116,15 @@ def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
 
     for _ in range(2):
         with store.begin() as tx:
-            run_id = writes.add_run(tx, run)
+            run_id = ingest.add_run(tx, run)
 
     with store.read() as tx:
-        assert reads.load_run(tx, run_id) == run
+        assert measurements.load_run(tx, run_id) == run
 
 
 def test_a_run_needs_its_session(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no session session-1"), store.begin() as tx:
-        writes.add_run(tx, a_run())
+        ingest.add_run(tx, a_run())
 
 
 def test_measured_names_every_stored_cell(store: Store) -> None:
@@ -137,8 +139,8 @@ def test_measured_names_every_stored_cell(store: Store) -> None:
     )
 
     with store.read() as tx:
-        assert writes.measured(tx, "session-1") == {
+        assert ingest.measured(tx, "session-1") == {
             (a_sha(1), "training.Step.time_step", 1, None, "history"),
             (a_sha(1), "training.Step.time_step(8, 'bf16')", None, 4, "head"),
         }
-        assert writes.measured(tx, "session-2") == set()
+        assert ingest.measured(tx, "session-2") == set()

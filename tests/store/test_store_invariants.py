@@ -6,11 +6,10 @@ import pytest
 from builders import NOON, PROJECT, a_run, a_series
 from sqlalchemy.orm import Session
 
-from perfci.store import Store, check, projects, writes
-from perfci.store.coordinates import project_id, series_id
-from perfci.store.tables import Table
-from perfci.store.tables_access import TokenRow
-from perfci.store.tables_incidents import (
+from perfci.store import Store, check, projects
+from perfci.store.tables.access import TokenRow
+from perfci.store.tables.github import RunEventRow
+from perfci.store.tables.incidents import (
     AnnouncementRow,
     DeliveryRow,
     DestinationRow,
@@ -18,8 +17,10 @@ from perfci.store.tables_incidents import (
     IncidentRow,
     LedgerRow,
 )
-from perfci.store.tables_jobs import RunEventRow
-from perfci.store.tables_work import OutboxRow
+from perfci.store.tables.jobs import OutboxRow
+from perfci.store.tables.measurements import Table
+from perfci.store.writes import ingest
+from perfci.store.writes.row_ids import project_id, series_id
 
 MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
 
@@ -113,7 +114,7 @@ def test_finds_what_cannot_be(store: Store, case: str, finds: list[str]) -> None
 
 
 def two_projects(tx: Session) -> tuple[int, int, int]:
-    writes.ingest_run(tx, a_run(), "key", "body")
+    ingest.ingest_run(tx, a_run(), "key", "body")
     here = project_id(tx, PROJECT)
     there = projects.create_project(tx, "acme/other", "private", NOON).id
     return here, there, series_id(tx, here, a_series())

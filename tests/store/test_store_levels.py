@@ -6,9 +6,11 @@ from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a
 from keeping import keep_levels
 
 from perfci.model import Boundaries, Clock, Digest, Status
-from perfci.store import Store, projects, reads, writes
-from perfci.store.levels import levels_between, levels_of_series
-from perfci.store.values import series_identity
+from perfci.store import Store, projects
+from perfci.store.conversions import series_identity
+from perfci.store.queries import measurements
+from perfci.store.queries.result_summaries import levels_between, levels_of_series
+from perfci.store.writes import ingest
 
 STEP, IMPORTED, GONE = a_series("step"), a_series("imported"), a_series("gone")
 
@@ -24,7 +26,7 @@ def fill(store: Store) -> None:
     with store.begin() as tx:
         for number, results in enumerate((base, head)):
             run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
-            writes.ingest_run(tx, run, f"key {number}", "body", kind="history")
+            ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
         keep_levels(tx)
 
 
@@ -48,7 +50,7 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        ids = {one.series: one.id for one in reads.series_of_project(tx, PROJECT)}
+        ids = {one.series: one.id for one in measurements.series_of_project(tx, PROJECT)}
         levels = {
             one: sorted(levels_of_series(tx, [ids[one]]), key=lambda row: row.id) for one in (STEP, IMPORTED, GONE)
         }
@@ -64,10 +66,10 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
 def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
     mixed = a_result(STEP, a_process(1.0), a_process(2.0, index=1, clock=Clock.CPU))
     with store.begin() as tx:
-        writes.ingest_run(tx, a_run(mixed), "key", "body", kind="history")
+        ingest.ingest_run(tx, a_run(mixed), "key", "body", kind="history")
         keep_levels(tx)
 
     with store.read() as tx:
-        [row] = levels_of_series(tx, [one.id for one in reads.series_of_project(tx, PROJECT)])
+        [row] = levels_of_series(tx, [one.id for one in measurements.series_of_project(tx, PROJECT)])
 
     assert (row.level, row.clock, row.digest) == (1.5, "", None)

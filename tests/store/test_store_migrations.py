@@ -13,12 +13,13 @@ from alembic.script import ScriptDirectory
 from builders import NOON, PROJECT, a_change_point, a_process, a_result, a_run, a_series, a_verdict
 from databases import fresh_database
 
-from perfci.store import check, engine, open_store, schema, writes
-from perfci.store.tables import ProjectRow
-from perfci.store.tables_access import AuditRow
-from perfci.store.tables_incidents import AnnouncementRow, IncidentRow
-from perfci.store.tables_jobs import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
-from perfci.store.tables_work import OutboxRow
+from perfci.store import check, engine, open_store, schema
+from perfci.store.tables.access import AuditRow
+from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
+from perfci.store.tables.incidents import AnnouncementRow, IncidentRow
+from perfci.store.tables.jobs import OutboxRow
+from perfci.store.tables.measurements import ProjectRow
+from perfci.store.writes import ingest
 
 
 def config() -> Config:
@@ -44,9 +45,9 @@ def connection(kind: str, tmp_path: Path) -> Iterator[sa.Connection]:
 def fill(url: str) -> None:
     store = open_store(url, create=False)
     with store.begin() as tx:
-        writes.ingest_run(tx, a_run(a_result(a_series(), a_process(1.0, 2.0))), "key", "body")
-        writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON)
-        writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        ingest.ingest_run(tx, a_run(a_result(a_series(), a_process(1.0, 2.0))), "key", "body")
+        ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON)
+        ingest.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         tx.add(OutboxRow(project_id=project_id, kind="judge", subject="key", created_at=NOON))
         tx.add(AuditRow(at=NOON, actor="local", action="token.create", subject="one", detail={}, request_id=""))

@@ -24,9 +24,11 @@ from builders import NOON, PROJECT, a_process, a_run, a_series
 from databases import bare_database
 
 from perfci.model import PerfciError
-from perfci.store import Store, engine, open_store, reads, schema, upgrade, upgrade_if_older, writes
+from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_older
 from perfci.store.engine import address_of, shown_as
-from perfci.store.tables import Table
+from perfci.store.queries import measurements
+from perfci.store.tables.measurements import Table
+from perfci.store.writes import ingest
 
 
 def url_of(path: Path) -> str:
@@ -48,7 +50,7 @@ def test_makes_an_absent_database_with_its_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "perfci.db"
 
     with closing(open_store(url_of(path), create=True)) as store, store.read() as tx:
-        assert reads.projects(tx) == []
+        assert measurements.projects(tx) == []
 
     assert path.is_file()
 
@@ -64,10 +66,10 @@ def test_makes_an_empty_file_a_database(tmp_path: Path) -> None:
 
 def test_keeps_what_is_there_when_created_again(database: Path) -> None:
     with closing(open_store(url_of(database), create=True)) as store, store.begin() as tx:
-        writes.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+        ingest.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
 
     with closing(open_store(url_of(database), create=True)) as store, store.read() as tx:
-        assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in measurements.sessions(tx, PROJECT)] == ["one"]
 
 
 def test_several_programs_can_make_the_same_database_at_once(kind: str, tmp_path: Path) -> None:
@@ -173,14 +175,14 @@ def test_upgrades_an_older_database_and_keeps_its_rows(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(open_store(url_of(database), create=False)) as store, store.begin() as tx:
-        writes.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+        ingest.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
     a_program_with_one_more_migration(tmp_path, monkeypatch)
     assert "run `perfci db upgrade`" in refusal(url_of(database))
 
     upgrade(url_of(database))
 
     with closing(open_store(url_of(database), create=False)) as store, store.read() as tx:
-        assert [session.uid for session in reads.sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in measurements.sessions(tx, PROJECT)] == ["one"]
         assert tx.connection().exec_driver_sql("SELECT count(*) FROM later").scalar() == 0
 
 
@@ -289,15 +291,15 @@ def test_a_locked_database_is_said_to_be_locked(database: Path, monkeypatch: pyt
 
 def test_a_reader_is_not_held_up_by_a_writer(store: Store) -> None:
     with store.begin() as writing:
-        writes.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
+        ingest.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
         with store.read() as tx:
-            assert reads.sessions(tx, PROJECT) == []
+            assert measurements.sessions(tx, PROJECT) == []
 
 
 def test_a_second_writer_waits_for_the_first(store: Store) -> None:
     def write(uid: str) -> None:
         with store.begin() as tx:
-            writes.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
+            ingest.start_session(tx, PROJECT, uid, "history", "", 1, 1, NOON)
 
     writers = [threading.Thread(target=write, args=[str(number)]) for number in range(8)]
     for writer in writers:
@@ -306,35 +308,35 @@ def test_a_second_writer_waits_for_the_first(store: Store) -> None:
         writer.join()
 
     with store.read() as tx:
-        assert len(reads.sessions(tx, PROJECT)) == 8
+        assert len(measurements.sessions(tx, PROJECT)) == 8
 
 
 def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> None:
     def measure(and_then: Callable[[], None] = lambda: None) -> None:
         with store.begin() as tx:
-            run_id = writes.add_run(tx, a_run())
-            writes.add_processes(tx, run_id, [(a_series(), a_process())])
+            run_id = ingest.add_run(tx, a_run())
+            ingest.add_processes(tx, run_id, [(a_series(), a_process())])
             and_then()
 
     def fail() -> None:
         raise RuntimeError
 
     with store.begin() as tx:
-        writes.start_session(tx, PROJECT, "session-1", "history", "", 1, 1, NOON)
+        ingest.start_session(tx, PROJECT, "session-1", "history", "", 1, 1, NOON)
     with pytest.raises(RuntimeError):
         measure(fail)
     with store.read() as tx:
-        assert reads.series_of_project(tx, PROJECT) == []
+        assert measurements.series_of_project(tx, PROJECT) == []
 
     measure()
 
     with store.read() as tx:
-        assert len(reads.session_processes(tx, "session-1")) == 1
+        assert len(measurements.session_processes(tx, "session-1")) == 1
 
 
 def test_reads_a_read_only_database_and_refuses_to_write(database: Path) -> None:
     with closing(open_store(url_of(database), create=False)) as store, store.begin() as tx:
-        writes.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
+        ingest.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
     let_nobody_write(database)
 
     answers = ask_without_rights(url_of(database))
@@ -371,7 +373,7 @@ def answer_without_rights(url: str, answers: Queue[str]) -> None:
         os.setuid(NOBODY)
     store = open_store(url, create=False)
     with store.read() as tx:
-        answers.put(reads.sessions(tx, PROJECT)[0].uid)
+        answers.put(measurements.sessions(tx, PROJECT)[0].uid)
     for attempt in (lambda: store.begin().__enter__(), lambda: open_store(url, create=True)):
         try:
             attempt()
@@ -395,7 +397,7 @@ def test_a_connection_that_was_lost_while_it_rested_is_replaced(
         end_connections(store, postgres_url)
 
         with store.read() as tx:
-            assert reads.projects(tx) == []
+            assert measurements.projects(tx) == []
 
 
 def test_a_connection_that_was_lost_in_the_midst_of_work_is_told_of_once(
@@ -406,15 +408,15 @@ def test_a_connection_that_was_lost_in_the_midst_of_work_is_told_of_once(
         end_connections(store, postgres_url)
 
         with pytest.raises(PerfciError, match="cannot be reached"), store.read() as tx:
-            reads.projects(tx)
+            measurements.projects(tx)
         with store.read() as tx:
-            assert reads.projects(tx) == []
+            assert measurements.projects(tx) == []
 
 
 def end_connections(store: Store, url: str) -> None:
     """Let a store use a connection, and the server end it as when it restarts."""
     with store.read() as tx:
-        reads.projects(tx)
+        measurements.projects(tx)
     with psycopg.connect(address_of(url).set(drivername="postgresql").render_as_string(False), autocommit=True) as one:
         one.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from store_sessions import measured_run, started, stored_processes
 
 from perfci.model import Clock, PerfciError, Process, Role, Status
-from perfci.store import Store, reads, values, writes
-from perfci.store.tables import UtcMs
+from perfci.store import Store, conversions
+from perfci.store.queries import measurements
+from perfci.store.tables.measurements import UtcMs
+from perfci.store.writes import ingest
 
 
 def test_a_process_comes_back_as_it_was_stored(store: Store) -> None:
@@ -54,7 +56,7 @@ def test_every_clock_comes_back_as_it_was_stored(store: Store, clock: Clock) -> 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_samples_are_exact(samples: list[float]) -> None:
-    assert list(map(float.hex, values.unpack(values.pack(samples)))) == list(map(float.hex, samples))
+    assert list(map(float.hex, conversions.unpack(conversions.pack(samples)))) == list(map(float.hex, samples))
 
 
 @settings(deadline=None, derandomize=True)
@@ -90,7 +92,7 @@ def test_metrics_of_one_process_share_its_index(store: Store) -> None:
     measured_run(store, (a_series(metric="time"), a_process(1.0)), (a_series(metric="memory"), a_process(5.0)))
 
     with store.read() as tx:
-        found = reads.session_processes(tx, "session-1")
+        found = measurements.session_processes(tx, "session-1")
     assert [(one.series.metric.name, one.process.index) for one in found] == [("time", 0), ("memory", 0)]
 
 
@@ -99,10 +101,10 @@ def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:
     measured = [(a_series(metric=f"metric {number}"), a_process(float(number))) for number in range(20)]
 
     with store.begin() as tx:
-        ids = writes.add_processes(tx, writes.add_run(tx, a_run()), measured)
+        ids = ingest.add_processes(tx, ingest.add_run(tx, a_run()), measured)
 
     with store.read() as tx:
-        by_id = {one.id: one.process.samples for one in reads.session_processes(tx, "session-1")}
+        by_id = {one.id: one.process.samples for one in measurements.session_processes(tx, "session-1")}
     assert [by_id[row_id] for row_id in ids] == [(float(number),) for number in range(20)]
 
 
@@ -117,7 +119,7 @@ def test_the_same_process_cannot_be_stored_twice(store: Store, changes: dict[str
     run_id = measured_run(store, (a_series(), process))
 
     with pytest.raises(PerfciError, match="This process is stored already"), store.begin() as tx:
-        writes.add_processes(tx, run_id, [(a_series(), process)])
+        ingest.add_processes(tx, run_id, [(a_series(), process)])
 
     assert stored_processes(store) == [process]
 
@@ -149,9 +151,9 @@ def test_a_result_is_ok_once_any_process_is_else_the_latest_counts(
         measured_run(store, (a_series(), process))
 
     with store.read() as tx:
-        assert reads.history(tx, 1)[0].status is status
+        assert measurements.history(tx, 1)[0].status is status
 
 
 def test_processes_need_their_run(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no run 17"), store.begin() as tx:
-        writes.add_processes(tx, 17, [(a_series(), a_process())])
+        ingest.add_processes(tx, 17, [(a_series(), a_process())])

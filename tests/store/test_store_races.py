@@ -14,9 +14,11 @@ import sqlalchemy as sa
 from builders import PROJECT, a_process, a_result, a_run, a_series
 
 from perfci.model import Run
-from perfci.store import Store, check, open_store, reads, writes
-from perfci.store.groups import Group
-from perfci.store.tables import RunRow
+from perfci.store import Store, check, open_store
+from perfci.store.queries import measurements
+from perfci.store.tables.measurements import RunRow
+from perfci.store.writes import ingest
+from perfci.store.writes.group_commit import Group
 
 CELLS = 40
 
@@ -61,13 +63,13 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
         closing(Group(other)) as second,
     ):
         came_to = at_once(
-            lambda: first.submit(lambda tx: writes.ingest_run(tx, of_run("one"), "key one", "body")),
-            lambda: second.submit(lambda tx: writes.ingest_run(tx, of_run("two", backwards=True), "key two", "body")),
+            lambda: first.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key one", "body")),
+            lambda: second.submit(lambda tx: ingest.ingest_run(tx, of_run("two", backwards=True), "key two", "body")),
         )
 
         assert came_to == [True, True]
         with one.read() as tx:
-            assert len(reads.series_of_project(tx, PROJECT)) == CELLS
+            assert len(measurements.series_of_project(tx, PROJECT)) == CELLS
         assert check(database_url) == []
 
 
@@ -79,8 +81,8 @@ def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None
         closing(Group(other)) as second,
     ):
         came_to = at_once(
-            lambda: first.submit(lambda tx: writes.ingest_run(tx, of_run("one"), "key", "body")),
-            lambda: second.submit(lambda tx: writes.ingest_run(tx, of_run("one"), "key", "body")),
+            lambda: first.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body")),
+            lambda: second.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body")),
         )
 
         assert sorted(came_to, key=str) == [False, True]
@@ -114,7 +116,7 @@ def test_a_writer_killed_before_its_commit_leaves_nothing(store: Store) -> None:
 
     assert run_count(store) == 0
     with closing(Group(store)) as group:
-        assert group.submit(lambda tx: writes.ingest_run(tx, of_run("one"), "key", "body"))
+        assert group.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body"))
 
 
 def test_a_database_locked_for_a_while_only_delays(sqlite_store: Store) -> None:
@@ -129,7 +131,7 @@ def test_a_database_locked_for_a_while_only_delays(sqlite_store: Store) -> None:
     with closing(Group(sqlite_store)) as group:
         holder.start()
         locked.wait(60)
-        stored = group.submit(lambda tx: writes.ingest_run(tx, of_run("one"), "key", "body"))
+        stored = group.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body"))
         ended.set()
         holder.join()
 

@@ -33,22 +33,24 @@ from hypothesis import strategies as st
 from keeping import keep_levels
 
 from perfci.model import Benchmark, Boundaries, Clock, Commit, PerfciError, Point, Result, Series, Status
-from perfci.store import Store, reads, writes
-from perfci.store.endings import series_on_trial
-from perfci.store.order import along_the_line
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.queries.commit_order import along_the_line
+from perfci.store.queries.latest_results import series_on_trial
+from perfci.store.writes import ingest
 
 
 def ingested(store: Store, *results: Result, kind: str = "import", session: str = "imported", **run: object) -> None:
     """Store a run of these results, each call under a key of its own."""
     with store.begin() as tx:
         whole = a_run(*results, session=session, **run)  # type: ignore[arg-type]
-        writes.ingest_run(tx, whole, f"{session} {kind} {run}", "body", kind=kind)
+        ingest.ingest_run(tx, whole, f"{session} {kind} {run}", "body", kind=kind)
 
 
 def history_of(store: Store, series: Series) -> list[Point]:
     with store.read() as tx:
-        found = {record.series: record.id for record in reads.series_of_project(tx, PROJECT)}
-        return reads.history(tx, found[series])
+        found = {record.series: record.id for record in measurements.series_of_project(tx, PROJECT)}
+        return measurements.history(tx, found[series])
 
 
 def levels(points: list[Point]) -> list[list[float]]:
@@ -166,12 +168,12 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
         )
 
     with store.read() as tx:
-        ids = [record.id for record in reads.series_of_project(tx, PROJECT)]
+        ids = [record.id for record in measurements.series_of_project(tx, PROJECT)]
         statements: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
-        one = reads.history(tx, ids[0])
+        one = measurements.history(tx, ids[0])
         for_one = len(statements)
-        many = reads.histories(tx, ids)
+        many = measurements.histories(tx, ids)
 
     assert many[ids[0]] == one
     assert {len(points) for points in many.values()} == {19}
@@ -180,13 +182,13 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
 
 def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
     names = ["suite.time_a", "suite.time_b"]
-    for number in range(1, reads.COMMITS_AT_ONCE + 3):
+    for number in range(1, measurements.COMMITS_AT_ONCE + 3):
         ingested(
             store, *(a_result(a_series(name), a_process(float(number))) for name in names), commit=a_commit(number)
         )
 
     with store.read() as tx:
-        found = list(reads.points_by_sha(tx, PROJECT))
+        found = list(measurements.points_by_sha(tx, PROJECT))
 
     assert [point.commit.sha for _, point in found] == sorted(point.commit.sha for _, point in found)
     for name in names:
@@ -196,10 +198,10 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
 def test_projects_count_what_they_hold(store: Store) -> None:
     ingested(store, a_result(), a_result(a_series(metric="memory")), finished_at=NOON + timedelta(hours=3))
     with store.begin() as tx:
-        writes.upsert_commits(tx, "acme/empty", [a_commit(1)])
+        ingest.upsert_commits(tx, "acme/empty", [a_commit(1)])
 
     with store.read() as tx:
-        empty, full = reads.projects(tx)
+        empty, full = measurements.projects(tx)
 
     assert (empty.slug, empty.commits, empty.series, empty.last_measured_at) == ("acme/empty", 1, 0, None)
     assert (full.commits, full.series, full.never_measured, full.runs) == (1, 2, 0, 1)
@@ -214,7 +216,7 @@ def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
     ingested(store, a_result(compared), kind="compare", session="pull request")
 
     with store.read() as tx:
-        found = reads.series_of_project(tx, PROJECT)
+        found = measurements.series_of_project(tx, PROJECT)
 
     assert [(one.series, one.points, one.last_commit_sha, one.failed_last) for one in found] == [
         (good, 3, a_sha(3), False),
@@ -231,20 +233,20 @@ def test_processes_are_counted_once_however_many_metrics_they_gave(store: Store)
     ingested(store, time, peak, other_cell)
 
     with store.read() as tx:
-        assert reads.projects(tx)[0].processes == 3 + 1 + 1
+        assert measurements.projects(tx)[0].processes == 3 + 1 + 1
 
 
 def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
     first, second = (a_process(index=index, round=index) for index in range(2))
     grown = a_run(a_result(a_series(), first), session="local")
     with store.begin() as tx:
-        writes.start_session(tx, PROJECT, "local", "history", "spec", 1, 2, NOON)
-        run_id = writes.add_run(tx, grown)
-        writes.add_run(tx, replace(grown, results=(a_result(a_series(metric="memory"), first),)))
-        writes.add_processes(tx, run_id, [(a_series(), second), (a_series(metric="memory"), second)])
+        ingest.start_session(tx, PROJECT, "local", "history", "spec", 1, 2, NOON)
+        run_id = ingest.add_run(tx, grown)
+        ingest.add_run(tx, replace(grown, results=(a_result(a_series(metric="memory"), first),)))
+        ingest.add_processes(tx, run_id, [(a_series(), second), (a_series(metric="memory"), second)])
 
     with store.read() as tx:
-        assert reads.projects(tx, PROJECT)[0].processes == 2
+        assert measurements.projects(tx, PROJECT)[0].processes == 2
 
 
 def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
@@ -258,8 +260,8 @@ def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Stor
     ingested(store, a_skipped(never), a_skipped(once, "the GPU is gone"), failure, commit=a_commit(2))
 
     with store.read() as tx:
-        found = reads.series_of_project(tx, PROJECT)
-        [project] = reads.projects(tx)
+        found = measurements.series_of_project(tx, PROJECT)
+        [project] = measurements.projects(tx)
 
     assert [(one.never_measured, one.failed_last, one.last_status, one.last_reason) for one in found] == [
         (True, False, Status.SKIPPED, "there is no GPU"),
@@ -275,7 +277,7 @@ def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Sto
     ingested(store, a_skipped(never), shown, kind="compare", session="pull request")
 
     with store.read() as tx:
-        found = reads.series_of_project(tx, PROJECT)
+        found = measurements.series_of_project(tx, PROJECT)
 
     assert [(one.never_measured, one.last_reason, one.witness, one.points) for one in found] == [
         (True, "there is no GPU", False, 0),
@@ -291,7 +293,7 @@ def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> Non
     ingested(store, a_skipped(witness), commit=a_commit(2))
 
     with store.read() as tx:
-        found = reads.series_of_project(tx, PROJECT)
+        found = measurements.series_of_project(tx, PROJECT)
 
     assert [one.clock for one in found] == [Clock.WITNESS, Clock.CPU, None]
     assert [one.witness for one in found] == [True, False, False]
@@ -310,7 +312,7 @@ def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, 
 
     with store.read() as tx:
         found = series_on_trial(tx, PROJECT)
-        ids = {record.series: record.id for record in reads.series_of_project(tx, PROJECT)}
+        ids = {record.series: record.id for record in measurements.series_of_project(tx, PROJECT)}
 
     assert found == {judged: ids[judged], imported: ids[imported]}
 
@@ -323,7 +325,7 @@ def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> 
         ingested(store, a_result(new), commit=a_commit(number))
 
     with store.read() as tx:
-        found = reads.series_of_project(tx, PROJECT)
+        found = measurements.series_of_project(tx, PROJECT)
 
     assert [(one.points, one.last_commit_sha) for one in found] == [(2, a_sha(2)), (28, a_sha(29))]
 
@@ -334,7 +336,7 @@ def test_a_thousand_series_take_few_queries(store: Store) -> None:
     with store.read() as tx:
         asked: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *given: asked.append(given[2]))
-        found = reads.series_of_project(tx, PROJECT)
+        found = measurements.series_of_project(tx, PROJECT)
 
     assert len(found) == 1200
     assert len(asked) <= 12
@@ -353,8 +355,8 @@ def test_series_are_searched_by_words(store: Store, search: str, finds: int) -> 
     )
 
     with store.read() as tx:
-        assert len(reads.series_of_project(tx, PROJECT, search=search)) == finds
-        assert reads.series_of_project(tx, "acme/other", search=search) == []
+        assert len(measurements.series_of_project(tx, PROJECT, search=search)) == finds
+        assert measurements.series_of_project(tx, "acme/other", search=search) == []
 
 
 def test_the_version_measured_last_leads(store: Store) -> None:
@@ -363,7 +365,7 @@ def test_the_version_measured_last_leads(store: Store) -> None:
         ingested(store, a_result(a_series(version=version)), started_at=started, session=version)
 
     with store.read() as tx:
-        found = reads.find_series(tx, PROJECT, "training.Step.time_step", "time")
+        found = measurements.find_series(tx, PROJECT, "training.Step.time_step", "time")
 
     assert [one.series.benchmark.version for one in found] == ["new", "old"]
 
@@ -374,9 +376,11 @@ def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> No
 
     with store.read() as tx:
         name = wanted.benchmark.name
-        assert [one.series for one in reads.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})] == [wanted]
-        assert len(reads.find_series(tx, PROJECT, name, "time")) == 2
-        assert reads.find_series(tx, PROJECT, name, "memory") == []
+        assert [one.series for one in measurements.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})] == [
+            wanted
+        ]
+        assert len(measurements.find_series(tx, PROJECT, name, "time")) == 2
+        assert measurements.find_series(tx, PROJECT, name, "memory") == []
 
 
 def test_code_is_kept_for_each_version(store: Store) -> None:
@@ -385,11 +389,11 @@ def test_code_is_kept_for_each_version(store: Store) -> None:
 
     for code in ("def time_step(): ...", "written again"):
         with store.begin() as tx:
-            writes.describe_benchmarks(tx, PROJECT, {second: (code, {"timeout": 60})})
+            ingest.describe_benchmarks(tx, PROJECT, {second: (code, {"timeout": 60})})
 
     with store.read() as tx:
-        assert reads.benchmark_code(tx, PROJECT, first) is None
-        assert reads.benchmark_code(tx, PROJECT, second) == "def time_step(): ..."
+        assert measurements.benchmark_code(tx, PROJECT, first) is None
+        assert measurements.benchmark_code(tx, PROJECT, second) == "def time_step(): ..."
 
 
 def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> None:
@@ -397,7 +401,7 @@ def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> No
     ingested(store, a_result(), session="other")
 
     with store.read() as tx:
-        found = reads.session_processes(tx, "mine")
+        found = measurements.session_processes(tx, "mine")
 
     assert [(one.sha, one.series, one.process) for one in found] == [
         (a_sha(3), a_series(), process) for process in a_pair(0, 1.0, 2.0)
@@ -409,12 +413,12 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
     questions = [a_verdict(), a_verdict(memory), a_verdict(head=a_sha(3)), a_verdict(base=a_sha(2), head=a_sha(3))]
     ingested(store, a_result())
     with store.begin() as tx:
-        ids = writes.add_verdicts(tx, PROJECT, "imported", questions, NOON)
+        ids = ingest.add_verdicts(tx, PROJECT, "imported", questions, NOON)
 
     with store.read() as tx:
-        by_head = reads.verdict_records(tx, PROJECT, head=a_sha(3))
-        by_series = reads.verdict_records(tx, PROJECT, series_id=2)
-        newest = reads.verdict_records(tx, PROJECT, limit=1)
+        by_head = measurements.verdict_records(tx, PROJECT, head=a_sha(3))
+        by_series = measurements.verdict_records(tx, PROJECT, series_id=2)
+        newest = measurements.verdict_records(tx, PROJECT, limit=1)
     assert [one.id for one in by_head] == [ids[3], ids[2]]
     assert [one.verdict for one in by_series] == [questions[1]]
     assert [(one.id, one.session_uid, one.created_at) for one in newest] == [(ids[3], "imported", NOON)]
@@ -422,32 +426,32 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
 
 def test_change_points_belong_to_their_project(store: Store) -> None:
     with store.begin() as tx:
-        writes.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        ingest.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
 
     with store.read() as tx:
-        assert reads.change_points(tx, PROJECT) == [a_change_point()]
-        assert reads.change_points(tx, "acme/other") == []
+        assert measurements.change_points(tx, PROJECT) == [a_change_point()]
+        assert measurements.change_points(tx, "acme/other") == []
 
 
 def test_commits_come_newest_first(store: Store) -> None:
     with store.begin() as tx:
-        writes.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
+        ingest.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
 
     with store.read() as tx:
-        assert [commit.position for commit in reads.commits(tx, PROJECT, limit=2)] == [3, 2]
+        assert [commit.position for commit in measurements.commits(tx, PROJECT, limit=2)] == [3, 2]
 
 
 def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
     with store.begin() as tx:
-        writes.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
+        ingest.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
 
     with store.read() as tx:
-        assert reads.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
-        assert reads.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
-        assert reads.find_commit(tx, PROJECT, "%") is None
-        assert reads.find_commit(tx, PROJECT, "") is None
+        assert measurements.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
+        assert measurements.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
+        assert measurements.find_commit(tx, PROJECT, "%") is None
+        assert measurements.find_commit(tx, PROJECT, "") is None
         with pytest.raises(PerfciError, match="The prefix 0000 fits 2 commits"):
-            reads.find_commit(tx, PROJECT, "0000")
+            measurements.find_commit(tx, PROJECT, "0000")
 
 
 def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
@@ -461,7 +465,7 @@ def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
     ingested(store, session="later", started_at=NOON + timedelta(hours=1), machine=a_machine("Intel"))
 
     with store.read() as tx:
-        newer, older = reads.runs_of_commit(tx, PROJECT, a_sha(1))
+        newer, older = measurements.runs_of_commit(tx, PROJECT, a_sha(1))
 
     assert (newer.session_uid, newer.machine, newer.results) == ("later", a_machine("Intel"), 0)
     assert (older.results, older.failed, older.variant) == (3, 1, a_variant(python="3.12"))
@@ -473,13 +477,13 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
     ingested(store, kind="compare", session="pull request")
     with store.begin() as tx:
         for session, ratio in (("first", 1.1), ("second", 0.95), ("pull request", 9.0)):
-            writes.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
+            ingest.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
 
     with store.read() as tx:
-        assert reads.aa_log_ratios(tx, PROJECT) == {a_series(): pytest.approx([math.log(1.1), math.log(0.95)])}
-        assert reads.aa_log_ratios(tx, "another") == {}
+        assert measurements.aa_log_ratios(tx, PROJECT) == {a_series(): pytest.approx([math.log(1.1), math.log(0.95)])}
+        assert measurements.aa_log_ratios(tx, "another") == {}
 
 
 def test_an_unknown_run_is_an_error(store: Store) -> None:
     with store.read() as tx, pytest.raises(PerfciError, match="There is no run 5"):
-        reads.load_run(tx, 5)
+        measurements.load_run(tx, 5)

@@ -9,9 +9,10 @@ import pytest
 from builders import NOON, PROJECT
 from sqlalchemy.orm import Session
 
-from perfci.store import Store, run_events
+from perfci.store import Store
+from perfci.store.jobs import run_events
+from perfci.store.jobs.run_events import RunEvent, Told
 from perfci.store.projects import create_project
-from perfci.store.run_events import RunEvent, Told
 
 TOLD = Told("72d3162e-cc78-11e3-81ab-4c9367dc0958", 44, PROJECT, 2**40, "completed")
 SOON = timedelta(seconds=30)

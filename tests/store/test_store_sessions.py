@@ -9,27 +9,29 @@ from builders import NOON, PROJECT
 from store_sessions import started
 
 from perfci.model import PerfciError
-from perfci.store import Store, reads, writes
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
 
 
 def test_an_interrupted_session_is_found_by_its_plan_until_it_finishes(store: Store) -> None:
     started(store, "old")
     with store.begin() as tx:
-        writes.start_session(tx, PROJECT, "new", "history", "plan", 2**64 - 1, 3, NOON + timedelta(hours=1))
+        ingest.start_session(tx, PROJECT, "new", "history", "plan", 2**64 - 1, 3, NOON + timedelta(hours=1))
 
     with store.begin() as tx:
-        found = writes.unfinished_session(tx, PROJECT, "plan")
+        found = ingest.unfinished_session(tx, PROJECT, "plan")
         assert found is not None
-        writes.finish_session(tx, found.uid, NOON + timedelta(hours=2))
-        older = writes.unfinished_session(tx, PROJECT, "plan")
+        ingest.finish_session(tx, found.uid, NOON + timedelta(hours=2))
+        older = ingest.unfinished_session(tx, PROJECT, "plan")
 
     assert (found.uid, found.seed, found.rounds, found.state) == ("new", 2**64 - 1, 3, "running")
     assert older is not None
     assert older.uid == "old"
     with store.read() as tx:
-        assert writes.unfinished_session(tx, PROJECT, "another plan") is None
-        assert writes.unfinished_session(tx, "acme/other", "plan") is None
-        assert [session.state for session in reads.sessions(tx, PROJECT)] == ["finished", "running"]
+        assert ingest.unfinished_session(tx, PROJECT, "another plan") is None
+        assert ingest.unfinished_session(tx, "acme/other", "plan") is None
+        assert [session.state for session in measurements.sessions(tx, PROJECT)] == ["finished", "running"]
 
 
 def test_a_session_name_is_used_once(store: Store) -> None:
@@ -41,4 +43,4 @@ def test_a_session_name_is_used_once(store: Store) -> None:
 
 def test_finishing_a_session_that_never_started_is_an_error(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no session nowhere"), store.begin() as tx:
-        writes.finish_session(tx, "nowhere", NOON)
+        ingest.finish_session(tx, "nowhere", NOON)

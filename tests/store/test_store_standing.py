@@ -19,8 +19,19 @@ from builders import (
 )
 
 from perfci.model import Result, Series, Stage, Status, VerdictKind
-from perfci.store import Store, reads, writes
-from perfci.store.standing import AtHead, Ended, Tally, at_head, changes_of, series_that_moved, tally, verdicts_of
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.queries.project_status import (
+    AtHead,
+    Ended,
+    Tally,
+    at_head,
+    changes_of,
+    series_that_moved,
+    tally,
+    verdicts_of,
+)
+from perfci.store.writes import ingest
 
 STEP, OTHER, PEAK = a_series("suite.step"), a_series("suite.other"), a_series("suite.step", "peak")
 
@@ -28,7 +39,7 @@ STEP, OTHER, PEAK = a_series("suite.step"), a_series("suite.other"), a_series("s
 def measured(store: Store, commit: int, *results: Result, kind: str = "history") -> None:
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(commit), session=f"{kind} {commit}")
-        writes.ingest_run(tx, run, run.session, "body", kind=kind)
+        ingest.ingest_run(tx, run, run.session, "body", kind=kind)
 
 
 def failed(series: Series) -> Result:
@@ -46,7 +57,7 @@ def found(store: Store) -> AtHead:
 
 def ids(store: Store, *series: Series) -> list[int]:
     with store.read() as tx:
-        known = {record.series: record.id for record in reads.series_of_project(tx, PROJECT)}
+        known = {record.series: record.id for record in measurements.series_of_project(tx, PROJECT)}
     return [known[one] for one in series]
 
 
@@ -78,7 +89,7 @@ def test_a_comparison_is_no_head(store: Store) -> None:
 def test_a_head_is_found_behind_many_heads_of_pull_requests(store: Store) -> None:
     measured(store, 1, a_result(STEP))
     with store.begin() as tx:
-        writes.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
+        ingest.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
 
     assert found(store).head == a_commit(1)
 
@@ -110,7 +121,7 @@ def test_of_versions_that_are_gone_the_last_one_is_missed(store: Store) -> None:
 
 def test_nothing_measured_has_no_head(store: Store) -> None:
     with store.begin() as tx:
-        writes.upsert_commits(tx, PROJECT, [a_commit(1)])
+        ingest.upsert_commits(tx, PROJECT, [a_commit(1)])
 
     assert found(store) == AtHead()
 
@@ -126,9 +137,9 @@ def decide(store: Store) -> None:
         a_verdict(PEAK, stage=Stage.SCREENING),
     ]
     with store.begin() as tx:
-        writes.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
+        ingest.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
         for series, rel in (largest, confirmed, least):
-            writes.replace_change_points(tx, PROJECT, series, [a_change_point(series, rel=rel)])
+            ingest.replace_change_points(tx, PROJECT, series, [a_change_point(series, rel=rel)])
 
 
 def test_counts_what_was_decided(store: Store) -> None:

@@ -15,9 +15,9 @@ from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, 
 import perfci
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
-from perfci.store.records import VerdictTally
-from perfci.store.tallies import comparisons_of_equals, retold, tallies_of_equals
-from perfci.store.writes import add_run, add_verdicts, start_session
+from perfci.store.queries.records import VerdictTally
+from perfci.store.queries.verdict_counts import comparisons_of_equals, retold, tallies_of_equals
+from perfci.store.writes.ingest import add_run, add_verdicts, start_session
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONVICTION
 WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED

@@ -8,8 +8,10 @@ from datetime import timedelta
 from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
 
 from perfci.model import CPU_TWIN, ChangePoint, Clock, Process, Series
-from perfci.store import Store, check, projects, reads, writes
-from perfci.store.thinning import THINNED, Thinned, thin
+from perfci.store import Store, check, projects
+from perfci.store.maintenance.retention import THINNED, Thinned, thin
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
 from perfci.verdicts.history import change_points
 from perfci.verdicts.levels import judged_level, process_level
 
@@ -33,7 +35,7 @@ def fill(store: Store, *, kind: str = "history") -> None:
                 a_result(CPU, *processes(dice, slower, Clock.CPU)),
             ]
             run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
-            writes.ingest_run(tx, run, f"key {number}", "body", kind=kind)
+            ingest.ingest_run(tx, run, f"key {number}", "body", kind=kind)
 
 
 def processes(dice: random.Random, level: float, clock: Clock) -> list[Process]:
@@ -54,14 +56,14 @@ def thin_all(store: Store, *, step: int = 50) -> list[Thinned]:
 
 def judged(store: Store, series: Series) -> tuple[list[float | None], list[ChangePoint]]:
     with store.read() as tx:
-        found = next(one for one in reads.series_of_project(tx, PROJECT) if one.series == series)
-        history = reads.history(tx, found.id)
+        found = next(one for one in measurements.series_of_project(tx, PROJECT) if one.series == series)
+        history = measurements.history(tx, found.id)
     return [judged_level(point) for point in history], change_points(series, history)
 
 
 def samples(store: Store, series: Series, session: str = "session-0") -> list[int]:
     with store.read() as tx:
-        return [len(one.process.samples) for one in reads.session_processes(tx, session) if one.series == series]
+        return [len(one.process.samples) for one in measurements.session_processes(tx, session) if one.series == series]
 
 
 def test_a_history_is_judged_as_before_bit_for_bit(store: Store) -> None:
@@ -89,8 +91,8 @@ def test_keeps_counts_that_differ_and_cpu_time_with_its_twin(store: Store) -> No
 def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
     fill(store)
     with store.begin() as tx:
-        evidence = tuple(one.id for one in reads.session_processes(tx, "session-0") if one.series == TIMED)
-        writes.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
+        evidence = tuple(one.id for one in measurements.session_processes(tx, "session-0") if one.series == TIMED)
+        ingest.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
 
     thin_all(store)
 
@@ -112,7 +114,7 @@ def test_says_that_it_thinned_and_how_much_there_was(store: Store) -> None:
     again = thin_all(store)
 
     with store.read() as tx:
-        flags = {one.process.flags for one in reads.session_processes(tx, "session-0") if one.series == TIMED}
+        flags = {one.process.flags for one in measurements.session_processes(tx, "session-0") if one.series == TIMED}
         spread = tx.connection().exec_driver_sql("SELECT n FROM results WHERE thinned_at IS NOT NULL AND id = 1")
         assert spread.scalar() == 27
     assert flags == {(THINNED,)}

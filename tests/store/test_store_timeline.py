@@ -8,9 +8,9 @@ from keeping import keep_levels
 
 from perfci.model import Boundaries
 from perfci.store import Store
-from perfci.store.reads import series_of_project
-from perfci.store.timeline import levels_at, visits
-from perfci.store.writes import add_run, ingest_run, start_session
+from perfci.store.queries.commit_visits import levels_at, visits
+from perfci.store.queries.measurements import series_of_project
+from perfci.store.writes.ingest import add_run, ingest_run, start_session
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
 
 OURS, THEIRS = a_series("training.Step.time_step"), a_series("foreign.time_it")

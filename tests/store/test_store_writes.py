@@ -8,7 +8,9 @@ from builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha, a
 from store_sessions import started
 
 from perfci.model import Stage, VerdictKind
-from perfci.store import Store, reads, writes
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
 
 
 def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store) -> None:
@@ -17,12 +19,12 @@ def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store)
     other_question = a_verdict(head=a_sha(3))
 
     with store.begin() as tx:
-        old, other = writes.add_verdicts(tx, PROJECT, "session-1", [screening, other_question], NOON)
-        [new] = writes.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1))
+        old, other = ingest.add_verdicts(tx, PROJECT, "session-1", [screening, other_question], NOON)
+        [new] = ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1))
 
     with store.read() as tx:
-        current = reads.verdict_records(tx, PROJECT)
-        everything = {one.id: one for one in reads.verdict_records(tx, PROJECT, current_only=False)}
+        current = measurements.verdict_records(tx, PROJECT)
+        everything = {one.id: one for one in measurements.verdict_records(tx, PROJECT, current_only=False)}
     assert [one.id for one in current] == [new, other]
     assert current[0].verdict == a_verdict()
     assert everything[old].verdict == screening
@@ -36,32 +38,32 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
         a_change_point(a_series(metric="memory")),
     )
     with store.begin() as tx:
-        writes.replace_change_points(tx, PROJECT, a_series(), [first])
-        writes.replace_change_points(tx, PROJECT, elsewhere.series, [elsewhere])
-        writes.replace_change_points(tx, PROJECT, a_series(), [second, first])
+        ingest.replace_change_points(tx, PROJECT, a_series(), [first])
+        ingest.replace_change_points(tx, PROJECT, elsewhere.series, [elsewhere])
+        ingest.replace_change_points(tx, PROJECT, a_series(), [second, first])
 
     with store.read() as tx:
-        assert reads.change_points(tx, PROJECT) == [elsewhere, second, first]
-        assert reads.change_points(tx, PROJECT, series_id=1) == [second, first]
+        assert measurements.change_points(tx, PROJECT) == [elsewhere, second, first]
+        assert measurements.change_points(tx, PROJECT, series_id=1) == [second, first]
     with store.begin() as tx:
-        writes.replace_change_points(tx, PROJECT, a_series(), [])
-        assert reads.change_points(tx, PROJECT) == [elsewhere]
+        ingest.replace_change_points(tx, PROJECT, a_series(), [])
+        assert measurements.change_points(tx, PROJECT) == [elsewhere]
 
 
 def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -> None:
     with store.begin() as tx:
-        writes.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
-        writes.upsert_commits(tx, PROJECT, [a_commit(3), a_commit(4)])
-        writes.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
+        ingest.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
+        ingest.upsert_commits(tx, PROJECT, [a_commit(3), a_commit(4)])
+        ingest.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
 
     with store.read() as tx:
-        assert reads.commits(tx, PROJECT) == [a_commit(4), a_commit(3)]
+        assert measurements.commits(tx, PROJECT) == [a_commit(4), a_commit(3)]
 
 
 def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
     with store.begin() as tx:
-        writes.upsert_commits(tx, PROJECT, [a_commit(1, branch="topic", position=None)])
-        writes.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
+        ingest.upsert_commits(tx, PROJECT, [a_commit(1, branch="topic", position=None)])
+        ingest.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
-        assert reads.commits(tx, PROJECT) == [a_commit(1, branch="main", tags=("v1",), position=40)]
+        assert measurements.commits(tx, PROJECT) == [a_commit(1, branch="main", tags=("v1",), position=40)]

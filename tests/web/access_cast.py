@@ -11,14 +11,16 @@ from builders import NOON, a_process, a_result, a_run, a_series, a_sha
 from flask import Flask, request
 from werkzeug.test import TestResponse
 
-from perfci.auth.access import LOCAL, Role, Scope
+from perfci.auth.permissions import LOCAL, Role, Scope
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.service.accounts import accounts
 from perfci.service.accounts.accounts import Act
-from perfci.store import Store, repositories, writes
+from perfci.store import Store
+from perfci.store.access import github_bindings
+from perfci.store.access.github_bindings import RunToken
 from perfci.store.projects import Project, create_project, project
-from perfci.store.repositories import RunToken
+from perfci.store.writes import ingest
 from perfci_web import create_app
 
 NOW = NOON + timedelta(days=10)
@@ -97,7 +99,7 @@ class Stage:
         with self.store.begin() as tx:
             job = {"run_id": "4711", "attempt": 1, "sha": a_sha(1), "event": "push", "pull_request": None}
             about = {"uid": token_hex(6), "project_id": the(tx, SECRET).id, "secret_hash": minted.hash}
-            repositories.add_run_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
+            github_bindings.add_run_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
         return Someone({"Authorization": f"Bearer {minted.text}"})
 
 
@@ -118,4 +120,4 @@ def fill(store: Store, slug: str) -> None:
     with store.begin() as tx:
         create_project(tx, slug, "public" if slug == OPEN else "private", LONG_AGO)
     with store.begin() as tx:
-        writes.ingest_run(tx, run, f"key of {slug}", "body")
+        ingest.ingest_run(tx, run, f"key of {slug}", "body")

@@ -18,11 +18,12 @@ from perfci.formats import Given, run_document
 from perfci.service.incidents.reconcile_incidents import sync
 from perfci.service.missing_data.missing_data_monitor import Watch
 from perfci.service.uploads.import_files import ingest_path
-from perfci.store import Store, audit, open_store
-from perfci.store.deliveries import Destination, keep_destination
+from perfci.store import Store, open_store
+from perfci.store.access import audit_log
+from perfci.store.conversions import series_identity
+from perfci.store.jobs.delivery_queue import Destination, keep_destination
 from perfci.store.projects import projects
-from perfci.store.values import series_identity
-from perfci.store.writes import ingest_run, upsert_commits
+from perfci.store.writes.ingest import ingest_run, upsert_commits
 from perfci.verdicts.policy import Policy
 from perfci_web.api.operations import PREFIX
 from perfci_web.api.table import ALL
@@ -141,6 +142,6 @@ def ask(stage: Stage, name: str, uid: str = "") -> Any:
     return stage.ask("admin", operation.method, f"{PREFIX}{path.replace('UID', uid)}", json=body, headers=headers)
 
 
-def lines(store: Store) -> list[audit.AuditLine]:
+def lines(store: Store) -> list[audit_log.AuditLine]:
     with store.read() as tx:
-        return [line for place in (-1, *(one.id for one in projects(tx))) for line in audit.lines(tx, place)]
+        return [line for place in (-1, *(one.id for one in projects(tx))) for line in audit_log.lines(tx, place)]

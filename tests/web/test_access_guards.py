@@ -13,12 +13,13 @@ import pytest
 from access_cast import NOW, OPEN, SECRET, Stage, csrf_of, fill, the
 from flask import request
 
-from perfci.auth.access import LOCAL, Role, Scope
+from perfci.auth.permissions import LOCAL, Role, Scope
 from perfci.auth.tokens import ANYWHERE, make_token
 from perfci.config import Settings
 from perfci.service.accounts import accounts
 from perfci.service.accounts.accounts import Act
-from perfci.store import Store, open_store, tokens
+from perfci.store import Store, open_store
+from perfci.store.access import api_tokens
 from perfci_web import create_app
 from perfci_web.api.table import ALL
 from perfci_web.starting import for_callers_of
@@ -154,7 +155,7 @@ def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> No
 def test_writes_down_the_last_use_of_a_token_once_a_minute(stage: Stage) -> None:
     def last_use() -> object:
         with stage.store.read() as tx:
-            found = tokens.tokens_of(tx, the(tx, SECRET).id)
+            found = api_tokens.tokens_of(tx, the(tx, SECRET).id)
         return next(one.last_used_at for one in found if one.scopes == ("results:read",))
 
     before = last_use()
@@ -223,7 +224,7 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
     with stage.store.begin() as tx:
         project = the(tx, SECRET)
         maker = next(
-            one for one in tokens.tokens_of(tx, project.id) if f"token:{one.uid}" == made["token"]["created_by"]
+            one for one in api_tokens.tokens_of(tx, project.id) if f"token:{one.uid}" == made["token"]["created_by"]
         )
         accounts.revoke_token(tx, Act(LOCAL, NOW), project.id, maker.uid)
 

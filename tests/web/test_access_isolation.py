@@ -14,7 +14,7 @@ from databases import KINDS, fresh_database
 from flask import url_for
 from werkzeug.routing import Rule
 
-from perfci.auth.access import NOT_HERE, Need
+from perfci.auth.permissions import NOT_HERE, Need
 from perfci.formats import run_document
 from perfci.net.slugs import segment
 from perfci.store import open_store

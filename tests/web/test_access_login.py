@@ -15,12 +15,13 @@ from fake_github import FakeGitHub
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from perfci.auth.access import LOCAL, Role
+from perfci.auth.permissions import LOCAL, Role
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.service.accounts import accounts
 from perfci.service.accounts.accounts import Act
-from perfci.store import Store, audit, open_store
+from perfci.store import Store, open_store
+from perfci.store.access import audit_log
 from perfci_web import create_app
 
 HTTPS = "https://perf.example.com"
@@ -177,7 +178,7 @@ def test_writes_down_who_came_and_went(site: Site) -> None:
     site.log_in()
 
     with site.store.read() as tx:
-        line = audit.lines(tx, -1)[0]
+        line = audit_log.lines(tx, -1)[0]
     assert (line.actor, line.action, line.detail) == ("user:github/583231", "login.begin", {"name": "octocat"})
 
 

@@ -14,7 +14,7 @@ from web_builders import NOW
 
 from perfci.model import IncidentKind
 from perfci.store import Store
-from perfci.store.writes import upsert_commits
+from perfci.store.writes.ingest import upsert_commits
 from perfci_web import create_app
 from tests.builders import PROJECT, a_commit, a_sha
 

@@ -19,7 +19,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from perfci.model import PerfciError
-from perfci.store import Store, open_store, outbox, projects, writes
+from perfci.store import Store, open_store, projects
+from perfci.store.jobs import outbox
+from perfci.store.writes import ingest
 from perfci_web import create_app
 
 LATER = NOON + timedelta(hours=1)
@@ -39,7 +41,7 @@ def client(app: Flask) -> FlaskClient:
 
 def promise(store: Store, attempts: int = 0) -> None:
     with store.begin() as tx:
-        writes.ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
+        ingest.ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
         project = projects.project(tx, PROJECT)
         assert project is not None
         outbox.add(tx, project.id, "judge", "key", NOON)

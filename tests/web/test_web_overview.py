@@ -7,7 +7,7 @@ from page_reading import COMPARE, P, read, words
 from web_builders import COMMITS, EMULATED, NOW, STEP, a_commit
 
 from perfci.store import Store
-from perfci.store.writes import start_session, upsert_commits
+from perfci.store.writes.ingest import start_session, upsert_commits
 from perfci_web import create_app
 
 

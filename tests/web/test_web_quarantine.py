@@ -11,9 +11,9 @@ from playwright.sync_api import Browser
 from web_builders import NOW, PROJECT, STEP_TIME, fill
 
 from perfci.store import Store
-from perfci.store.incident_records import Suspension
+from perfci.store.incidents.mutes import release, suspend
+from perfci.store.incidents.records import Suspension
 from perfci.store.projects import project
-from perfci.store.suspensions import release, suspend
 from perfci_web import create_app
 
 NAME = STEP_TIME.benchmark.name

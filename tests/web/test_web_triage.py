@@ -15,8 +15,8 @@ from web_builders import NOW
 
 from perfci.model import ChangePoint
 from perfci.store import Store
-from perfci.store.incident_records import DATA
-from perfci.store.incidents import add_incident
+from perfci.store.incidents.incident_store import add_incident
+from perfci.store.incidents.records import DATA
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.arrived import Answer, Arrived
 from perfci_web import create_app

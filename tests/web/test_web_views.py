@@ -46,8 +46,8 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.report.trend import Trend, trend_of
-from perfci.store.records import ProjectRecord, SeriesRecord, VerdictRecord
-from perfci.store.standing import AtHead, Ended, Tally
+from perfci.store.queries.project_status import AtHead, Ended, Tally
+from perfci.store.queries.records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
 from perfci_web.pages.cells import by_cell, parts
 from perfci_web.pages.reasons import Reason

@@ -28,7 +28,7 @@ from perfci.model import (
     pairs_of,
 )
 from perfci.store import Store, open_store
-from perfci.store.writes import (
+from perfci.store.writes.ingest import (
     add_run,
     add_verdicts,
     finish_session,

@@ -11,11 +11,11 @@ from typing import cast
 from flask import Flask, Request, Response, current_app, g, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import SIGN_IN, Actor, Denied, Need, decide, may_see
+from perfci.auth.permissions import SIGN_IN, Actor, Denied, Need, decide, may_see
 from perfci.config import Secrets, Settings
 from perfci.store import Store
-from perfci.store.groups import Group
 from perfci.store.projects import Project, project, projects
+from perfci.store.writes.group_commit import Group
 from perfci_web.api.identity import Gate, Rules, rules_of
 from perfci_web.api.operations import PREFIX
 from perfci_web.login import routes as login

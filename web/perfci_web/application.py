@@ -9,7 +9,7 @@ from functools import partial
 from flask import Flask, Request, Response, render_template, request
 from werkzeug.exceptions import HTTPException, NotFound
 
-from perfci.auth.access import Actor
+from perfci.auth.permissions import Actor
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.policies import standards_of

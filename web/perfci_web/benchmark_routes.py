@@ -13,10 +13,11 @@ from sqlalchemy.orm import Session
 from perfci.history.series_points import JudgedLines
 from perfci.model import Series
 from perfci.net.slugs import segment
-from perfci.store import Store, reads
-from perfci.store.endings import commits_of_series, series_records
-from perfci.store.records import KnownSeries, SeriesRecord
-from perfci.store.suspensions import suspensions
+from perfci.store import Store
+from perfci.store.incidents.mutes import suspensions
+from perfci.store.queries import measurements
+from perfci.store.queries.latest_results import commits_of_series, series_records
+from perfci.store.queries.records import KnownSeries, SeriesRecord
 from perfci_web.lookups import known_project, links_of
 from perfci_web.pages import benchmarks
 from perfci_web.pages.cells import Cell
@@ -78,7 +79,7 @@ def benchmarks_csv(store: Store, project: str) -> Response:
     query, never = request.args.get("q", ""), request.args.get("show") == benchmarks.UNAVAILABLE
     with store.read() as tx:
         known_project(tx, project)
-        found = reads.series_of_project(tx, project, search=query)
+        found = measurements.series_of_project(tx, project, search=query)
         records = [record for record in found if record.never_measured == never]
         rows = _rows(tx, records, records)
     fields = [benchmarks.row_fields(rows[record.id]) for record in records]
@@ -98,7 +99,7 @@ def _knobs() -> dict[str, Any]:
 def _selected(tx: Session, project: str, knobs: Mapping[str, Any]) -> tuple[list[KnownSeries], benchmarks.Selection]:
     """All series of a project, and the page of them a request asks for."""
     known_project(tx, project)
-    everything = reads.known_series_of_project(tx, project)
+    everything = measurements.known_series_of_project(tx, project)
     return everything, benchmarks.selection(everything, _ranks(tx, project, everything, knobs["sort"]), **knobs)
 
 

@@ -13,7 +13,7 @@ from perfci.model import Series
 from perfci.policies import StandardsOf
 from perfci.report.calibration import calibration_fields
 from perfci.store import Store
-from perfci.store.loading import series_by_project
+from perfci.store.queries.loaders import series_by_project
 from perfci.verdicts.calibration import Calibration
 from perfci_web.lookups import known_project, links_of
 

@@ -14,10 +14,11 @@ from perfci.model import ObservedChange, Run
 from perfci.policies import StandardsOf
 from perfci.report.comment import comment
 from perfci.report.findings import Findings, bars_of
-from perfci.store import Store, reads
-from perfci.store.loading import series_by_project
-from perfci.store.members import namesakes
-from perfci.store.records import RunRecord
+from perfci.store import Store
+from perfci.store.incidents.incident_members import namesakes
+from perfci.store.queries import measurements
+from perfci.store.queries.loaders import series_by_project
+from perfci.store.queries.records import RunRecord
 from perfci_web.lookups import commit_named, known_project, links_of
 from perfci_web.pages import commit, compare
 from perfci_web.urls import Links
@@ -45,8 +46,8 @@ def compare_chooser(store: Store, project: str) -> str | Answer:
         return redirect(links.compare(base, head))
     with store.read() as tx:
         known_project(tx, project)
-        known = reads.commits(tx, project, limit=50)
-        verdicts = reads.verdict_records(tx, project)
+        known = measurements.commits(tx, project, limit=50)
+        verdicts = measurements.verdict_records(tx, project)
     pairs = compare.compared_pairs(verdicts, known)
     return render_template("choose.html", project=project, pairs=pairs, commits=known, links=links)
 
@@ -77,16 +78,16 @@ def compare_markdown(store: Store, standards_of: StandardsOf, project: str, base
 def commit_page(store: Store, project: str, sha: str) -> str:
     with store.read() as tx:
         found = commit_named(tx, project, sha)
-        records = reads.runs_of_commit(tx, project, found.sha)
+        records = measurements.runs_of_commit(tx, project, found.sha)
         page = commit.commit_page(
             project,
             found,
-            reads.commits(tx, project),
+            measurements.commits(tx, project),
             records,
             _runs(tx, records),
             [
-                *reads.verdict_records(tx, project, head=found.sha),
-                *reads.verdict_records(tx, project, base=found.sha),
+                *measurements.verdict_records(tx, project, head=found.sha),
+                *measurements.verdict_records(tx, project, base=found.sha),
             ],
         )
         links = Links(project, namesakes(tx, project, page.linked), root=request.script_root)
@@ -100,14 +101,14 @@ def _comparison(store: Store, project: str, base: str, head: str) -> tuple[compa
             project,
             before,
             after,
-            reads.verdict_records(tx, project, base=before.sha, head=after.sha),
-            _runs(tx, reads.runs_of_commit(tx, project, before.sha)),
-            _runs(tx, reads.runs_of_commit(tx, project, after.sha)),
-            reads.commits(tx, project),
+            measurements.verdict_records(tx, project, base=before.sha, head=after.sha),
+            _runs(tx, measurements.runs_of_commit(tx, project, before.sha)),
+            _runs(tx, measurements.runs_of_commit(tx, project, after.sha)),
+            measurements.commits(tx, project),
         )
         everything = series_by_project(tx, project)
     return page, links_of(project, everything.values())
 
 
 def _runs(tx: Session, records: Iterable[RunRecord]) -> list[Run]:
-    return [reads.load_run(tx, record.id) for record in records]
+    return [measurements.load_run(tx, record.id) for record in records]

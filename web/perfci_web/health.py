@@ -11,7 +11,7 @@ from flask import Flask, Response, jsonify
 
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.figures import database_file, figures, require_writable
+from perfci.store.maintenance.database_stats import database_file, figures, require_writable
 
 WAIT_S = 1.0
 """How long another writer may hold the database before uploads are better sent elsewhere."""

@@ -11,7 +11,7 @@ from typing import Any
 from flask import Flask, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Need, decide
+from perfci.auth.permissions import Need, decide
 from perfci.model import PerfciError, Series
 from perfci.policies import StandardsOf
 from perfci.report.incident_fields import situation_fields
@@ -23,11 +23,12 @@ from perfci.service.incidents.serialize_incidents import listing, listing_fields
 from perfci.service.incidents.state_changes import By
 from perfci.service.incidents.triage import Bulk, Stale, change, change_many, incident_of
 from perfci.service.incidents.undo_change import undo
-from perfci.store import Store, incidents, projects
-from perfci.store.coordinates import stored_series
-from perfci.store.members import namesakes
+from perfci.store import Store, projects
+from perfci.store.conversions import series_identity
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_members import namesakes
 from perfci.store.projects import Project
-from perfci.store.values import series_identity
+from perfci.store.writes.row_ids import stored_series
 from perfci_web.admission import caller
 from perfci_web.missing import Missing, Offer
 from perfci_web.pages import incidents as pages
@@ -171,7 +172,7 @@ def merge_others(desk: Desk, project: str, number: int) -> Any:
         asked = form.get("others", "").replace("#", " ").replace(",", " ").split()
         if not asked or not all(one.isdecimal() and len(one) < 10 for one in asked):
             raise PerfciError("Name the other incidents by their numbers, for example 12, 14.")
-        others = incidents.numbered_all(tx, known.id, {int(one) for one in asked})
+        others = incident_store.numbered_all(tx, known.id, {int(one) for one in asked})
         if missing := {int(one) for one in asked} - others.keys():
             raise PerfciError(f"There is no incident {min(missing)} here.")
         revisions = {other.number: other.revision for other in others.values()}
@@ -249,21 +250,21 @@ KEPT = "What you typed is kept below: save it again if it still holds."
 def _changed_one(tx: Session, known: Project) -> tuple[Entry, str] | None:
     """The incident that was just changed from the list, and what of it could be taken back."""
     number = request.args.get("changed", 0, type=int)
-    record = incidents.numbered(tx, known.id, number) if 0 < number < 2**31 else None
-    return (Entry(record), triage.undo_of(record, incidents.events(tx, record.id))) if record else None
+    record = incident_store.numbered(tx, known.id, number) if 0 < number < 2**31 else None
+    return (Entry(record), triage.undo_of(record, incident_store.events(tx, record.id))) if record else None
 
 
 def _list(desk: Desk, tx: Session, known: Project) -> pages.IncidentsPage:
-    look = incidents.last_look(tx, known.id)
+    look = incident_store.last_look(tx, known.id)
     if look is None:
         return pages.preview(desk.situation(tx, known), desk.clock())
     return pages.incidents_page(tx, known.slug, known.id, look)
 
 
 def _there(tx: Session, known: Project, number: int) -> Any:
-    found = incidents.numbered(tx, known.id, number)
+    found = incident_store.numbered(tx, known.id, number)
     if found is None:
-        newest = incidents.listed(tx, known.id, limit=8)
+        newest = incident_store.listed(tx, known.id, limit=8)
         links = _links(known.slug)
         offers = [Offer(f"#{one.number} {one.headline}", links.incident(one.number)) for one in newest]
         raise Missing(f"The project {known.slug} has no incident {number}.", offers, "Its newest incidents")

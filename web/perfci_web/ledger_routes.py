@@ -8,7 +8,7 @@ from flask import Flask, Response, jsonify, render_template, request
 
 from perfci.service.incidents.serialize_incidents import ledger_fields
 from perfci.store import Store, projects
-from perfci.store.members import namesakes
+from perfci.store.incidents.incident_members import namesakes
 from perfci_web.pages import ledger as pages
 from perfci_web.urls import Links
 

@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Commit, PerfciError, Series
 from perfci.net.slugs import name_of
-from perfci.store import Store, reads
+from perfci.store import Store
 from perfci.store.projects import Project
+from perfci.store.queries import measurements
 from perfci_web.admission import no_such_project, seen_projects
 from perfci_web.missing import Missing, Offer
 from perfci_web.urls import Links
@@ -61,11 +62,11 @@ def known_project(tx: Session, project: str) -> Project:
 def commit_named(tx: Session, project: str, sha: str) -> Commit:
     known_project(tx, project)
     try:
-        found = reads.find_commit(tx, project, sha)
+        found = measurements.find_commit(tx, project, sha)
     except PerfciError as error:
         raise Missing(str(error)) from error
     if found is None:
-        known = reads.commits(tx, project, limit=8)
+        known = measurements.commits(tx, project, limit=8)
         offers = [Offer(f"{one.short} {one.subject}".strip(), links_of(project).commit(one.sha)) for one in known]
         raise Missing(f"The project {project} knows no commit that starts with {sha}.", offers, "Its newest commits")
     return found

@@ -17,7 +17,7 @@ from flask import Flask, Response, g, request
 from perfci import __version__
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.figures import Figures, database_file, figures
+from perfci.store.maintenance.database_stats import Figures, database_file, figures
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily

@@ -9,8 +9,9 @@ from werkzeug.wrappers import Response as Answer
 
 from perfci.history.series_points import JudgedLines
 from perfci.policies import StandardsOf
-from perfci.store import Store, reads, standing
-from perfci.store.members import namesakes
+from perfci.store import Store
+from perfci.store.incidents.incident_members import namesakes
+from perfci.store.queries import measurements, project_status
 from perfci_web.admission import seen_projects
 from perfci_web.lookups import known_project
 from perfci_web.pages import incidents, overview
@@ -26,7 +27,7 @@ def install(app: Flask, store: Store, standards_of: StandardsOf) -> None:
 def projects_page(store: Store) -> str | Answer:
     with store.read() as tx:
         seen = {one.slug for one in seen_projects(tx)}
-        known = [record for record in reads.projects(tx) if record.slug in seen]
+        known = [record for record in measurements.projects(tx) if record.slug in seen]
     if len(known) == 1:
         return redirect(f"{request.script_root}/{project_segment(known[0].slug)}/")
     return render_template("projects.html", projects=known, links_of=partial(Links, root=request.script_root))
@@ -35,19 +36,19 @@ def projects_page(store: Store) -> str | Answer:
 def overview_page(store: Store, standards_of: StandardsOf, project: str) -> str:
     with store.read() as tx:
         known = known_project(tx, project)
-        [record] = reads.projects(tx, project)
-        moved = JudgedLines.of(tx, standing.series_that_moved(tx, project, overview.MOST_MOVERS))
+        [record] = measurements.projects(tx, project)
+        moved = JudgedLines.of(tx, project_status.series_that_moved(tx, project, overview.MOST_MOVERS))
         decided = Decided.of(tx, moved.points)
         trends = sorted(small_trends(tx, moved, decided).values(), key=lambda trend: trend.series.label)
         found = incidents.open_on_overview(tx, known, standards_of(known))
         page = overview.overview(
             record,
-            overview.coverage_of(standing.at_head(tx, project)),
-            standing.tally(tx, project),
+            overview.coverage_of(project_status.at_head(tx, project)),
+            project_status.tally(tx, project),
             decided,
             trends,
-            reads.commits(tx, project, limit=overview.RECENT_COMMITS),
-            reads.commits_of(tx, project, overview.marked_commits(trends)),
+            measurements.commits(tx, project, limit=overview.RECENT_COMMITS),
+            measurements.commits_of(tx, project, overview.marked_commits(trends)),
             found.count,
         )
         links = Links(project, namesakes(tx, project, page.linked), root=request.script_root)

@@ -13,10 +13,11 @@ from perfci.net.slugs import segment
 from perfci.report.fields import trend_fields
 from perfci.report.svg import trend_svg
 from perfci.report.trend import Trend, of_witness, thinned
-from perfci.store import Store, reads
-from perfci.store.loading import series_by_project
-from perfci.store.records import SeriesRecord
-from perfci.store.suspensions import suspensions
+from perfci.store import Store
+from perfci.store.incidents.mutes import suspensions
+from perfci.store.queries import measurements
+from perfci.store.queries.loaders import series_by_project
+from perfci.store.queries.records import SeriesRecord
 from perfci_web.lookups import known_project, links_of
 from perfci_web.missing import Missing, Offer, nearest
 from perfci_web.pages import measured, series
@@ -40,7 +41,7 @@ def series_page(store: Store, clock: Callable[[], datetime], project: str, bench
         record, records = _series(tx, project, benchmark, metric)
         twin = series.twin_of(record, records)
         trends, judged = _shown(tx, record, twin)
-        verdicts = reads.verdict_records(tx, project, series_id=record.id)
+        verdicts = measurements.verdict_records(tx, project, series_id=record.id)
         watched = suspensions(tx, known_project(tx, project).id, clock())
     beside = trends[twin.id] if twin else None
     page = series.series_page(project, trends[record.id], verdicts, records, beside=beside, judged=judged)
@@ -71,7 +72,7 @@ def series_csv(store: Store, project: str, benchmark: str, metric: str) -> Respo
 def _series(tx: Session, project: str, benchmark: str, metric: str) -> tuple[SeriesRecord, list[SeriesRecord]]:
     """The series an address names, and all series of the same benchmark."""
     known_project(tx, project)
-    records = reads.find_series(tx, project, benchmark)
+    records = measurements.find_series(tx, project, benchmark)
     alike = [record for record in records if record.series.metric.name == metric]
     if not alike:
         raise _no_benchmark(tx, project, f"{benchmark} · {metric}")
@@ -94,7 +95,7 @@ def _trend(store: Store, project: str, benchmark: str, metric: str) -> Trend:
 def _shown(tx: Session, record: SeriesRecord, twin: SeriesRecord | None) -> tuple[dict[int, Trend], bool]:
     """A series and its twin as every page shows them, and whether the series itself is judged."""
     both = {one.series: one.id for one in (record, *([twin] if twin else []))}
-    histories = reads.histories(tx, list(both.values()))
+    histories = measurements.histories(tx, list(both.values()))
     points = {one: histories[row_id] for one, row_id in both.items()}
     judged, trends = measured.judged_of(points), Decided.of(tx, both.values()).trends(points)
     shown = {both[one]: trend if one in judged else of_witness(trend) for one, trend in trends.items()}

@@ -11,10 +11,10 @@ from perfci.history.project_snapshot import by_series
 from perfci.history.series_points import JudgedLines
 from perfci.model import ChangePoint, Point, Series, Verdict
 from perfci.report.trend import Dot, Trend, dots_of, plain_dot, trend_of_dots
-from perfci.store.loading import series_by_ids
-from perfci.store.reads import histories
-from perfci.store.standing import changes_of, verdicts_of
-from perfci.store.values import STATUSES
+from perfci.store.conversions import STATUSES
+from perfci.store.queries.loaders import series_by_ids
+from perfci.store.queries.measurements import histories
+from perfci.store.queries.project_status import changes_of, verdicts_of
 
 
 @dataclass(frozen=True, slots=True)

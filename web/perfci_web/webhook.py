@@ -14,7 +14,7 @@ from perfci.github.events import Event, PullRequestEvent
 from perfci.github.signatures import is_signed
 from perfci.model import PerfciError
 from perfci.service.pulls.webhook_receiver import hear
-from perfci.store.groups import Group, Unavailable
+from perfci.store.writes.group_commit import Group, Unavailable
 from perfci_web.api.bodies import MIB, Bodies
 from perfci_web.api.operations import PREFIX
 from perfci_web.api.problems import Declined

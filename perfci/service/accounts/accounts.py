@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import EVERYWHERE, Actor, Need, Role, Scope, decide, may_grant
+from perfci.auth.permissions import EVERYWHERE, Actor, Need, Role, Scope, decide, may_grant
 from perfci.auth.tokens import make_token
 from perfci.config import ProjectTables, project_tables
 from perfci.model import PerfciError
-from perfci.store import access, audit, logins, tokens
+from perfci.store.access import api_tokens, audit_log, logins, users
+from perfci.store.access.api_tokens import Token
 from perfci.store.projects import PRIVATE, Project, create_project, project, set_project
-from perfci.store.tokens import Token
 
 DAYS = 90
 MOST_DAYS = 365
@@ -34,7 +34,7 @@ class Act:
     def note(
         self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, Any] | None = None
     ) -> None:
-        audit.record(
+        audit_log.record(
             tx, self.actor.name, action, subject,
             at=self.at, project_id=project_id, detail=detail, request_id=self.request_id,
         )  # fmt: skip
@@ -78,40 +78,40 @@ def create_token(
             raise PerfciError(f"You may not give the scope {scope}: it does more than you may here.")
     minted, uid = make_token("u"), secrets.token_hex(6)
     told = sorted(scopes)
-    tokens.add_token(
+    api_tokens.add_token(
         tx, uid, place, name, minted.hash, minted.last4, told, act.actor.name, act.at, act.at + timedelta(days=days)
     )
     act.note(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
-    made = tokens.token_of_uid(tx, place, uid)
+    made = api_tokens.token_of_uid(tx, place, uid)
     assert made is not None
     return Made(made, minted.text)
 
 
 def revoke_token(tx: Session, act: Act, project_id: int, uid: str) -> bool:
     """Whether there is such a token; it and all it made stop working now."""
-    found = tokens.token_of_uid(tx, project_id, uid)
+    found = api_tokens.token_of_uid(tx, project_id, uid)
     if found is None:
         return False
     _revoke(tx, act, [found])
     return True
 
 
-def set_member(tx: Session, act: Act, project_id: int, address: str, role: Role, name: str = "") -> access.Member:
+def set_member(tx: Session, act: Act, project_id: int, address: str, role: Role, name: str = "") -> users.Member:
     """Give somebody a role; tokens of his that the new role could not have made stop working."""
     provider, subject = parts_of(address)
-    user = access.ensure_user(tx, provider, subject, name or subject, act.at)
-    before = access.set_role(tx, user.id, project_id, role)
+    user = users.ensure_user(tx, provider, subject, name or subject, act.at)
+    before = users.set_role(tx, user.id, project_id, role)
     if before != role:
         act.note(tx, "member.set", address, project_id, {"before": before, "after": role})
     _revoke(tx, act, [one for one in _made_by(tx, user.actor, project_id) if not _may_keep(role, one)])
-    return access.Member(user, role)
+    return users.Member(user, role)
 
 
 def remove_member(tx: Session, act: Act, project_id: int, address: str) -> bool:
     """Whether he was one; whatever he made here stops working with him."""
     provider, subject = parts_of(address)
-    user = access.find_user(tx, provider, subject)
-    if user is None or not access.remove_member(tx, user.id, project_id):
+    user = users.find_user(tx, provider, subject)
+    if user is None or not users.remove_member(tx, user.id, project_id):
         return False
     if project_id == EVERYWHERE:
         logins.end_logins_of(tx, user.id)
@@ -167,7 +167,7 @@ def parts_of(address: str) -> tuple[str, str]:
 
 
 def _made_by(tx: Session, maker: str, project_id: int) -> Sequence[Token]:
-    return tokens.live_tokens_made_by(tx, maker, project_id)
+    return api_tokens.live_tokens_made_by(tx, maker, project_id)
 
 
 def _may_keep(role: Role, token: Token) -> bool:
@@ -177,6 +177,6 @@ def _may_keep(role: Role, token: Token) -> bool:
 def _revoke(tx: Session, act: Act, found: Iterable[Token]) -> None:
     """Revoke tokens and what was made with them: who holds a stolen token cannot have saved himself another one."""
     for token in found:
-        if tokens.revoke_token(tx, token.project_id, token.uid, act.at):
+        if api_tokens.revoke_token(tx, token.project_id, token.uid, act.at):
             act.note(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
             _revoke(tx, act, _made_by(tx, f"token:{token.uid}", EVERYWHERE))

@@ -8,14 +8,16 @@ from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import EVERYWHERE, LOCAL, Role, Scope
+from perfci.auth.permissions import EVERYWHERE, LOCAL, Role, Scope
 from perfci.model import PerfciError
 from perfci.net.client import Client, Refused
 from perfci.net.shapes.access import MemberShape, NewRole, NewToken, ProjectChange, TokenMade, TokenShape
 from perfci.net.shapes.runs import ProjectShape, Visibility
 from perfci.service.accounts import accounts
 from perfci.service.accounts.accounts import Act, new_project
-from perfci.store import Store, access, tokens
+from perfci.store import Store
+from perfci.store.access import api_tokens as tokens
+from perfci.store.access import users
 from perfci.store.projects import Project, project, projects
 
 ALL_PROJECTS = "What is for all projects is kept where the server's store is: do it there, with --db."
@@ -80,7 +82,7 @@ class StoreRegistry:
 
     def members(self, place: str | None) -> Sequence[MemberShape]:
         with self._store.read() as tx:
-            return [member_shape(one) for one in access.members(tx, _id_of(tx, place))]
+            return [member_shape(one) for one in users.members(tx, _id_of(tx, place))]
 
     def set_member(self, place: str | None, member: str, role: Role) -> None:
         with self._store.begin() as tx:
@@ -134,7 +136,7 @@ def token_shape(found: tokens.Token) -> TokenShape:
     return TokenShape.model_validate({name: getattr(found, name) for name in TokenShape.model_fields})
 
 
-def member_shape(found: access.Member) -> MemberShape:
+def member_shape(found: users.Member) -> MemberShape:
     return MemberShape.model_validate({"member": found.user.address, "name": found.user.name, "role": found.role})
 
 

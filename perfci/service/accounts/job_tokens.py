@@ -11,18 +11,18 @@ from hashlib import sha256
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import EVERYWHERE
+from perfci.auth.github_jobs import admitted
 from perfci.auth.grants import Grant
-from perfci.auth.jobs import admitted
 from perfci.auth.oidc import LEEWAY_S, Claims, Expected, Keys, verified
+from perfci.auth.permissions import EVERYWHERE
 from perfci.auth.refusals import JobRefused, Reason, refused
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.model import PerfciError
 from perfci.service.accounts.repository_bindings import follow_name
-from perfci.store import audit, repositories
-from perfci.store.groups import Group
-from perfci.store.repositories import Binding, RunToken
+from perfci.store.access import audit_log, github_bindings
+from perfci.store.access.github_bindings import Binding, RunToken
+from perfci.store.writes.group_commit import Group
 
 LIVES = timedelta(minutes=15)
 
@@ -81,7 +81,7 @@ class _Job:
 
     def exchanged(self, tx: Session) -> Exchanged | JobRefused:
         """A refusal is answered, not raised: its line in the audit log is to be stored."""
-        binding = repositories.binding_of(tx, self.project)
+        binding = github_bindings.binding_of(tx, self.project)
         try:
             grant = admitted(self.claims, binding.repository if binding else None)
             self._use(tx)
@@ -93,9 +93,9 @@ class _Job:
         return self._minted(tx, binding.project_id, grant)
 
     def _use(self, tx: Session) -> None:
-        repositories.forget_over(tx, self.now)
+        github_bindings.forget_over(tx, self.now)
         name = sha256(f"{self.issuer}\n{self.claims.jti}".encode()).hexdigest()
-        if not repositories.use_once(tx, name, self._over_at()):
+        if not github_bindings.use_once(tx, name, self._over_at()):
             raise refused(Reason.REPLAY)
 
     def _over_at(self) -> datetime:
@@ -108,7 +108,7 @@ class _Job:
             event=self.claims.event_name, pull_request=grant.pull_request, baseline=grant.baseline,
             expires_at=self.now + LIVES, secret_hash=minted.hash,
         )  # fmt: skip
-        repositories.add_run_token(tx, token)
+        github_bindings.add_run_token(tx, token)
         self._note(tx, ADMITTED, token.uid, project_id, self._told() | {"baseline": grant.baseline})
         return Exchanged(token, minted.text)
 
@@ -116,11 +116,11 @@ class _Job:
         project_id = binding.project_id if binding else EVERYWHERE
         action = f"{REFUSED}.{reason}"
         today = self.now.replace(hour=0, minute=0, second=0, microsecond=0)
-        if not audit.was_done(tx, project_id, self._actor, action, today):
+        if not audit_log.was_done(tx, project_id, self._actor, action, today):
             self._note(tx, action, self.project[:200], project_id, self._told())
 
     def _note(self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, object]) -> None:
-        audit.record(
+        audit_log.record(
             tx, self._actor, action, subject,
             at=self.now, project_id=project_id, detail=detail, request_id=self.request_id,
         )  # fmt: skip

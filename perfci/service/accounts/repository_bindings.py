@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.service.accounts.accounts import Act
-from perfci.store import audit, repositories
+from perfci.store.access import audit_log, github_bindings
+from perfci.store.access.github_bindings import Binding, Repository
 from perfci.store.projects import Project
-from perfci.store.repositories import Binding, Repository
 
 SLUG = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 WORKFLOW = re.compile(rf"({SLUG.pattern}/)?\.github/workflows/[A-Za-z0-9_.-]{{1,100}}\.ya?ml")
@@ -46,18 +46,18 @@ def repository(
 
 def bind(tx: Session, act: Act, project: Project, wanted: Repository) -> None:
     """Let the jobs of a repository write here, in the place of those that were let before."""
-    before = repositories.repository_of(tx, project.id)
-    repositories.bind(tx, project.id, wanted, act.at)
+    before = github_bindings.repository_of(tx, project.id)
+    github_bindings.bind(tx, project.id, wanted, act.at)
     told = {"before": _told(before) if before else None, "after": _told(wanted)}
     act.note(tx, "repository.bind", wanted.slug, project.id, told)
 
 
 def unbind(tx: Session, act: Act, project: Project) -> bool:
     """Whether it was bound; its jobs, and the tokens they were given, can do nothing here any more."""
-    before = repositories.repository_of(tx, project.id)
+    before = github_bindings.repository_of(tx, project.id)
     if before is None:
         return False
-    repositories.unbind(tx, project.id)
+    github_bindings.unbind(tx, project.id)
     act.note(tx, "repository.unbind", before.slug, project.id, {"before": _told(before)})
     return True
 
@@ -67,8 +67,8 @@ def follow_name(tx: Session, binding: Binding, name: str, at: datetime, request_
     bound = binding.repository
     if bound.slug == name:
         return
-    repositories.show_as(tx, binding.project_id, name)
-    audit.record(
+    github_bindings.show_as(tx, binding.project_id, name)
+    audit_log.record(
         tx, f"github-repository/{bound.repository_id}", RENAMED, name,
         at=at, project_id=binding.project_id, detail={"before": bound.slug, "after": name}, request_id=request_id,
     )  # fmt: skip

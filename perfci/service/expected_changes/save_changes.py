@@ -8,8 +8,9 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.accounts.accounts import Act
-from perfci.store import announced, outbox
-from perfci.store.announced import AnnouncementRecord
+from perfci.store.incidents import expected_changes
+from perfci.store.incidents.expected_changes import AnnouncementRecord
+from perfci.store.jobs import outbox
 from perfci.store.projects import Project, touch
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.arrived import Arrived
@@ -18,7 +19,7 @@ from perfci.verdicts.arrived import Arrived
 def arrived_in(tx: Transaction, project: str) -> list[Arrived]:
     return [
         Arrived(one.sha, Announcement(one.match, one.change, one.reason), one.source, one.arrived_at)
-        for one in announced.of_project(tx, project)
+        for one in expected_changes.of_project(tx, project)
     ]
 
 
@@ -44,4 +45,4 @@ def keep(tx: Transaction, project_id: int, told: Sequence[Arrived], by: str, now
         for one in told
         if (said := one.announcement).counts
     ]
-    return announced.add(tx, project_id, records, by, now)
+    return expected_changes.add(tx, project_id, records, by, now)

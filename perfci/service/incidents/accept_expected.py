@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import IncidentState
 from perfci.report import incidents as words
 from perfci.service.incidents.incident_columns import PERFCI
-from perfci.store import incidents as stored
-from perfci.store.incident_records import Event, IncidentRecord
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.records import Event, IncidentRecord
 from perfci.verdicts.budget import ASKING, Told
 
 ELSEWHERE = "what got worse is not what was announced"

@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
 from perfci.service.incidents.incident_columns import PERFCI
-from perfci.store import incidents as stored
-from perfci.store.incident_records import OPEN, IncidentRecord, Suspension
-from perfci.store.members import benchmarks_of
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import benchmarks_of
+from perfci.store.incidents.mutes import suspend, suspensions, was_released
+from perfci.store.incidents.records import OPEN, IncidentRecord, Suspension
 from perfci.store.projects import Project
-from perfci.store.suspensions import suspend, suspensions, was_released
 
 NOISY_RATE, FEWEST_JUDGED = 0.2, 10
 """A benchmark of which more than a fifth of at least ten judged incidents were nothing is watched and told no more."""

@@ -11,7 +11,7 @@ from perfci.model import ChangePoint, IncidentState
 from perfci.report import incidents as words
 from perfci.report.incident_fields import about_fields, creep_fields, retest_fields
 from perfci.service.incidents.derive_incidents import Situation
-from perfci.store.incident_records import MONITORED, PAGE, Event, IncidentRecord, Look
+from perfci.store.incidents.records import MONITORED, PAGE, Event, IncidentRecord, Look
 from perfci.verdicts.budget import Told
 from perfci.verdicts.moves import cost_of
 

@@ -15,11 +15,11 @@ from perfci.service.incidents.alert_quality import noisy, suspend_noisy
 from perfci.service.incidents.incident_columns import PERFCI
 from perfci.service.notify.enqueue_notifications import tell
 from perfci.store import Store
-from perfci.store import incidents as stored
-from perfci.store.incident_records import DATA, Event, IncidentRecord, Member
-from perfci.store.loading import series_by_ids
-from perfci.store.members import accept_moves, members
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import accept_moves, members
+from perfci.store.incidents.records import DATA, Event, IncidentRecord, Member
 from perfci.store.projects import Project, touch
+from perfci.store.queries.loaders import series_by_ids
 from perfci.verdicts.moves import cost_of
 from perfci.verdicts.policy import Policy
 

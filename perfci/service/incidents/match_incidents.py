@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfci.model import IncidentKind
-from perfci.store.incident_records import IncidentRecord, Member
+from perfci.store.incidents.records import IncidentRecord, Member
 from perfci.verdicts.budget import Told
 
 FAMILIES: Mapping[str, str] = {

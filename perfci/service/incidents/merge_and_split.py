@@ -11,9 +11,9 @@ from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.pin_members import done, line_of, of_members, pin, seen_at
 from perfci.service.incidents.state_changes import By
 from perfci.service.incidents.triage import incident_of
-from perfci.store import incidents as stored
-from perfci.store.incident_records import Event, IncidentRecord
-from perfci.store.members import add_members, drop_members, members
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import add_members, drop_members, members
+from perfci.store.incidents.records import Event, IncidentRecord
 from perfci.store.projects import Project
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.incidents.state_changes import By
-from perfci.store import audit
-from perfci.store.expectations import set_expectation
-from perfci.store.incident_records import Suspension
+from perfci.store.access import audit_log
+from perfci.store.incidents.mutes import release, suspend
+from perfci.store.incidents.records import Suspension
+from perfci.store.incidents.reporting_schedules import set_expectation
 from perfci.store.projects import Project, touch
-from perfci.store.suspensions import release, suspend
 
 BY_HAND = "quarantined by hand"
 
@@ -43,6 +43,6 @@ def expect(tx: Transaction, project: Project, number: int, by: By, *, every_s: f
 
 
 def _record(tx: Transaction, project: Project, action: str, subject: str, by: By, detail: Mapping[str, Any]) -> None:
-    audit.record(
+    audit_log.record(
         tx, by.actor, action, subject, at=by.now, project_id=project.id, detail=detail, request_id=by.request_id
     )

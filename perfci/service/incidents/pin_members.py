@@ -12,16 +12,17 @@ from perfci.model import Commit, Incident, IncidentKind, PerfciError
 from perfci.report import incidents as words
 from perfci.service.incidents.state_changes import By
 from perfci.service.incidents.triage import Stale, incident_of
-from perfci.store import audit, reads, timeline
-from perfci.store import incidents as stored
-from perfci.store.incident_records import DATA, IncidentRecord, Member
-from perfci.store.members import changes, members
+from perfci.store.access import audit_log
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import changes, members
+from perfci.store.incidents.records import DATA, IncidentRecord, Member
 from perfci.store.projects import Project, touch
+from perfci.store.queries import commit_visits, measurements
 from perfci.verdicts.moves import cost_of
 
 
 def line_of(tx: Transaction, project: Project) -> Timetable:
-    return Timetable(reads.commits(tx, project.slug), timeline.visits(tx, project.slug))
+    return Timetable(measurements.commits(tx, project.slug), commit_visits.visits(tx, project.slug))
 
 
 def seen_at(tx: Transaction, project: Project, number: int, revision: int) -> IncidentRecord:
@@ -65,7 +66,7 @@ def of_members(
 def done(
     tx: Transaction, project: Project, number: int, action: str, detail: Mapping[str, object], by: By
 ) -> IncidentRecord:
-    audit.record(
+    audit_log.record(
         tx, by.actor, action, f"incident {number}",
         at=by.now, project_id=project.id, detail=detail, request_id=by.request_id,
     )  # fmt: skip

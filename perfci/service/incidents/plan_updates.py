@@ -15,11 +15,11 @@ from perfci.service.incidents import accept_expected
 from perfci.service.incidents.derive_incidents import Situation
 from perfci.service.incidents.incident_columns import PERFCI, as_pinned, described, events_of
 from perfci.service.incidents.match_incidents import Found, Kept, matched
-from perfci.store import incidents as stored
-from perfci.store.incident_records import Event, IncidentRecord, Member, Suspension
-from perfci.store.members import changes, ids_of_series, members_of
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import changes, ids_of_series, members_of
+from perfci.store.incidents.mutes import suspensions
+from perfci.store.incidents.records import Event, IncidentRecord, Member, Suspension
 from perfci.store.projects import Project
-from perfci.store.suspensions import suspensions
 from perfci.verdicts.budget import Told
 
 SEEN_NO_MORE = "no longer seen after more points"

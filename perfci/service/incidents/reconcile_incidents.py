@@ -20,8 +20,8 @@ from perfci.service.incidents.lifecycle_sweep import attend
 from perfci.service.incidents.plan_updates import Step, differences
 from perfci.service.notify.enqueue_notifications import tell, tell_new
 from perfci.store import Store
-from perfci.store import incidents as stored
-from perfci.store.members import accept_moves, add_members, drop_members, record_moves
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import accept_moves, add_members, drop_members, record_moves
 from perfci.store.projects import Project, touch
 from perfci.verdicts.policy import Policy
 

@@ -13,13 +13,13 @@ from perfci.model import ChangePoint, Series
 from perfci.report import incidents as words
 from perfci.report.fields import series_fields
 from perfci.service.incidents.triage import incident_of
-from perfci.store import incidents as stored
-from perfci.store.deliveries import Delivery, deliveries
-from perfci.store.incident_records import Event, IncidentRecord, LedgerLine, Look, Member
-from perfci.store.loading import series_by_ids
-from perfci.store.members import members
+from perfci.store.conversions import series_identity
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import members
+from perfci.store.incidents.records import Event, IncidentRecord, LedgerLine, Look, Member
+from perfci.store.jobs.delivery_queue import Delivery, deliveries
 from perfci.store.projects import Project
-from perfci.store.values import series_identity
+from perfci.store.queries.loaders import series_by_ids
 
 PLAIN = (
     "number", "kind", "revision", "last_good", "commit", "headline", "series_count", "cost", "assignee", "reason",

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from perfci.model import IncidentState, PerfciError
-from perfci.store.incident_records import Event, IncidentRecord
+from perfci.store.incidents.records import Event, IncidentRecord
 
 KEEP: Final = "\0keep"
 """Stands for a field that a change leaves as it is; an empty text and None empty it."""

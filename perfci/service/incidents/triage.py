@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.state_changes import KEEP, By, Change, columns_of, events_of
 from perfci.service.notify.enqueue_notifications import tell
-from perfci.store import audit
-from perfci.store import incidents as stored
-from perfci.store.deliveries import destinations
-from perfci.store.incident_records import IncidentRecord
-from perfci.store.members import accept_moves
+from perfci.store.access import audit_log
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import accept_moves
+from perfci.store.incidents.records import IncidentRecord
+from perfci.store.jobs.delivery_queue import destinations
 from perfci.store.projects import Project, touch
 
 
@@ -102,7 +102,7 @@ def _keep(tx: Transaction, project: Project, before: Sequence[IncidentRecord], w
     detail |= {"note": "added"} if wanted.note else {}
     subject = f"incident {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} incidents"
     listed = {"numbers": numbers[:MOST_LISTED]} if len(numbers) > 1 else {}
-    audit.record(
+    audit_log.record(
         tx, by.actor, "incident.change", subject, at=by.now, project_id=project.id, detail=detail | listed,
         request_id=by.request_id,
     )  # fmt: skip

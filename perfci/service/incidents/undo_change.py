@@ -11,8 +11,8 @@ from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.incident_columns import PERFCI
 from perfci.service.incidents.state_changes import UNDO, By, Change, with_state
 from perfci.service.incidents.triage import Stale, change, incident_of
-from perfci.store import incidents as stored
-from perfci.store.incident_records import Event, IncidentRecord
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.records import Event, IncidentRecord
 from perfci.store.projects import Project
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from perfci.model import Status
-from perfci.store.expectations import Arrival
+from perfci.store.incidents.reporting_schedules import Arrival
 
 ONE_REPORT = timedelta(hours=1)
 """Runs that arrive within an hour of the first belong together: rounds over several commits, a matrix of jobs."""

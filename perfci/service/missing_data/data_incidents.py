@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import IncidentState
 from perfci.service.incidents.incident_columns import PERFCI
 from perfci.service.notify.enqueue_notifications import tell_new
-from perfci.store import incidents as stored
-from perfci.store.incident_records import DATA, PAGE, Event, IncidentRecord, Member
-from perfci.store.members import add_members
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import add_members
+from perfci.store.incidents.records import DATA, PAGE, Event, IncidentRecord, Member
 from perfci.store.projects import Project, touch
 
 RETURNED = "data came again"

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from perfci.model import Status
 from perfci.report.units import counting
 from perfci.service.missing_data import cadence
-from perfci.store.expectations import Expectation
-from perfci.store.quarantine import QuarantinedRecord
+from perfci.store.incidents.reporting_schedules import Expectation
+from perfci.store.queries.unresolved_results import QuarantinedRecord
 
 UNGUARDED_AFTER = timedelta(days=7)
 """A new metric may wait so long for somebody to say its unit; until then nobody sees it get worse."""

@@ -25,12 +25,12 @@ from perfci.service.missing_data.find_missing import (
     late,
     unguarded,
 )
-from perfci.store import expectations as stored
-from perfci.store import quarantine
-from perfci.store.expectations import Expectation, Source
-from perfci.store.incident_records import IncidentRecord
-from perfci.store.members import members
+from perfci.store.incidents import reporting_schedules as stored
+from perfci.store.incidents.incident_members import members
+from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.reporting_schedules import Expectation, Source
 from perfci.store.projects import Project
+from perfci.store.queries import unresolved_results
 
 ONE_AN_HOUR = timedelta(hours=1)
 """A clock that jumps makes everything late at once: a machine opens one incident an hour, and no hundred."""
@@ -52,7 +52,7 @@ class Watch:
         _learn(tx, project, reports)
         expected = [one for one in stored.expectations(tx, project.id) if not one.muted]
         clock = max([now, *filter(None, [stored.latest_report(tx)])])  # one set back must not make the last report new
-        found = late(expected, clock) + unguarded(quarantine.waiting(tx, project.id, limit=MOST_WAITING), now)
+        found = late(expected, clock) + unguarded(unresolved_results.waiting(tx, project.id, limit=MOST_WAITING), now)
         for one in expected:
             found += self._lacking(tx, project, one, reports.get(one.source, ()), clock)
         _close(tx, project, expected, reports, {key for one in found for key in (one.key, *one.covers)}, now)

@@ -15,8 +15,8 @@ from perfci.service.notify.quiet_hours import send_at
 from perfci.service.notify.senders import Means, Sender, Undelivered, to_mail, to_slack, to_webhook
 from perfci.service.retry import again_at
 from perfci.store import Store
-from perfci.store import deliveries as stored
-from perfci.store.deliveries import CLAIMED, Delivery
+from perfci.store.jobs import delivery_queue as stored
+from perfci.store.jobs.delivery_queue import CLAIMED, Delivery
 
 SENDERS: Mapping[str, Sender] = MappingProxyType(
     {"slack": to_slack, "webhook": to_webhook, "email": to_mail, "github_issue": to_issue}

@@ -12,10 +12,10 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import IncidentKind, IncidentState
 from perfci.report import incidents as words
 from perfci.service.notify.quiet_hours import send_at
-from perfci.store import incidents as stored
-from perfci.store.deliveries import Destination, add_delivery, destinations
-from perfci.store.incident_records import DATA, IncidentRecord
-from perfci.store.members import benchmarks_of, changes, members
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import benchmarks_of, changes, members
+from perfci.store.incidents.records import DATA, IncidentRecord
+from perfci.store.jobs.delivery_queue import Destination, add_delivery, destinations
 from perfci.store.projects import Project
 
 KINDS = (IncidentKind.REGRESSION.value, IncidentKind.MIXED.value, DATA)

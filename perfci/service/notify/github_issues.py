@@ -12,7 +12,7 @@ from perfci.github.refusals import Refused
 from perfci.net.webhooks import CheckedTransport
 from perfci.report import notices
 from perfci.service.notify.senders import Means, Sent, Undelivered
-from perfci.store.deliveries import Delivery
+from perfci.store.jobs.delivery_queue import Delivery
 
 LABEL = "perfci"
 """Issues of ours carry it, so that looking for one reads no others."""

@@ -19,8 +19,9 @@ from perfci.service.incidents.state_changes import By
 from perfci.service.notify.deliver_notifications import SENDERS
 from perfci.service.notify.quiet_hours import clock, send_at
 from perfci.service.notify.senders import Means
-from perfci.store import audit, deliveries
-from perfci.store.deliveries import WAITING, Delivery, Destination
+from perfci.store.access import audit_log
+from perfci.store.jobs import delivery_queue
+from perfci.store.jobs.delivery_queue import WAITING, Delivery, Destination
 from perfci.store.projects import Project, touch
 
 CHECKS: Mapping[str, Callable[[str], object]] = {
@@ -41,11 +42,11 @@ def keep_destination(tx: Transaction, project: Project, wanted: Destination, by:
     send_at(by.now, wanted.quiet, wanted.digest)
     for end in {"from", "to"} & wanted.quiet.keys():
         clock(wanted.quiet[end])
-    known = deliveries.destination(tx, project.id, wanted.name)
+    known = delivery_queue.destination(tx, project.id, wanted.name)
     kept = known.secret if secret is None and known is not None else secret or ""
     if wanted.kind == "github_issue" and not kept:
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
-    new = deliveries.keep_destination(tx, project.id, replace(wanted, secret=kept))
+    new = delivery_queue.keep_destination(tx, project.id, replace(wanted, secret=kept))
     _record(tx, project, "destination.set", wanted.name, by, {"kind": wanted.kind, "enabled": wanted.enabled})
     return new
 
@@ -67,7 +68,7 @@ MOST_OF_NAME, MOST_OF_GLOB, MOST_GLOBS = 100, 200, 50
 
 def drop_destination(tx: Transaction, project: Project, name: str, by: By) -> bool:
     """Remove a destination and what still waits for it; False where there is none."""
-    there = deliveries.drop_destination(tx, project.id, name)
+    there = delivery_queue.drop_destination(tx, project.id, name)
     if there:
         _record(tx, project, "destination.remove", name, by, {})
     return there
@@ -96,9 +97,11 @@ def try_destination(project: str, wanted: Destination, means: Means, now: dateti
 
 def note_trial(tx: Transaction, project: Project, name: str, by: By) -> None:
     """Write down that somebody tries a destination: what he sends leaves this server in its name."""
-    audit.record(tx, by.actor, "destination.test", name, at=by.now, project_id=project.id, request_id=by.request_id)
+    audit_log.record(tx, by.actor, "destination.test", name, at=by.now, project_id=project.id, request_id=by.request_id)
 
 
 def _record(tx: Transaction, project: Project, action: str, name: str, by: By, detail: dict[str, object]) -> None:
-    audit.record(tx, by.actor, action, name, at=by.now, project_id=project.id, detail=detail, request_id=by.request_id)
+    audit_log.record(
+        tx, by.actor, action, name, at=by.now, project_id=project.id, detail=detail, request_id=by.request_id
+    )
     touch(tx, [project.id])

@@ -17,7 +17,7 @@ from perfci.net.addresses import Network
 from perfci.net.slugs import segment
 from perfci.net.webhooks import Answer, request
 from perfci.report import notices
-from perfci.store.deliveries import Delivery
+from perfci.store.jobs.delivery_queue import Delivery
 
 Link = Callable[[str, int], str]
 """Where an incident of a project is shown; empty where no server is."""

@@ -12,8 +12,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from perfci.github.refusals import Refused
 from perfci.model import PerfciError
 from perfci.service.retry import again_at
-from perfci.store import Store, run_events
-from perfci.store.run_events import RunEvent
+from perfci.store import Store
+from perfci.store.jobs import run_events
+from perfci.store.jobs.run_events import RunEvent
 
 KEPT_FOR = timedelta(days=30)
 """For so long what was done is known by its delivery: GitHub offers to deliver again for three days."""

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice, takewhile
 
-from perfci.auth.jobs import PULL_REQUEST
+from perfci.auth.github_jobs import PULL_REQUEST
 from perfci.github.accepting import asks_to_accept
 from perfci.github.client import Client
 from perfci.service.pulls.webhook_receiver import ACCEPTED, ENDED, MERGED, is_bound_run
-from perfci.store.repositories import Repository
-from perfci.store.run_events import Told
+from perfci.store.access.github_bindings import Repository
+from perfci.store.jobs.run_events import Told
 from perfci.verdicts.announcing import announcements
 
 AGE = timedelta(days=3)

@@ -14,9 +14,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from perfci.github.app import App
 from perfci.model import PerfciError
 from perfci.service.pulls.missed_deliveries import LOOKS, Happened, Look, Place
-from perfci.store import Store, repositories, run_events
-from perfci.store.repositories import Binding
-from perfci.store.run_events import Told
+from perfci.store import Store
+from perfci.store.access import github_bindings
+from perfci.store.access.github_bindings import Binding
+from perfci.store.jobs import run_events
+from perfci.store.jobs.run_events import Told
 
 EVERY = timedelta(minutes=15)
 
@@ -33,7 +35,7 @@ class CatchingUp:
     def __call__(self, now: datetime) -> int:
         """How much was found; where GitHub does not answer, the next look finds it."""
         with self.store.read() as tx:
-            bound = repositories.bindings(tx)
+            bound = github_bindings.bindings(tx)
         of_each = groupby(bound, key=lambda one: one.repository.repository_id)
         return sum(self._of_repository(list(some), now) for _, some in of_each)
 

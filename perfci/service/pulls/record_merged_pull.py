@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from perfci.auth.access import Actor, Role, Scope
+from perfci.auth.permissions import Actor, Role, Scope
 from perfci.github.client import Client
 from perfci.service.accounts.accounts import Act
 from perfci.service.expected_changes.read_pulls import arrived_with, is_merged_into
 from perfci.service.expected_changes.save_changes import arrive
 from perfci.service.pulls.webhook_receiver import is_bound
 from perfci.store import Store
+from perfci.store.access.github_bindings import Repository
+from perfci.store.jobs.run_events import Told
 from perfci.store.projects import Project
-from perfci.store.repositories import Repository
-from perfci.store.run_events import Told
 
 
 def take_announced(store: Store, client: Client, told: Told, of: Project, bound: Repository, now: datetime) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from perfci.config.github import GitHubJob
+from perfci.config.github_job import GitHubJob
 from perfci.github import accepting, events
 from perfci.github.client import Client
 from perfci.github.comments import age_comment

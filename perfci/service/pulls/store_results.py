@@ -10,8 +10,8 @@ from itertools import groupby
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Actor, Role, Scope
 from perfci.auth.grants import Grant
+from perfci.auth.permissions import Actor, Role, Scope
 from perfci.formats import run_document
 from perfci.formats.run_document import idempotency_key
 from perfci.github.operations import full
@@ -19,8 +19,9 @@ from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
 from perfci.service.accounts.accounts import Act
 from perfci.service.uploads.receive_runs import COMPARE, Arrival, kind_of, received
-from perfci.store import Store, arrivals
+from perfci.store import Store
 from perfci.store.projects import Project
+from perfci.store.queries import run_lookup
 
 KEPT = ("job", "step")
 """What of its origin a document says itself: it tells runs of one workflow run apart, and nothing more."""
@@ -89,7 +90,7 @@ def _is_here(tx: Session, run: Run, body_hash: str, project: Project, act: Act) 
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     full(run.commit.sha)
     key = idempotency_key(run)
-    if arrivals.stored_run(tx, key) is not None:
+    if run_lookup.stored_run(tx, key) is not None:
         return True
     [receipt] = received(tx, [Arrival(run, key, body_hash, project, act)])
     return receipt.stored

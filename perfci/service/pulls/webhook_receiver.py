@@ -7,14 +7,15 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.jobs import PULL_REQUEST
+from perfci.auth.github_jobs import PULL_REQUEST
 from perfci.github.accepting import asks_to_accept
 from perfci.github.events import Event, IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
 from perfci.github.shapes import RepositoryRef, WorkflowRun
 from perfci.service.accounts.repository_bindings import follow_name
-from perfci.store import repositories, run_events
-from perfci.store.repositories import Repository
-from perfci.store.run_events import Told
+from perfci.store.access import github_bindings
+from perfci.store.access.github_bindings import Repository
+from perfci.store.jobs import run_events
+from perfci.store.jobs.run_events import Told
 from perfci.verdicts.announcing import announcements
 
 BEGUN, ENDED = frozenset({"requested", "in_progress"}), "completed"
@@ -52,7 +53,7 @@ def is_bound(repository: RepositoryRef, bound: Repository) -> bool:
 
 
 def _keep(tx: Session, told: Told, of: RepositoryRef, concerns: Callable[[Repository], bool], now: datetime) -> int:
-    bound = [one for one in repositories.bindings_to(tx, of.id) if concerns(one.repository)]
+    bound = [one for one in github_bindings.bindings_to(tx, of.id) if concerns(one.repository)]
     new = [one for one in bound if run_events.add(tx, one.project_id, told, now)]
     for one in new:
         follow_name(tx, one, of.full_name, now, told.delivery)

@@ -24,9 +24,10 @@ from perfci.service.pulls.report_pull import Pull, age, nothing_of, page_of, tel
 from perfci.service.pulls.results_artifact import HandedOver
 from perfci.service.pulls.store_results import actor_of, take_in
 from perfci.service.pulls.webhook_receiver import ACCEPTED, BEGUN, MERGED, is_bound_run
-from perfci.store import Store, repositories
+from perfci.store import Store
+from perfci.store.access import github_bindings
+from perfci.store.jobs.run_events import RunEvent, Told
 from perfci.store.projects import Project, project
-from perfci.store.run_events import RunEvent, Told
 
 NEVER_RAN = frozenset({"action_required", "skipped", "stale"})
 """Conclusions of runs in which nothing was to be measured: one that waits for an approval is told of when it ran."""
@@ -65,7 +66,7 @@ class Follower:
     def __call__(self, event: RunEvent, now: datetime) -> str:
         """Do it, and answer why there was nothing to do; to do it twice writes nothing twice."""
         with self.store.read() as tx:
-            of, bound = project(tx, event.project), repositories.repository_of(tx, event.project_id)
+            of, bound = project(tx, event.project), github_bindings.repository_of(tx, event.project_id)
         if of is None or of.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
         told, client = event.told, self.app.client(event.told.installation, [bound.repository_id])

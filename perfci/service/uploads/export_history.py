@@ -9,7 +9,7 @@ from perfci.model import Run
 from perfci.report.names import csv_cell
 from perfci.store import Store
 from perfci.store.exports import history_runs
-from perfci.store.reads import load_run
+from perfci.store.queries.measurements import load_run
 
 EXPORTS = ("csv", *WRITERS)
 

@@ -17,9 +17,10 @@ from sqlalchemy.orm import Session
 from perfci.formats import Document, Given, detect_format, format_named, read_documents, run_document
 from perfci.model import Benchmark, Commit, Run
 from perfci.service.uploads.unresolved_units import apply_answers
-from perfci.store import Store, quarantine
-from perfci.store.quarantine import Answer
-from perfci.store.writes import describe_benchmarks, ingest_runs
+from perfci.store import Store
+from perfci.store.queries import unresolved_results
+from perfci.store.queries.unresolved_results import Answer
+from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
 from perfci.verdicts.levels import digest
 
 APPROXIMATE = "commits ordered by date: their git was not at hand"
@@ -58,7 +59,7 @@ def ingest_path(
         counts = ingest_runs(tx, arriving.runs(documents), changed=format_named(name).CHANGED, came_to=digest)
         describe_benchmarks(tx, given.project, arriving.described)
         quarantined = arriving.keep_apart(tx, given.project, name, datetime.now(UTC))
-        quarantine.say_source(tx, sorted(arriving.unplaced), APPROXIMATE)
+        unresolved_results.say_source(tx, sorted(arriving.unplaced), APPROXIMATE)
     return IngestReport(
         runs_new=counts.runs_new,
         runs_known=counts.runs_known,
@@ -94,7 +95,7 @@ class _Arriving:
                 (one.metric, {"found": one.found, "result": run_document.result_content(one.result)}, one.reason)
                 for one in document.quarantined
             ]
-            kept += quarantine.add(tx, document.key, format_name, rows, at)
+            kept += unresolved_results.add(tx, document.key, format_name, rows, at)
         resolved = apply_answers(tx, project, self._meanings, at) if kept else set[str]()
         for one in (one for document in self._apart for one in document.quarantined):
             if one.metric not in resolved:

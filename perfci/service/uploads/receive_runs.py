@@ -9,17 +9,19 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Actor, Denied
 from perfci.auth.grants import OTHER_SESSION, objection
+from perfci.auth.permissions import Actor, Denied
 from perfci.model import Commit, PerfciError, Result, Role, Run
 from perfci.net.shapes.runs import Receipt
 from perfci.service.accounts.accounts import Act
-from perfci.store import arrivals, audit, outbox
-from perfci.store.bulk import Document
-from perfci.store.groups import Group
-from perfci.store.loading import HISTORY_KINDS
+from perfci.store.access import audit_log
+from perfci.store.jobs import outbox
 from perfci.store.projects import Project, touch
-from perfci.store.writes import ingest_together
+from perfci.store.queries import run_lookup as arrivals
+from perfci.store.queries.loaders import HISTORY_KINDS
+from perfci.store.writes.bulk_insert import Document
+from perfci.store.writes.group_commit import Group
+from perfci.store.writes.ingest import ingest_together
 from perfci.verdicts.levels import digest
 
 HISTORY, COMPARE, EQUALS = "history", "compare", "aa"
@@ -162,5 +164,5 @@ def _note(tx: Session, project: Project, new: Sequence[Arrival]) -> None:
     for arrival in {one.act.actor.name: one for one in reversed(new)}.values():
         act = arrival.act
         today = act.at.replace(hour=0, minute=0, second=0, microsecond=0)
-        if not audit.was_done(tx, project.id, act.actor.name, RECEIVED, today):
+        if not audit_log.was_done(tx, project.id, act.actor.name, RECEIVED, today):
             act.note(tx, RECEIVED, arrival.key, project.id)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from perfci.store import Store
+from perfci.store.maintenance.retention import Thinned, thin
 from perfci.store.projects import Project, projects
-from perfci.store.thinning import Thinned, thin
 from perfci.verdicts.levels import process_level
 
 STEP = 500

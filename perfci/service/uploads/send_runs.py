@@ -17,7 +17,8 @@ from perfci.net.job_login import JobLogin
 from perfci.net.sending import Flushed, Patience, flush
 from perfci.net.shapes.announcements import NewAnnouncement, NewAnnouncements
 from perfci.net.spool import Spool
-from perfci.store import Store, arrivals, reads
+from perfci.store import Store
+from perfci.store.queries import measurements, run_lookup
 from perfci.verdicts.arrived import Arrived
 
 
@@ -91,4 +92,4 @@ def runs_in(path: Path, project: str, warn: Warn) -> Iterator[Run]:
 
 def runs_of_session(store: Store, uid: str) -> list[Run]:
     with store.read() as tx:
-        return [reads.load_run(tx, run_id) for run_id in arrivals.runs_of_session(tx, uid)]
+        return [measurements.load_run(tx, run_id) for run_id in run_lookup.runs_of_session(tx, uid)]

@@ -11,18 +11,19 @@ from sqlalchemy.orm import Session
 from perfci.formats import run_document
 from perfci.formats.units import Scale, direction_named, scale_of
 from perfci.model import Metric, PerfciError, Process, Result, Run, Summary
-from perfci.store import outbox, quarantine
-from perfci.store.bulk import count_processes, insert_results
+from perfci.store.jobs import outbox
 from perfci.store.projects import project as project_named
-from perfci.store.quarantine import Answer, QuarantinedRecord
-from perfci.store.reads import load_run
+from perfci.store.queries import unresolved_results
+from perfci.store.queries.measurements import load_run
+from perfci.store.queries.unresolved_results import Answer, QuarantinedRecord
+from perfci.store.writes.bulk_insert import count_processes, insert_results
 
 
 def resolve(tx: Session, project_id: int, format: str | None, metric: str, answer: Answer, at: datetime) -> int:
     """Judge all results of a metric that wait, of any format or one, and all that come later; return how many."""
     done = 0
-    for record in quarantine.same_metric(tx, project_id, format, metric):
-        if quarantine.resolve(tx, record, answer, at):
+    for record in unresolved_results.same_metric(tx, project_id, format, metric):
+        if unresolved_results.resolve(tx, record, answer, at):
             _insert(tx, project_id, record, answer)
             outbox.add(tx, project_id, "judge", record.run_key, at)
             done += 1
@@ -35,7 +36,9 @@ def apply_answers(tx: Session, project: str, said: Mapping[str, Answer], at: dat
     if found is None:
         return set()
     answers: list[tuple[str | None, str, Answer]] = [(None, metric, answer) for metric, answer in said.items()]
-    answers += [(format, metric, answer) for (format, metric), answer in quarantine.answers(tx, found.id).items()]
+    answers += [
+        (format, metric, answer) for (format, metric), answer in unresolved_results.answers(tx, found.id).items()
+    ]
     return {metric for format, metric, answer in answers if resolve(tx, found.id, format, metric, answer, at)}
 
 

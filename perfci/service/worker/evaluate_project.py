@@ -17,11 +17,13 @@ from perfci.policies import Standards, StandardsOf
 from perfci.service.incidents.derive_incidents import Situation, situation
 from perfci.service.incidents.reconcile_incidents import sync
 from perfci.service.lease import Lease
-from perfci.store import Store, arrivals, outbox
-from perfci.store.levels import set_levels
-from perfci.store.outbox import Work
+from perfci.store import Store
+from perfci.store.jobs import outbox
+from perfci.store.jobs.outbox import Work
 from perfci.store.projects import Project, project, touch
-from perfci.store.writes import keep_change_points
+from perfci.store.queries import run_lookup
+from perfci.store.queries.result_summaries import set_levels
+from perfci.store.writes.ingest import keep_change_points
 from perfci.verdicts.history import Memory
 
 
@@ -66,7 +68,7 @@ class Looking:
             return _Read(
                 found,
                 work,
-                Histories.of(tx, arrivals.series_of_runs(tx, runs)),
+                Histories.of(tx, run_lookup.series_of_runs(tx, runs)),
                 [UploadedPairs.of(tx, found.slug, uid) for uid in sessions],
             )
 

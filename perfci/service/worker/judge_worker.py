@@ -16,8 +16,9 @@ from perfci.policies import StandardsOf
 from perfci.service.gc_tuning import collecting_rarely
 from perfci.service.lease import Lease, LostLease
 from perfci.service.worker.evaluate_project import Looking
-from perfci.store import Store, outbox
-from perfci.store.outbox import Work
+from perfci.store import Store
+from perfci.store.jobs import outbox
+from perfci.store.jobs.outbox import Work
 from perfci.verdicts.history import Memory
 
 LEASE = "judge"

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from perfci.store.tables import Table
+from perfci.store.tables.measurements import Table
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from perfci.auth.access import Actor, Need
 from perfci.auth.oidc import Keys
+from perfci.auth.permissions import Actor, Need
 from perfci.config import Settings
 from perfci.store import Store
-from perfci.store.groups import Group
 from perfci.store.projects import Project
+from perfci.store.writes.group_commit import Group
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from hashlib import sha256
 from flask import Request
 
 from perfci import __version__
-from perfci.auth.access import Actor
+from perfci.auth.permissions import Actor
 from perfci.store.projects import Project
 
 

@@ -16,13 +16,14 @@ from typing import Literal, TypeVar
 from flask import Request, Response, g
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import ANONYMOUS, EVERYWHERE, LOCAL, LOOKER, Actor, Denied, Role, Scope
 from perfci.auth.grants import Grant
+from perfci.auth.permissions import ANONYMOUS, EVERYWHERE, LOCAL, LOOKER, Actor, Denied, Role, Scope
 from perfci.auth.tokens import OF_A_JOB, checked, hash_of
 from perfci.config import Settings
 from perfci.model import PerfciError
-from perfci.store import Store, access, audit, logins, repositories, tokens
-from perfci.store.groups import Group
+from perfci.store import Store
+from perfci.store.access import api_tokens, audit_log, github_bindings, logins, users
+from perfci.store.writes.group_commit import Group
 from perfci_web.login import csrf
 from perfci_web.login.github import GitHub, Seal, Unanswered
 from perfci_web.login.proxy import PASSED_ON, Network, user_told
@@ -115,7 +116,7 @@ class Gate:
         if text.startswith(OF_A_JOB):
             return self._of_job(wanted, now)
         with self._store.read() as tx:
-            found = tokens.token_of_hash(tx, wanted)
+            found = api_tokens.token_of_hash(tx, wanted)
         if found is None or not hmac.compare_digest(found.secret_hash, wanted) or not found.is_valid(now):
             raise Denied(401, BAD_TOKEN)
         self._note(found, now)
@@ -125,7 +126,7 @@ class Gate:
     def _of_job(self, wanted: str, now: datetime) -> Actor:
         """The token of one job writes what that job measured, and reads nothing."""
         with self._store.read() as tx:
-            found = repositories.run_token_of_hash(tx, wanted)
+            found = github_bindings.run_token_of_hash(tx, wanted)
         if found is None or not hmac.compare_digest(found.secret_hash, wanted) or now >= found.expires_at:
             raise Denied(401, BAD_TOKEN)
         grant = Grant(found.run_id, found.attempt, found.sha, found.pull_request, found.baseline, found.event)
@@ -146,10 +147,10 @@ class Gate:
 
     def _of_proxy_user(self, name: str) -> Actor:
         with self._store.read() as tx:
-            user = access.find_user(tx, "proxy", name)
-            roles = access.roles_of(tx, user.id) if user else {}
+            user = users.find_user(tx, "proxy", name)
+            roles = users.roles_of(tx, user.id) if user else {}
         if user is None:
-            user = access.User(0, "proxy", name, name, disabled=False)
+            user = users.User(0, "proxy", name, name, disabled=False)
         return self._person(user, roles)
 
     def _of_login(self, secret: str) -> Actor:
@@ -158,7 +159,7 @@ class Gate:
             return ANONYMOUS
         with self._store.read() as tx:
             login = logins.login_of_hash(tx, hash_of(secret))
-            roles = access.roles_of(tx, login.user.id) if login else {}
+            roles = users.roles_of(tx, login.user.id) if login else {}
         if login is None or login.expires_at <= self._clock() or login.user.disabled or not self._still_known(login):
             return ANONYMOUS
         g.login = login
@@ -179,7 +180,7 @@ class Gate:
             self._submitted(partial(logins.end_login, login_id=login.id))
         return belongs
 
-    def _person(self, user: access.User, roles: dict[int, str]) -> Actor:
+    def _person(self, user: users.User, roles: dict[int, str]) -> Actor:
         if user.disabled:
             raise Denied(403, "This account is closed: ask an admin of this server.")
         held = {place: Role(role) for place, role in roles.items()}
@@ -217,12 +218,12 @@ class Gate:
         now = self._clock()
         return known or self.submit(lambda tx: logins.ensure_secret(tx, name, lambda: secrets.token_bytes(32), now))
 
-    def _note(self, token: tokens.Token, now: datetime) -> None:
+    def _note(self, token: api_tokens.Token, now: datetime) -> None:
         """Remember to write down that a token was used; nobody waits for it, and it may be lost."""
         last = max(filter(None, (token.last_used_at, self._noted.get(token.id))), default=None)
         if self.rules.writable and (last is None or now - last >= NOTED_EVERY):
             self._noted[token.id] = now
-            g.used = partial(tokens.token_was_used, token_id=token.id, at=now)
+            g.used = partial(api_tokens.token_was_used, token_id=token.id, at=now)
 
     def write_down(self, response: Response) -> Response:
         """Store what this request leaves behind, once its answer is sent."""
@@ -237,4 +238,4 @@ class Gate:
 
 def _end(tx: Session, login: logins.Login, actor: Actor, now: datetime) -> None:
     logins.end_login(tx, login.id)
-    audit.record(tx, actor.name, "login.end", login.user.address, at=now)
+    audit_log.record(tx, actor.name, "login.end", login.user.address, at=now)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from perfci import __version__
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.net.shapes.problem import Problem
 from perfci_web.api.addresses import SCHEMAS
 from perfci_web.api.operations import Answer, Operation, Stream

@@ -18,7 +18,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci_web.api.calls import Call, Reply
 
 PREFIX = "/api/v1"

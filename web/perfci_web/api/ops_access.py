@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci.auth.access import Need, Role, Scope
+from perfci.auth.permissions import Need, Role, Scope
 from perfci.net.shapes import Paged
 from perfci.net.shapes.access import (
     AuditPage,
@@ -19,7 +19,7 @@ from perfci.net.shapes.runs import ProjectShape
 from perfci.service.accounts import accounts
 from perfci.service.accounts.accounts import Act
 from perfci.service.accounts.backends import member_shape, project_shape, token_shape
-from perfci.store import access, audit, tokens
+from perfci.store.access import api_tokens, audit_log, users
 from perfci.store.projects import project
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
@@ -32,7 +32,7 @@ NO_MEMBER = "Nobody of this name is a member here."
 
 def list_tokens(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = tokens.tokens_of(
+        found = api_tokens.tokens_of(
             tx, call.the_project.id, after=cursors.read(call.query.cursor), limit=call.query.limit + 1
         )
     items, following = cursors.page(found, call.query.limit, lambda one: one.id)
@@ -57,7 +57,7 @@ def revoke_token(call: Call) -> Reply:
 
 def list_members(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = access.members(tx, call.the_project.id)
+        found = users.members(tx, call.the_project.id)
     return Reply(MemberPage(items=tuple(member_shape(one) for one in found)))
 
 
@@ -91,7 +91,7 @@ def change_project(call: Call) -> Reply:
 
 def list_audit(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = audit.lines(
+        found = audit_log.lines(
             tx, call.the_project.id, before=cursors.read(call.query.cursor) or None, limit=call.query.limit + 1
         )
     items, following = cursors.page(found, call.query.limit, lambda one: one.id)
@@ -102,7 +102,7 @@ def _act(call: Call) -> Act:
     return Act(call.actor, call.now, call.request_id)
 
 
-def _line(found: audit.AuditLine) -> AuditShape:
+def _line(found: audit_log.AuditLine) -> AuditShape:
     return AuditShape(
         at=found.at,
         actor=found.actor,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from perfci.auth.access import Denied, Need
 from perfci.auth.grants import announcing_objection
+from perfci.auth.permissions import Denied, Need
 from perfci.net.shapes import Paged
 from perfci.net.shapes.announcements import AnnouncementPage, AnnouncementShape, AnnouncementsKept, NewAnnouncements
 from perfci.service.accounts.accounts import Act
 from perfci.service.expected_changes.save_changes import arrive
-from perfci.store import announced
+from perfci.store.incidents import expected_changes
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.arrived import Arrived
 from perfci_web.api import cursors
@@ -21,7 +21,9 @@ RULE = "/projects/<project:project>/announcements"
 def list_announcements(call: Call) -> Reply:
     asked: Paged = call.query
     with call.store.read() as tx:
-        found = announced.lines(tx, call.the_project.id, before=cursors.read(asked.cursor), limit=asked.limit + 1)
+        found = expected_changes.lines(
+            tx, call.the_project.id, before=cursors.read(asked.cursor), limit=asked.limit + 1
+        )
     items, following = cursors.page(found, asked.limit, lambda one: one.id)
     return Reply(AnnouncementPage(items=tuple(map(_shape, items)), next=following))
 
@@ -39,7 +41,7 @@ def add_announcements(call: Call) -> Reply:
     return Reply(AnnouncementsKept(kept=kept))
 
 
-def _shape(line: announced.AnnouncementLine) -> AnnouncementShape:
+def _shape(line: expected_changes.AnnouncementLine) -> AnnouncementShape:
     one = line.record
     return AnnouncementShape(
         commit=one.sha, match=one.match, change=one.change, reason=one.reason, source=one.source,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
 from perfci.service.incidents.mute_benchmarks import expect
 from perfci.service.incidents.state_changes import By
-from perfci.store.expectations import Expectation, expectations
+from perfci.store.incidents.reporting_schedules import Expectation, expectations
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
 from perfci_web.api.problems import Declined

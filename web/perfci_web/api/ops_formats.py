@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.net.shapes import Paged
 from perfci.net.shapes.quarantine import Meaning, QuarantinedPage, QuarantinedShape, Resolved
 from perfci.service.uploads.export_history import export
 from perfci.service.uploads.unresolved_units import resolve
-from perfci.store import audit, quarantine
+from perfci.store.access import audit_log
 from perfci.store.projects import touch
-from perfci.store.quarantine import Answer, QuarantinedRecord
+from perfci.store.queries import unresolved_results
+from perfci.store.queries.unresolved_results import Answer, QuarantinedRecord
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation, Stream
@@ -31,7 +32,9 @@ EXPORTS = {
 def list_quarantined(call: Call) -> Reply:
     asked: Paged = call.query
     with call.store.read() as tx:
-        found = quarantine.waiting(tx, call.the_project.id, after=cursors.read(asked.cursor), limit=asked.limit + 1)
+        found = unresolved_results.waiting(
+            tx, call.the_project.id, after=cursors.read(asked.cursor), limit=asked.limit + 1
+        )
     items, following = cursors.page(found, asked.limit, lambda one: one.id)
     return Reply(QuarantinedPage(items=tuple(map(_shape, items)), next=following))
 
@@ -41,13 +44,13 @@ def resolve_quarantined(call: Call) -> Reply:
     project = call.the_project
 
     def write(tx: Session) -> Resolved:
-        record = quarantine.one(tx, project.id, call.path["number"])
+        record = unresolved_results.one(tx, project.id, call.path["number"])
         if record is None:
             raise Declined("not-found", "There is no quarantined result of this number here.")
         answer = Answer(said.unit, said.direction)
         done = resolve(tx, project.id, record.format, record.metric, answer, call.now)
         detail = {"format": record.format, "unit": said.unit, "direction": said.direction, "resolved": done}
-        audit.record(
+        audit_log.record(
             tx, call.actor.name, "result.resolve", record.metric,
             at=call.now, project_id=project.id, detail=detail, request_id=call.request_id,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.model import IncidentState
 from perfci.net.shapes import incidents as shapes
 from perfci.service.incidents.alert_quality import health
@@ -19,10 +19,10 @@ from perfci.service.incidents.serialize_incidents import (
     whole_fields,
 )
 from perfci.service.incidents.state_changes import By
-from perfci.store import incidents
-from perfci.store.incident_records import IncidentRecord
-from perfci.store.members import ledger
-from perfci.store.suspensions import suspensions
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_members import ledger
+from perfci.store.incidents.mutes import suspensions
+from perfci.store.incidents.records import IncidentRecord
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
@@ -37,7 +37,7 @@ ONE = f"{P}/incidents/<int(max=2147483647):number>"
 def list_incidents(call: Call) -> Reply:
     asked: shapes.IncidentFilter = call.query
     with call.store.read() as tx:
-        found = incidents.listed(
+        found = incident_store.listed(
             tx,
             call.the_project.id,
             states=[IncidentState(asked.state)] if asked.state else [],
@@ -63,7 +63,7 @@ def get_incident(call: Call) -> Reply:
 def list_events(call: Call) -> Reply:
     record = incident_of(call)
     with call.store.read() as tx:
-        found = incidents.events(tx, record.id)
+        found = incident_store.events(tx, record.id)
     return Reply(shapes.EventPage(items=tuple(shapes.EventShape(**event_fields(one)) for one in found)))
 
 
@@ -120,7 +120,7 @@ def _suspensions(tx: Session, call: Call) -> shapes.SuspensionPage:
 
 def incident_of(call: Call) -> IncidentRecord:
     with call.store.read() as tx:
-        record = incidents.numbered(tx, call.the_project.id, call.path["number"])
+        record = incident_store.numbered(tx, call.the_project.id, call.path["number"])
     if record is None:
         raise Declined("not-found", "There is no incident of this number here.")
     return record

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.net.jwks import Unanswered
 from perfci.net.shapes.jobs import JobToken, NewRepository, RepositoryShape, RunTokenMade
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.accounts import Act
 from perfci.service.accounts.job_tokens import exchange, expected_of
-from perfci.store import repositories
-from perfci.store.repositories import Repository
+from perfci.store.access import github_bindings
+from perfci.store.access.github_bindings import Repository
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
 from perfci_web.api.problems import Declined
@@ -32,7 +32,7 @@ def exchange_token(call: Call) -> Reply:
 
 def get_repository(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = repositories.repository_of(tx, call.the_project.id)
+        found = github_bindings.repository_of(tx, call.the_project.id)
     if found is None:
         raise Declined("not-found", NOT_BOUND)
     return Reply(_shape(found))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.config import Secrets
 from perfci.net.shapes.incidents import DeliveryShape
 from perfci.net.shapes.notify import (
@@ -24,8 +24,8 @@ from perfci.service.incidents.serialize_incidents import delivery_fields
 from perfci.service.incidents.state_changes import By
 from perfci.service.notify.manage_destinations import drop_destination, keep_destination, note_trial, try_destination
 from perfci.service.notify.senders import means_of
-from perfci.store import deliveries
-from perfci.store.deliveries import Destination
+from perfci.store.jobs import delivery_queue
+from perfci.store.jobs.delivery_queue import Destination
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
 from perfci_web.api.problems import Declined
@@ -37,7 +37,7 @@ NONE = "There is no destination of this name here."
 
 def list_destinations(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = deliveries.destinations(tx, call.the_project.id)
+        found = delivery_queue.destinations(tx, call.the_project.id)
     return Reply(DestinationPage(items=tuple(_shape(one) for one in found)))
 
 
@@ -74,13 +74,13 @@ def test_destination(call: Call) -> Reply:
 
 def list_deliveries(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = deliveries.deliveries(tx, call.the_project.id, limit=call.query.limit)
+        found = delivery_queue.deliveries(tx, call.the_project.id, limit=call.query.limit)
     return Reply(DeliveryPage(items=tuple(DeliveryShape(**delivery_fields(one)) for one in found)))
 
 
 def _named(call: Call) -> Destination:
     with call.store.read() as tx:
-        found = deliveries.destination(tx, call.the_project.id, call.path["destination"])
+        found = delivery_queue.destination(tx, call.the_project.id, call.path["destination"])
     if found is None:
         raise Declined("not-found", NONE)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation, Stream
 

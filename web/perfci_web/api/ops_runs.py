@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from perfci.auth.access import Need, may_see
+from perfci.auth.permissions import Need, may_see
 from perfci.config import project_name
 from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
 from perfci.service.accounts.accounts import Act, new_project
 from perfci.service.accounts.backends import project_shape
 from perfci.service.uploads.receive_runs import Arrival, receive
-from perfci.store import pages, reads
 from perfci.store.projects import projects
+from perfci.store.queries import measurements, paged_lists
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
@@ -41,9 +41,9 @@ def create(call: Call) -> Reply:
 
 def list_runs(call: Call) -> Reply:
     asked: RunFilter = call.query
-    narrowed = pages.RunFilter(asked.commit, asked.suite, asked.session, asked.since, asked.until)
+    narrowed = paged_lists.RunFilter(asked.commit, asked.suite, asked.session, asked.since, asked.until)
     with call.store.read() as tx:
-        found = pages.runs_page(
+        found = paged_lists.runs_page(
             tx, call.the_project.id, narrowed, before=cursors.read(asked.cursor), limit=asked.limit + 1
         )
     items, following = cursors.page(found, asked.limit, lambda one: one.id)
@@ -53,10 +53,10 @@ def list_runs(call: Call) -> Reply:
 def get_run(call: Call) -> Reply:
     """A run as the document it arrived as, or would have."""
     with call.store.read() as tx:
-        row_id = pages.run_id_of(tx, call.the_project.id, call.path["key"])
+        row_id = paged_lists.run_id_of(tx, call.the_project.id, call.path["key"])
         if row_id is None:
             raise Declined("not-found", "There is no run of this key here.")
-        run = reads.load_run(tx, row_id)
+        run = measurements.load_run(tx, row_id)
     return Reply(write(run).encode())
 
 
@@ -74,7 +74,7 @@ def receive_run(call: Call) -> Reply:
     return Reply(receipt, 201 if receipt.stored else 200)
 
 
-def _run_shape(line: pages.RunLine) -> RunShape:
+def _run_shape(line: paged_lists.RunLine) -> RunShape:
     return RunShape(
         key=line.key, session=line.session, kind=line.kind, commit=line.sha, dirty=line.dirty,
         machine=line.machine.label, suite=line.suite, harness=line.harness,

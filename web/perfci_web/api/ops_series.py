@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.model import Commit, Machine, Point
 from perfci.net.shapes import Paged, Shape
 from perfci.net.shapes import series as shapes
 from perfci.report.fields import series_fields, trend_fields
 from perfci.report.trend import thinned, trend_of
-from perfci.store import pages, reads
-from perfci.store.pages import SeriesLine
+from perfci.store.queries import measurements, paged_lists
+from perfci.store.queries.paged_lists import SeriesLine
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
@@ -27,7 +27,7 @@ Row = TypeVar("Row")
 def list_series(call: Call) -> Reply:
     asked: shapes.SeriesFilter = call.query
     with call.store.read() as tx:
-        found = pages.series_page(
+        found = paged_lists.series_page(
             tx, call.the_project.id, benchmark=asked.benchmark, metric=asked.metric,
             after=cursors.read(asked.cursor), limit=asked.limit + 1,
         )  # fmt: skip
@@ -43,9 +43,9 @@ def get_points(call: Call) -> Reply:
     asked: shapes.PointsFilter = call.query
     line = series_of(call, call.path["series"])
     with call.store.read() as tx:
-        points = [point for point in reads.history(tx, line.id) if _is_within(point, asked)]
-        changes = reads.change_points(tx, call.the_project.slug, line.id)
-        verdicts = [one.verdict for one in reads.verdict_records(tx, call.the_project.slug, series_id=line.id)]
+        points = [point for point in measurements.history(tx, line.id) if _is_within(point, asked)]
+        changes = measurements.change_points(tx, call.the_project.slug, line.id)
+        verdicts = [one.verdict for one in measurements.verdict_records(tx, call.the_project.slug, series_id=line.id)]
     told = trend_fields(thinned(trend_of(line.series, points, changes, verdicts), asked.most))
     return Reply(shapes.SeriesPoints.model_validate(told | {"series": series_shape(line)}))
 
@@ -53,7 +53,7 @@ def get_points(call: Call) -> Reply:
 def list_commits(call: Call) -> Reply:
     asked: shapes.CommitFilter = call.query
     with call.store.read() as tx:
-        found = pages.commits_page(
+        found = paged_lists.commits_page(
             tx, call.the_project.id, branch=asked.branch, before=cursors.read(asked.cursor), limit=asked.limit + 1
         )
     return page_of(shapes.CommitPage, found, asked, lambda one: one[0], lambda one: commit_shape(one[1]))
@@ -61,7 +61,7 @@ def list_commits(call: Call) -> Reply:
 
 def get_commit(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = reads.find_commit(tx, call.the_project.slug, call.path["sha"])
+        found = measurements.find_commit(tx, call.the_project.slug, call.path["sha"])
     if found is None:
         raise Declined("not-found", "There is no commit of this sha here.")
     return Reply(commit_shape(found))
@@ -70,7 +70,9 @@ def get_commit(call: Call) -> Reply:
 def list_machines(call: Call) -> Reply:
     asked: Paged = call.query
     with call.store.read() as tx:
-        found = pages.machines_page(tx, call.the_project.id, after=cursors.read(asked.cursor), limit=asked.limit + 1)
+        found = paged_lists.machines_page(
+            tx, call.the_project.id, after=cursors.read(asked.cursor), limit=asked.limit + 1
+        )
     return page_of(
         shapes.MachinePage,
         found,
@@ -83,7 +85,7 @@ def list_machines(call: Call) -> Reply:
 def list_environments(call: Call) -> Reply:
     asked: Paged = call.query
     with call.store.read() as tx:
-        found = pages.environments_page(
+        found = paged_lists.environments_page(
             tx, call.the_project.id, after=cursors.read(asked.cursor), limit=asked.limit + 1
         )
     return page_of(
@@ -110,7 +112,7 @@ def series_shape(line: SeriesLine) -> shapes.SeriesShape:
 
 def series_of(call: Call, identity: str) -> SeriesLine:
     with call.store.read() as tx:
-        found = pages.series_of_identity(tx, call.the_project.id, identity)
+        found = paged_lists.series_of_identity(tx, call.the_project.id, identity)
     if found is None:
         raise Declined("not-found", "There is no series of this id here.")
     return found

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.net.shapes import incidents as shapes
 from perfci.service.incidents.change_request import change_of
 from perfci.service.incidents.merge_and_split import merge, split
@@ -16,9 +16,9 @@ from perfci.service.incidents.move_boundary import nudge, shifted
 from perfci.service.incidents.state_changes import By, Change
 from perfci.service.incidents.triage import Stale, change, change_many
 from perfci.service.incidents.undo_change import undo
-from perfci.store import incidents
-from perfci.store.coordinates import stored_series
-from perfci.store.incident_records import IncidentRecord
+from perfci.store.incidents import incident_store
+from perfci.store.incidents.records import IncidentRecord
+from perfci.store.writes.row_ids import stored_series
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
 from perfci_web.api.ops_incidents import ONE, P, incident_of, shape_of
@@ -40,7 +40,7 @@ def note_incident(call: Call) -> Reply:
     note = Change(note=call.body.text)
 
     def add(tx: Session) -> IncidentRecord:
-        now_is = incidents.numbered(tx, call.the_project.id, record.number) or record
+        now_is = incident_store.numbered(tx, call.the_project.id, record.number) or record
         return change(tx, call.the_project, record.number, now_is.revision, note, _by(call))
 
     return _changed(call, add)

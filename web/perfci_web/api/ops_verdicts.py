@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Need
+from perfci.auth.permissions import Need
 from perfci.model import Commit
 from perfci.net.shapes import Paged
 from perfci.net.shapes import verdicts as shapes
 from perfci.report.fields import verdict_fields
-from perfci.store import pages, reads
-from perfci.store.comparisons import Between, standing, standing_counts
-from perfci.store.levels import levels_between
-from perfci.store.pages import SeriesLine, VerdictFilter
-from perfci.store.records import MeasuredProcess, VerdictRecord
-from perfci.store.values import series_identity
+from perfci.store.conversions import series_identity
+from perfci.store.queries import measurements, paged_lists
+from perfci.store.queries.comparison_verdicts import Between, standing, standing_counts
+from perfci.store.queries.paged_lists import SeriesLine, VerdictFilter
+from perfci.store.queries.records import MeasuredProcess, VerdictRecord
+from perfci.store.queries.result_summaries import levels_between
 from perfci_web.api import cursors
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operations import Operation
@@ -35,7 +35,7 @@ def list_verdicts(call: Call) -> Reply:
         current_only=not asked.superseded,
     )
     with call.store.read() as tx:
-        found = pages.verdicts_page(
+        found = paged_lists.verdicts_page(
             tx, call.the_project.id, narrowed, before=cursors.read(asked.cursor), limit=asked.limit + 1
         )
     return page_of(shapes.VerdictPage, found, asked, lambda one: one.id, lambda one: verdict_shape(call, one))
@@ -43,10 +43,10 @@ def list_verdicts(call: Call) -> Reply:
 
 def get_verdict(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = pages.verdict_of_id(tx, call.the_project.id, call.path["verdict"])
+        found = paged_lists.verdict_of_id(tx, call.the_project.id, call.path["verdict"])
         if found is None:
             raise Declined("not-found", "There is no verdict of this number here.")
-        rests_on = pages.processes_of(tx, found.verdict.evidence, found.verdict.series)
+        rests_on = paged_lists.processes_of(tx, found.verdict.evidence, found.verdict.series)
     told = verdict_shape(call, found).model_dump() | {"processes": [_evidence(one) for one in rests_on]}
     return Reply(shapes.WholeVerdict.model_validate(told))
 
@@ -93,7 +93,7 @@ def _evidence(one: MeasuredProcess) -> shapes.EvidenceShape:
 
 
 def _commit(tx: Session, call: Call, sha: str) -> Commit:
-    found = reads.find_commit(tx, call.the_project.slug, sha)
+    found = measurements.find_commit(tx, call.the_project.slug, sha)
     if found is None:
         raise Declined("not-found", "There is no commit of one of these shas here.")
     return found

@@ -11,7 +11,7 @@ from typing import Any
 from flask import Flask, Request, Response, current_app, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
-from perfci.auth.access import Actor
+from perfci.auth.permissions import Actor
 from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
 from perfci.store import Store

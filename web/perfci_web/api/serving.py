@@ -14,7 +14,7 @@ from flask import Request, Response
 from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfci.auth.access import Actor, Decision, Denied, Need, decide, decide_before
+from perfci.auth.permissions import Actor, Decision, Denied, Need, decide, decide_before
 from perfci.config import Settings, project_name
 from perfci.model import PerfciError
 from perfci.net.jwks import IssuerKeys
@@ -23,8 +23,8 @@ from perfci.net.shapes.problem import Fault
 from perfci.report.names import printable
 from perfci.service.accounts.accounts import Act, first_seen
 from perfci.store import Store
-from perfci.store.groups import Group, Unavailable
 from perfci.store.projects import Project, project
+from perfci.store.writes.group_commit import Group, Unavailable
 from perfci_web.api.bodies import Bodies, Raw, parsed
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.etags import etag_of, is_known

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from flask import Request
 
-from perfci.auth.access import Denied
+from perfci.auth.permissions import Denied
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 FIELD = "csrf"

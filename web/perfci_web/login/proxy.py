@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Request
 
-from perfci.auth.access import Denied
+from perfci.auth.permissions import Denied
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 from flask import Flask, Response, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.auth.access import Denied
+from perfci.auth.permissions import Denied
 from perfci.auth.tokens import hash_of
-from perfci.store import access, audit, logins
+from perfci.store.access import audit_log, logins, users
 from perfci_web.api.identity import COOKIE, Gate
 from perfci_web.login.github import STATE_LIVES_S, GitHub, Person, Unanswered
 
@@ -75,14 +75,14 @@ def _person(github: GitHub, code: str, verifier: str) -> Person:
 
 def _begin_login(tx: Session, gate: Gate, person: Person, now: datetime) -> str:
     """Remember the person and a new secret for the browser, of which only the hash is kept."""
-    user = access.ensure_user(tx, "github", person.number, person.name, now)
+    user = users.ensure_user(tx, "github", person.number, person.name, now)
     if user.disabled:
         raise Denied(403, "This account is closed: ask an admin of this server.")
     secret = dice.token_urlsafe(32)
     grant = gate.seal().closed(person.grant).encode()
     logins.end_expired_logins(tx, now)
     logins.add_login(tx, user.id, hash_of(secret), dice.token_urlsafe(24), now, now + LOGIN_LIVES, grant)
-    audit.record(tx, user.actor, "login.begin", user.address, at=now, detail={"name": user.name})
+    audit_log.record(tx, user.actor, "login.begin", user.address, at=now, detail={"name": user.name})
     return secret
 
 

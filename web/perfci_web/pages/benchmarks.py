@@ -11,7 +11,7 @@ from perfci.model import CPU_TWIN, ChangePoint, Series, Stage, Verdict
 from perfci.report.fields import series_fields
 from perfci.report.trend import Mark, Trend, of_witness, tail
 from perfci.report.words import MOVES
-from perfci.store.records import KnownSeries, SeriesRecord, answers
+from perfci.store.queries.records import KnownSeries, SeriesRecord, answers
 from perfci.verdicts.levels import place_of
 from perfci_web.pages.cells import Cell, by_cell
 from perfci_web.pages.reasons import Reason, by_reason

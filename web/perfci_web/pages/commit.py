@@ -9,7 +9,7 @@ from perfci.model import Commit, Run, Series, Status, Verdict
 from perfci.report.sentences import counts_sentence, ranked
 from perfci.report.trend import Dot
 from perfci.report.units import counting
-from perfci.store.records import RunRecord, VerdictRecord
+from perfci.store.queries.records import RunRecord, VerdictRecord
 from perfci.verdicts.gating import gated
 from perfci_web.pages.cells import Part, by_cell, parts
 from perfci_web.pages.measured import dots_of_runs, processes_of_runs

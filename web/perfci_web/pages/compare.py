@@ -11,7 +11,7 @@ from perfci.model import Commit, Run, Series, Status, Verdict, VerdictKind
 from perfci.report.fields import commit_fields, series_fields, verdict_fields
 from perfci.report.sentences import Count, Told, comparison_sentence, counts, ranked
 from perfci.report.trend import Dot
-from perfci.store.records import VerdictRecord
+from perfci.store.queries.records import VerdictRecord
 from perfci.verdicts.gating import gated
 from perfci_web.pages.cells import Part, by_cell, parts
 from perfci_web.pages.measured import dots_of_runs, environment_difference, processes_of_runs

@@ -16,11 +16,11 @@ from perfci.report import notices
 from perfci.report.words import Tone
 from perfci.service.incidents.derive_incidents import Situation, open_incidents
 from perfci.service.incidents.incident_columns import as_record, look_of
-from perfci.store import incidents as stored
-from perfci.store.incident_records import DATA, IncidentRecord, Look
-from perfci.store.members import changes, members_of
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_members import changes, members_of
+from perfci.store.incidents.records import DATA, IncidentRecord, Look
 from perfci.store.projects import Project
-from perfci.store.tables import EPOCH
+from perfci.store.tables.measurements import EPOCH
 from perfci.verdicts.budget import Say
 
 MOST_ON_OVERVIEW = 5

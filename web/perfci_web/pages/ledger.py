@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report import notices
-from perfci.store.incident_records import LedgerLine
-from perfci.store.members import ledger
+from perfci.store.incidents.incident_members import ledger
+from perfci.store.incidents.records import LedgerLine
 from perfci.store.projects import Project
-from perfci.store.reads import commits_of
+from perfci.store.queries.measurements import commits_of
 from perfci.verdicts.moves import cost_of
 
 LINES = 100

@@ -12,8 +12,8 @@ from perfci.report.sentences import Told, overview_sentence
 from perfci.report.standing import biggest_moves, open_regressions
 from perfci.report.trend import Mark, Trend
 from perfci.report.words import MOVES
-from perfci.store.records import ProjectRecord
-from perfci.store.standing import AtHead, Tally
+from perfci.store.queries.project_status import AtHead, Tally
+from perfci.store.queries.records import ProjectRecord
 from perfci_web.pages.reasons import Reason, by_reason, failure, how_many
 from perfci_web.trends import Decided
 

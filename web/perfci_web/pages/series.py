@@ -11,7 +11,7 @@ from perfci.report.svg import drawn_note
 from perfci.report.trend import Dot, Mark, Trend
 from perfci.report.units import quantity
 from perfci.report.words import QUIET
-from perfci.store.records import SeriesRecord, VerdictRecord
+from perfci.store.queries.records import SeriesRecord, VerdictRecord
 from perfci.verdicts.levels import place_of
 from perfci_web.pages.cells import by_cell
 from perfci_web.urls import answers_to

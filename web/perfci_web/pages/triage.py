@@ -14,8 +14,8 @@ from perfci.service.incidents.change_request import asked_change
 from perfci.service.incidents.serialize_incidents import Whole
 from perfci.service.incidents.state_changes import ALLOWED, Change
 from perfci.service.incidents.undo_change import undoable
-from perfci.store.deliveries import Delivery
-from perfci.store.incident_records import DATA, Event, IncidentRecord, Member
+from perfci.store.incidents.records import DATA, Event, IncidentRecord, Member
+from perfci.store.jobs.delivery_queue import Delivery
 from perfci.verdicts.moves import cost_of
 from perfci_web.pages.incidents import Entry
 

@@ -1,0 +1,59 @@
+"""``PERFCI_*``: what beats the file. A table's key is ``PERFCI_TABLE_KEY``; a list is separated by commas."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any, get_origin
+
+from pydantic import ValidationError
+
+from perfci.config.server_tables import Secrets
+from perfci.config.settings import Settings, explain
+from perfci.model import PerfciError
+
+TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
+"""The tables of a service, which runs where nobody edits files; what is measured belongs into the repository."""
+
+ALIKE = 0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
+OWN_NAMES = {("store", "url"): "PERFCI_DB"}
+
+
+def variable(table: str, key: str) -> str:
+    return OWN_NAMES.get((table, key), f"PERFCI_{table}_{key}".upper())
+
+
+def overridden(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """The settings of the file with those of the environment in their place; an empty variable says nothing."""
+    places = {variable(table, key): (table, key) for table in TABLES for key in _fields(settings, table)}
+    _refuse_misspelt(environ, list(places))
+    for name, (table, key) in places.items():
+        if (table, key) not in OWN_NAMES and (text := environ.get(name, "").strip()):
+            settings = settings.model_copy(update={table: _changed(settings, table, key, text, name)})
+    return settings
+
+
+def secrets_of(environ: Mapping[str, str]) -> Secrets:
+    return Secrets.model_validate({key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields})
+
+
+def _fields(settings: Settings, table: str) -> Mapping[str, Any]:
+    fields: Mapping[str, Any] = type(getattr(settings, table)).model_fields
+    return fields
+
+
+def _changed(settings: Settings, table: str, key: str, text: str, name: str) -> Any:
+    before = getattr(settings, table)
+    is_list = get_origin(_fields(settings, table)[key].annotation) is tuple
+    value = [part.strip() for part in text.split(",") if part.strip()] if is_list else text
+    try:
+        return type(before).model_validate({**before.model_dump(), key: value})
+    except ValidationError as error:
+        raise PerfciError(f"{name}: {explain(error)}") from None
+
+
+def _refuse_misspelt(environ: Mapping[str, str], known: Sequence[str]) -> None:
+    for name in sorted(environ.keys() - set(known)):
+        if name.startswith(tuple(f"PERFCI_{table}_".upper() for table in TABLES)):
+            for close in difflib.get_close_matches(name, known, n=1, cutoff=ALIKE):
+                raise PerfciError(f"unknown variable {name}; did you mean {close}?")

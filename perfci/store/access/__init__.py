@@ -1,0 +1,1 @@
+"""Users, logins, tokens, bound repositories and the audit log."""

@@ -1,0 +1,122 @@
+"""The tokens of projects, known by their hashes. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.store.access.users import changed
+from perfci.store.tables.access import TokenRow
+from perfci.store.tables.measurements import ABSENT
+from perfci.store.writes.row_ids import table
+
+TOKENS = table(TokenRow)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a token: everything but the token."""
+
+    id: int
+    uid: str
+    project_id: int
+    name: str
+    last4: str
+    scopes: tuple[str, ...]
+    created_by: str
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    secret_hash: str = field(default="", repr=False)
+
+    def is_valid(self, now: datetime) -> bool:
+        return self.revoked_at is None and now < self.expires_at
+
+
+def add_token(
+    tx: Session,
+    uid: str,
+    project_id: int,
+    name: str,
+    secret_hash: str,
+    last4: str,
+    scopes: Sequence[str],
+    created_by: str,
+    created_at: datetime,
+    expires_at: datetime,
+) -> None:
+    row = {
+        "uid": uid,
+        "project_id": project_id,
+        "name": name,
+        "secret_hash": secret_hash,
+        "last4": last4,
+        "scopes": list(scopes),
+        "created_by": created_by,
+        "created_at": created_at,
+        "expires_at": expires_at,
+    }
+    tx.execute(sa.insert(TOKENS), row)
+
+
+def token_of_hash(tx: Session, secret_hash: str) -> Token | None:
+    found = tx.execute(sa.select(*TOKENS.c).where(TOKENS.c.secret_hash == secret_hash)).first()
+    return _token(found) if found else None
+
+
+def token_of_uid(tx: Session, project_id: int, uid: str) -> Token | None:
+    here = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid)
+    found = tx.execute(sa.select(*TOKENS.c).where(*here)).first()
+    return _token(found) if found else None
+
+
+def tokens_of(tx: Session, project_id: int, *, after: int = 0, limit: int | None = None) -> Sequence[Token]:
+    """The tokens of a project in the order they were made, revoked and expired ones as well."""
+    query = sa.select(*TOKENS.c).where(TOKENS.c.project_id == project_id, TOKENS.c.id > after).order_by(TOKENS.c.id)
+    return [_token(row) for row in tx.execute(query.limit(limit))]
+
+
+def revoke_token(tx: Session, project_id: int, uid: str, at: datetime) -> bool:
+    """Whether this call revoked it: a second one changes nothing."""
+    live = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid, TOKENS.c.revoked_at.is_(None))
+    return changed(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
+
+
+def live_tokens_made_by(tx: Session, actor: str, project_id: int) -> Sequence[Token]:
+    """What somebody made that still works here; for ABSENT, what he made anywhere."""
+    query = sa.select(*TOKENS.c).where(TOKENS.c.created_by == actor, TOKENS.c.revoked_at.is_(None))
+    if project_id != ABSENT:
+        query = query.where(TOKENS.c.project_id == project_id)
+    return [_token(row) for row in tx.execute(query.order_by(TOKENS.c.id))]
+
+
+def revoke_tokens(tx: Session, ids: Collection[int], at: datetime) -> int:
+    live = (TOKENS.c.id.in_(ids), TOKENS.c.revoked_at.is_(None))
+    return changed(tx, sa.update(TOKENS).where(*live).values(revoked_at=at))
+
+
+def token_was_used(tx: Session, token_id: int, at: datetime) -> None:
+    tx.execute(sa.update(TOKENS).where(TOKENS.c.id == token_id).values(last_used_at=at))
+
+
+def _token(row: Any) -> Token:
+    return Token(
+        row.id,
+        row.uid,
+        row.project_id,
+        row.name,
+        row.last4,
+        tuple(row.scopes),
+        row.created_by,
+        row.created_at,
+        row.expires_at,
+        row.revoked_at,
+        row.last_used_at,
+        row.secret_hash,
+    )

@@ -1,0 +1,72 @@
+"""The audit log: who changed what, and when. A line is written by the transaction that makes the change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.store.dialects import ask
+from perfci.store.tables.access import AuditRow
+from perfci.store.tables.measurements import ABSENT, as_ms
+from perfci.store.writes.row_ids import table
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """``actor`` is 'token:ab12cd34ef56', 'user:github/123', 'local' or 'perfci'; ``action`` such as 'token.create'."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    request_id: str = ""
+
+
+def record(
+    tx: Session,
+    actor: str,
+    action: str,
+    subject: str,
+    *,
+    at: datetime,
+    project_id: int = ABSENT,
+    detail: Mapping[str, Any] | None = None,
+    request_id: str = "",
+) -> None:
+    """Write down one change; ``detail`` never holds a secret, only what was before and what is now."""
+    row = {
+        "at": at,
+        "project_id": project_id,
+        "actor": actor,
+        "action": action,
+        "subject": subject,
+        "detail": dict(detail or {}),
+        "request_id": request_id,
+    }
+    tx.execute(sa.insert(table(AuditRow)), row)
+
+
+def lines(tx: Session, project_id: int, *, before: int | None = None, limit: int = 100) -> Sequence[AuditLine]:
+    """What was done in a project, newest first, below the line ``before``; ABSENT asks for the server's own lines."""
+    columns = table(AuditRow).c
+    query = sa.select(*columns).where(columns.project_id == project_id).order_by(columns.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(columns.id < before)
+    return [
+        AuditLine(row.id, row.at, row.actor, row.action, row.subject, row.detail, row.request_id)
+        for row in tx.execute(query)
+    ]
+
+
+def was_done(tx: Session, project_id: int, actor: str, action: str, since: datetime) -> bool:
+    """Whether a line of this kind was written since a moment: what happens often is told once a day."""
+    same = "project_id = ? AND actor = ? AND action = ? AND at >= ?"
+    query = f"SELECT id FROM audit WHERE {same} ORDER BY id DESC LIMIT 1"
+    return ask(tx, query, (project_id, actor, action, as_ms(since))).fetchone() is not None

@@ -1,0 +1,91 @@
+"""Browsers that are logged in, and the keys that all processes of a server share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.store.access.users import USERS, User, changed, user_of
+from perfci.store.dialects import insert_or_ignore
+from perfci.store.tables.access import LoginRow, SecretRow
+from perfci.store.writes.row_ids import table
+
+LOGINS, SECRETS = table(LoginRow), table(SecretRow)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """``grant`` is what lets us ask the provider again, sealed by whoever asked the first time."""
+
+    id: int
+    user: User
+    csrf: str
+    expires_at: datetime
+    seen_at: datetime
+    checked_at: datetime
+    grant: bytes = field(default=b"", repr=False)
+
+
+def add_login(
+    tx: Session,
+    user_id: int,
+    secret_hash: str,
+    csrf: str,
+    at: datetime,
+    expires_at: datetime,
+    grant: bytes = b"",
+) -> None:
+    row = {"user_id": user_id, "secret_hash": secret_hash, "csrf": csrf, "grant": grant}
+    moments = {"created_at": at, "seen_at": at, "checked_at": at, "expires_at": expires_at}
+    tx.execute(sa.insert(LOGINS), row | moments)
+
+
+def login_of_hash(tx: Session, secret_hash: str) -> Login | None:
+    query = (
+        sa.select(*USERS.c, *(column.label(f"login_{column.name}") for column in LOGINS.c))
+        .join(LOGINS, LOGINS.c.user_id == USERS.c.id)
+        .where(LOGINS.c.secret_hash == secret_hash)
+    )
+    row = tx.execute(query).first()
+    if row is None:
+        return None
+    moments = (row.login_expires_at, row.login_seen_at, row.login_checked_at)
+    return Login(row.login_id, user_of(row), row.login_csrf, *moments, row.login_grant)
+
+
+def login_was_seen(tx: Session, login_id: int, at: datetime) -> None:
+    tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(seen_at=at))
+
+
+def login_was_checked(tx: Session, login_id: int, at: datetime) -> None:
+    tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(checked_at=at))
+
+
+def end_login(tx: Session, login_id: int) -> None:
+    tx.execute(sa.delete(LOGINS).where(LOGINS.c.id == login_id))
+
+
+def end_logins_of(tx: Session, user_id: int) -> int:
+    return changed(tx, sa.delete(LOGINS).where(LOGINS.c.user_id == user_id))
+
+
+def end_expired_logins(tx: Session, now: datetime) -> int:
+    return changed(tx, sa.delete(LOGINS).where(LOGINS.c.expires_at <= now))
+
+
+def secret(tx: Session, name: str) -> bytes | None:
+    return tx.scalar(sa.select(SECRETS.c.value).where(SECRETS.c.name == name))
+
+
+def ensure_secret(tx: Session, name: str, make: Callable[[], bytes], at: datetime) -> bytes:
+    """A key of the whole server: whoever comes first makes it, and everybody uses that one."""
+    known = secret(tx, name)
+    if known is None:
+        tx.execute(insert_or_ignore(tx, SecretRow), {"name": name, "value": make(), "created_at": at})
+        known = secret(tx, name)
+    assert known is not None
+    return known

@@ -1,0 +1,106 @@
+"""People, and their roles in projects. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.store.dialects import insert_or_ignore
+from perfci.store.tables.access import MembershipRow, UserRow
+from perfci.store.writes.row_ids import table
+
+USERS, MEMBERSHIPS = table(UserRow), table(MembershipRow)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """``address`` names a person for ever: the provider and its number for him, which is never given to another."""
+
+    id: int
+    provider: str
+    subject: str
+    name: str
+    disabled: bool
+
+    @property
+    def address(self) -> str:
+        return f"{self.provider}/{self.subject}"
+
+    @property
+    def actor(self) -> str:
+        return f"user:{self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    user: User
+    role: str
+
+
+def find_user(tx: Session, provider: str, subject: str) -> User | None:
+    found = tx.execute(sa.select(*USERS.c).where(USERS.c.provider == provider, USERS.c.subject == subject)).first()
+    return user_of(found) if found else None
+
+
+def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetime) -> User:
+    """The person of this number, added when new; a name that changed since is taken over."""
+    known = find_user(tx, provider, subject)
+    if known is None:
+        tx.execute(
+            insert_or_ignore(tx, UserRow), {"provider": provider, "subject": subject, "name": name, "created_at": at}
+        )
+    elif name and known.name != name:
+        tx.execute(sa.update(USERS).where(USERS.c.id == known.id).values(name=name))
+    found = find_user(tx, provider, subject)
+    assert found is not None
+    return found
+
+
+def set_disabled(tx: Session, user_id: int, at: datetime | None) -> None:
+    tx.execute(sa.update(USERS).where(USERS.c.id == user_id).values(disabled_at=at))
+
+
+def roles_of(tx: Session, user_id: int) -> dict[int, str]:
+    """The roles of a person by project id; ABSENT stands for all projects."""
+    columns = MEMBERSHIPS.c
+    found = tx.execute(sa.select(columns.project_id, columns.role).where(columns.user_id == user_id))
+    return {row.project_id: row.role for row in found}
+
+
+def members(tx: Session, project_id: int) -> Sequence[Member]:
+    query = (
+        sa.select(*USERS.c, MEMBERSHIPS.c.role)
+        .join(MEMBERSHIPS, MEMBERSHIPS.c.user_id == USERS.c.id)
+        .where(MEMBERSHIPS.c.project_id == project_id)
+    )
+    return sorted((Member(user_of(row), row.role) for row in tx.execute(query)), key=lambda one: one.user.address)
+
+
+def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | None:
+    """Give a person a role; the one he had before is answered."""
+    before = roles_of(tx, user_id).get(project_id)
+    if before is None:
+        tx.execute(insert_or_ignore(tx, MembershipRow), {"user_id": user_id, "project_id": project_id, "role": role})
+    here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
+    tx.execute(sa.update(MEMBERSHIPS).where(*here).values(role=role))
+    return before
+
+
+def remove_member(tx: Session, user_id: int, project_id: int) -> bool:
+    here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
+    return changed(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1
+
+
+def user_of(row: Any) -> User:
+    """Read a person from any row that has the columns of ``users``."""
+    return User(row.id, row.provider, row.subject, row.name, row.disabled_at is not None)
+
+
+def changed(tx: Session, statement: sa.Update | sa.Delete) -> int:
+    """How many rows a statement changed: a state changes by one conditional write, and this tells whether it did."""
+    return cast(sa.CursorResult[Any], tx.execute(statement)).rowcount

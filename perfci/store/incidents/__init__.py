@@ -1,0 +1,1 @@
+"""Incidents, their members, mutes, expected changes and reporting schedules."""

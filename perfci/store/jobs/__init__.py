@@ -1,0 +1,1 @@
+"""Work that waits: the outbox, leases, workflow-run events and deliveries."""

@@ -1,0 +1,1 @@
+"""Looking after a database: migrate, check, back up, restore, prune."""

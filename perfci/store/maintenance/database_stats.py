@@ -1,0 +1,75 @@
+"""Figures of a database as a whole, for those who watch over it: how much there is, and what waits."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import PerfciError
+from perfci.store.dialects import size_of
+from perfci.store.engine import Store, address_of, path_of, sentences
+from perfci.store.jobs import outbox
+from perfci.store.tables.github import RunEventRow
+from perfci.store.tables.incidents import DeliveryRow
+from perfci.store.tables.jobs import LeaseRow, OutboxRow
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """``judge_beat`` grows while somebody judges; ages are in seconds, 0 where nothing waits."""
+
+    database_bytes: int
+    outbox_waiting: int
+    outbox_failed: int
+    outbox_oldest_s: float
+    deliveries_waiting: int
+    deliveries_failed: int
+    run_events_waiting: int
+    run_events_failed: int
+    judge_beat: int
+
+
+def figures(tx: Session, now: datetime) -> Figures:
+    stuck = sa.func.count().filter(OutboxRow.attempts >= outbox.MOST_ATTEMPTS)
+    waiting, failed = tx.execute(sa.select(sa.func.count(), stuck).select_from(OutboxRow)).one()
+    deliveries, events = _by_state(tx, DeliveryRow), _by_state(tx, RunEventRow)
+    oldest = outbox.oldest(tx)
+    return Figures(
+        database_bytes=size_of(tx),
+        outbox_waiting=waiting - failed,
+        outbox_failed=failed,
+        outbox_oldest_s=max(0.0, (now - oldest).total_seconds()) if oldest else 0.0,
+        deliveries_waiting=deliveries.get("waiting", 0) + deliveries.get("claimed", 0),
+        deliveries_failed=deliveries.get("failed", 0),
+        run_events_waiting=events.get("waiting", 0),
+        run_events_failed=events.get("failed", 0),
+        judge_beat=int(tx.scalar(sa.select(sa.func.max(LeaseRow.beat))) or 0),
+    )
+
+
+def _by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> dict[str, int]:
+    return dict(tx.execute(sa.select(row.state, sa.func.count()).group_by(row.state)).all())
+
+
+def database_file(url: str) -> Path | None:
+    """Where the database is on this machine's disk; nothing for one on a server."""
+    return path_of(address_of(url))
+
+
+def require_writable(store: Store, wait_s: float) -> None:
+    """Raise unless somebody could write within ``wait_s``; nothing is written."""
+    path = database_file(store.url)
+    if path is None:
+        with store.read() as tx:
+            if tx.scalar(sa.text("SELECT pg_is_in_recovery()")):
+                raise PerfciError(f"The database {store.shown} is a copy that only follows another one.")
+        return
+    with sentences(store.shown), closing(sqlite3.connect(path, timeout=wait_s, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")

@@ -1,0 +1,220 @@
+"""Looking after a database as a whole: upgrade it, check it, copy it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session, aliased
+
+from perfci.model import PerfciError, Status
+from perfci.store import conversions
+from perfci.store.engine import (
+    HEADER,
+    address_of,
+    is_older,
+    make_engine,
+    open_store,
+    path_of,
+    prepare_file,
+    require_not_newer,
+    schema_of,
+    sentences,
+    shown_as,
+)
+from perfci.store.maintenance import invariants
+from perfci.store.maintenance.dump import dump, load
+from perfci.store.queries import measurements
+from perfci.store.tables.measurements import (
+    BenchmarkRow,
+    CommitRow,
+    ProcessRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+    VerdictRow,
+)
+
+
+def upgrade(url: str) -> None:
+    """Bring a database that an older perfci made to this one's schema."""
+    from perfci.store.schema import migrate  # Alembic takes long to import: only where it migrates
+
+    address = address_of(url)
+    shown = shown_as(address)
+    if prepare_file(address, create=False):
+        raise PerfciError(f"The database {shown} is read-only: make it writable to upgrade it.")
+    engine = make_engine(address)
+    try:
+        with sentences(shown):
+            require_not_newer(shown, schema_of(engine, shown))
+            migrate(engine)
+    finally:
+        engine.dispose()
+
+
+def upgrade_if_older(url: str) -> None:
+    """The same for a database that is there and older; perfci asks so only about a store that is all its own."""
+    address = address_of(url)
+    path = path_of(address)
+    if path is not None and not path.exists():
+        return
+    engine = make_engine(address)
+    try:
+        with sentences(shown_as(address)):
+            found = schema_of(engine, shown_as(address))
+    finally:
+        engine.dispose()
+    if is_older(found):
+        upgrade(url)
+
+
+def check(url: str) -> list[str]:
+    """Verify what must hold in every database; each sentence is something that does not."""
+    with contextlib.closing(open_store(url, create=False)) as store, store.read() as tx:
+        rows = (_damage, _odd_samples, _empty_results, _foreign_runs, _collapsed_series, _rival_verdicts, _unguarded)
+        return [problem for one in (*rows, *invariants.CHECKS) for problem in one(tx)]
+
+
+def backup(url: str, path: Path) -> None:
+    """Write a consistent copy while others go on reading and writing; an existing file is never replaced.
+
+    A SQLite database becomes a database file; one on a server, or any whose copy is to be called ``*.gz``, becomes a
+    dump that either kind of database can be made from.
+    """
+    address = address_of(url)
+    source = path_of(address)
+    if path.exists():
+        raise PerfciError(f"{path} exists already: name a file that does not.")
+    if not os.access(path.parent, os.W_OK):
+        raise PerfciError(f"Cannot write the copy {path}: its folder does not exist or is read-only.")
+    with contextlib.closing(open_store(url, create=False)) as store, sentences(shown_as(address)):
+        if source is None or path.suffix == ".gz":
+            dump(store, path)
+        else:
+            _copy(source, path)
+
+
+def restore(url: str, path: Path) -> None:
+    """Fill an absent or empty database from what ``backup`` wrote."""
+    if not path.exists():
+        raise PerfciError(f"There is no file {path} to restore from.")
+    with path.open("rb") as file:
+        start = file.read(len(HEADER))
+    if start != HEADER:
+        load(url, path)
+        return
+    target = path_of(address_of(url))
+    if target is None:
+        raise PerfciError(
+            f"{path} is a SQLite file: for a server, write a dump first, "
+            f"`perfci --db {path} db backup {path.with_suffix('')}.gz`, and restore that."
+        )
+    with contextlib.closing(open_store(f"sqlite:///{path}", create=False)):
+        pass  # a copy of another schema is refused before anything is written
+    if target.exists():
+        raise PerfciError(f"{target} exists already: move it away, or name another database with --db.")
+    with sentences(str(path)):
+        _copy(path, target)
+
+
+def _copy(source: Path, path: Path) -> None:
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as here,
+            contextlib.closing(sqlite3.connect(unfinished)) as there,
+        ):
+            here.backup(there)
+        unfinished.rename(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _damage(tx: Session) -> Iterator[str]:
+    if tx.get_bind().dialect.name != "sqlite":
+        return
+    found = tx.execute(sa.text("PRAGMA integrity_check")).scalars().all()
+    yield from (f"The file is damaged: {one}." for one in found if one != "ok")
+    for child, row_id, parent, _ in tx.execute(sa.text("PRAGMA foreign_key_check")):
+        yield f"Row {row_id} of {child} points to a row of {parent} that does not exist."
+
+
+def _odd_samples(tx: Session) -> Iterator[str]:
+    query = sa.select(ProcessRow.id, ProcessRow.status, ProcessRow.samples).execution_options(yield_per=1000)
+    for row_id, status, blob in tx.execute(query):
+        if len(blob) % 8 or not all(map(math.isfinite, conversions.unpack(blob))):
+            yield f"Process {row_id} holds samples that are no finite numbers."
+        elif status == Status.OK and not blob:
+            yield f"Process {row_id} ended ok but has no samples."
+
+
+def _empty_results(tx: Session) -> Iterator[str]:
+    measured = sa.select(ProcessRow.result_id).where(ProcessRow.status == Status.OK.value)
+    ok = sa.select(ResultRow.id).where(ResultRow.status == Status.OK.value, ResultRow.value.is_(None))
+    for row_id in tx.scalars(ok.where(ResultRow.id.not_in(measured))):
+        yield f"Result {row_id} is ok but has neither a process that ended ok nor a summary."
+    failed = sa.select(ResultRow.id).where(ResultRow.status != Status.OK.value, ResultRow.id.in_(measured))
+    for row_id in tx.scalars(failed):
+        yield f"Result {row_id} is not ok although one of its processes ended ok."
+
+
+def _foreign_runs(tx: Session) -> Iterator[str]:
+    projects = (
+        sa.select(RunRow.id)
+        .distinct()
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
+        .outerjoin(SeriesRow, ResultRow.series_id == SeriesRow.id)
+        .outerjoin(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(
+            sa.or_(
+                CommitRow.project_id != SessionRow.project_id,
+                BenchmarkRow.project_id != SessionRow.project_id,
+            )
+        )
+    )
+    for row_id in tx.scalars(projects):
+        yield f"Run {row_id} mixes a session, a commit or a series of different projects."
+
+
+def _collapsed_series(tx: Session) -> Iterator[str]:
+    for row_id, stored, project, series in measurements.series_identities(tx):
+        if stored != conversions.series_identity(project, series):
+            yield f"Series {row_id} ({series.label}) does not match its identity."
+
+
+def _rival_verdicts(tx: Session) -> Iterator[str]:
+    question = (VerdictRow.series_id, VerdictRow.base, VerdictRow.head)
+    current = sa.select(*question).where(VerdictRow.superseded_by.is_(None)).group_by(*question)
+    for series_id, base, head in tx.execute(current.having(sa.func.count() > 1)):
+        yield f"Series {series_id} has several current verdicts between {base[:10]} and {head[:10]}."
+    later = aliased(VerdictRow)
+    wrong = sa.select(VerdictRow.id).join(later, VerdictRow.superseded_by == later.id)
+    for row_id in tx.scalars(wrong.where(later.id <= VerdictRow.id)):
+        yield f"Verdict {row_id} is superseded by an older one."
+
+
+GUARDS = {
+    "verdicts_are_kept": "verdicts that were given",
+    "verdicts_are_not_edited": "verdicts that were given",
+    "verdicts_are_superseded_once": "verdicts that were given",
+    "sessions_keep_their_kind": "verdicts that were given",
+    "audit_is_kept": "lines of the audit log",
+    "audit_is_not_edited": "lines of the audit log",
+}
+"""The triggers that refuse to unsay a verdict, which the false-alarm meter rests on, or to forget who did what."""
+
+
+def _unguarded(tx: Session) -> Iterator[str]:
+    on_sqlite = tx.get_bind().dialect.name == "sqlite"
+    names = "SELECT name FROM sqlite_master WHERE type = 'trigger'" if on_sqlite else "SELECT tgname FROM pg_trigger"
+    for gone in sorted(GUARDS.keys() - set(tx.scalars(sa.text(names)))):
+        yield f"The trigger {gone} is gone, so {GUARDS[gone]} could be deleted or edited unseen."

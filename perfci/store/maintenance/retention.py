@@ -1,0 +1,138 @@
+"""Keep of old processes the one number they are judged by, instead of every sample."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import CPU_TWIN, Clock, Process, Status
+from perfci.store import conversions
+from perfci.store.queries.loaders import HISTORY_KINDS
+from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow, VerdictRow
+from perfci.store.writes.row_ids import table
+
+THINNED = "thinned"
+"""The flag of a process whose one sample is what its samples came to."""
+
+PROCESSES, RESULTS, RUNS, SERIES, SESSIONS = (
+    table(row) for row in (ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """What one step did; ``last`` is where the next one goes on, 0 at the end."""
+
+    last: int
+    processes: int = 0
+    samples: int = 0
+
+
+def thin(
+    tx: Session,
+    project_id: int,
+    older_than: datetime,
+    *,
+    level_of: Callable[[Process], float],
+    at: datetime,
+    after: int = 0,
+    limit: int = 1000,
+) -> Thinned:
+    """Thin up to ``limit`` results of histories that began before a moment, the ones stored first.
+
+    Nothing changes how a history is judged: its levels stay what they were, bit for bit. Kept whole are processes that
+    a verdict names as its evidence, comparisons, exact counts that differ, and CPU time with its wall twin, whose
+    samples say side by side which of the two is judged.
+    """
+    result_ids = _next(tx, project_id, older_than, after, limit)
+    if not result_ids:
+        return Thinned(0)
+    processes = _processes(tx, result_ids)
+    evidence = _evidence(tx, result_ids)
+    thinnable = [row for row in processes if row.id not in evidence and _is_thinnable(row)]
+    _keep_spread(tx, processes, {row.result_id for row in thinnable})
+    _replace_samples(tx, thinnable, level_of)
+    tx.execute(sa.update(RESULTS).where(RESULTS.c.id.in_(result_ids)).values(thinned_at=at))
+    samples = sum(len(row.samples) // 8 - 1 for row in thinnable)
+    return Thinned(result_ids[-1], len(thinnable), samples)
+
+
+def _next(tx: Session, project_id: int, older_than: datetime, after: int, limit: int) -> list[int]:
+    """The results to look at; one that was looked at is never again, even if all of it had to be kept."""
+    twin = SERIES.alias()
+    same_place = [twin.c[name] == SERIES.c[name] for name in ("benchmark_id", "parameters", "machine_id")]
+    same_place += [twin.c[name] == SERIES.c[name] for name in ("variant_id", "harness")]
+    has_twin = sa.exists().where(*same_place, twin.c.metric == CPU_TWIN + SERIES.c.metric)
+    query = (
+        sa.select(RESULTS.c.id)
+        .join(RUNS, RESULTS.c.run_id == RUNS.c.id)
+        .join(SESSIONS, RUNS.c.session_id == SESSIONS.c.id)
+        .join(SERIES, RESULTS.c.series_id == SERIES.c.id)
+        .where(RESULTS.c.id > after, RESULTS.c.thinned_at.is_(None), RESULTS.c.status == Status.OK.value)
+        .where(RUNS.c.started_at < older_than)
+        .where(SESSIONS.c.project_id == project_id, SESSIONS.c.kind.in_(HISTORY_KINDS))
+        .where(~SERIES.c.metric.startswith(CPU_TWIN, autoescape=True), ~has_twin)
+    )
+    return list(tx.scalars(query.order_by(RESULTS.c.id).limit(limit)))
+
+
+def _processes(tx: Session, result_ids: Sequence[int]) -> Sequence[Any]:
+    query = sa.select(PROCESSES).where(PROCESSES.c.result_id.in_(result_ids), PROCESSES.c.status == Status.OK.value)
+    return tx.execute(query).all()
+
+
+def _evidence(tx: Session, result_ids: Sequence[int]) -> set[int]:
+    """The processes that some verdict on these series rests on, superseded or not."""
+    series = sa.select(RESULTS.c.series_id).where(RESULTS.c.id.in_(result_ids))
+    named = tx.scalars(sa.select(VerdictRow.evidence).where(VerdictRow.series_id.in_(series)))
+    return {process_id for evidence in named for process_id in evidence}
+
+
+def _is_thinnable(row: Any) -> bool:
+    """Whether there is anything to save, and one number says as much as all: of counts only where all are equal."""
+    samples = conversions.unpack(row.samples)
+    counted = Clock(row.clock) is Clock.EXACT
+    return len(samples) > 1 and Clock(row.clock) is not Clock.CPU and (not counted or len(set(samples)) == 1)
+
+
+def _keep_spread(tx: Session, processes: Sequence[Any], result_ids: Collection[int]) -> None:
+    """Keep with a result how many samples it had, and their middle half."""
+    samples: dict[int, list[float]] = defaultdict(list)
+    for row in processes:
+        if row.result_id in result_ids:
+            samples[row.result_id].extend(conversions.unpack(row.samples))
+    rows = []
+    for result_id, those in samples.items():
+        low, _, high = statistics.quantiles(those, n=4, method="inclusive")
+        rows.append({"result": result_id, "lower": low, "upper": high, "count": len(those)})
+    if rows:
+        unknown = sa.and_(RESULTS.c.id == sa.bindparam("result"), RESULTS.c.value.is_(None))
+        spread: dict[str, Any] = {
+            "q25": sa.bindparam("lower"),
+            "q75": sa.bindparam("upper"),
+            "n": sa.bindparam("count"),
+        }
+        tx.connection().execute(sa.update(RESULTS).where(unknown).values(spread), rows)
+
+
+def _replace_samples(tx: Session, rows: Sequence[Any], level_of: Callable[[Process], float]) -> None:
+    changed = [
+        {
+            "process": row.id,
+            "left": conversions.pack([level_of(conversions.process_of(row))]),
+            "told": [*row.flags, THINNED],
+        }
+        for row in rows
+    ]
+    if changed:
+        left = {"samples": sa.bindparam("left"), "flags": sa.bindparam("told", type_=PROCESSES.c.flags.type)}
+        tx.connection().execute(
+            sa.update(PROCESSES).where(PROCESSES.c.id == sa.bindparam("process")).values(left), changed
+        )

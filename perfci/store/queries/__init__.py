@@ -1,0 +1,1 @@
+"""Named queries: one function a question, answered with model values or records."""

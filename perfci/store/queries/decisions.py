@@ -1,0 +1,118 @@
+"""How verdicts were reached: written beside each of them, and read to reach them again."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import Series
+from perfci.store.queries.loaders import project_of, series_by_ids
+from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
+from perfci.store.writes.row_ids import table
+
+
+@dataclass(frozen=True, slots=True)
+class LookRecord:
+    """One look: what was there, what was answered, and what was known of the noise beforehand.
+
+    ``spent`` counts the pairs that were measured, ``pairs`` those that could be used. ``tail`` is what the interval
+    left out on either side; absent where no statistics were needed. ``more`` is how many pairs were to be bought.
+    """
+
+    spent: int
+    pairs: int
+    kind: str
+    tail: float | None = None
+    more: int = 0
+    prior_sd: float | None = None
+    prior_df: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """How one verdict was reached.
+
+    ``method`` is ``pairs`` (looks at pairs) or ``rounds`` (neighbours screened once). ``rule`` holds the fields of the
+    rule by name. Of comparisons of equals those up to the verdict ``known_until`` were known. ``rate`` is the false
+    discovery rate held over all such verdicts of the session, absent where none was. ``made_by`` names the versions
+    of what computed it.
+    """
+
+    method: str
+    rule: Mapping[str, Any]
+    known_until: int
+    looks: tuple[LookRecord, ...]
+    rate: float | None = None
+    made_by: str = ""
+
+
+class Equal(NamedTuple):
+    """What one comparison of a commit with itself came to."""
+
+    log_ratio: float
+    pairs: int
+
+
+def add_decisions(tx: Session, decided: Mapping[int, DecisionRecord]) -> None:
+    """Store how verdicts were reached, by the id of each."""
+    rows = [
+        {
+            "verdict_id": verdict_id,
+            "method": one.method,
+            "rule": dict(one.rule),
+            "known_until": one.known_until,
+            "rate": one.rate,
+            "looks": [asdict(look) for look in one.looks],
+            "made_by": one.made_by,
+        }
+        for verdict_id, one in decided.items()
+    ]
+    if rows:
+        tx.execute(sa.insert(table(DecisionRow)), rows)
+
+
+def decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
+    """How the verdicts of a project were reached, by the id of each verdict."""
+    query = (
+        sa.select(*table(DecisionRow).c)
+        .join(VerdictRow, DecisionRow.verdict_id == VerdictRow.id)
+        .where(project_of(VerdictRow.project_id, project))
+    )
+    return {
+        row.verdict_id: DecisionRecord(
+            method=row.method,
+            rule=row.rule,
+            known_until=row.known_until,
+            looks=tuple(LookRecord(**look) for look in row.looks),
+            rate=row.rate,
+            made_by=row.made_by,
+        )
+        for row in tx.execute(query)
+    }
+
+
+def newest_verdict(tx: Session) -> int:
+    """The id of the verdict given last, 0 before the first."""
+    return tx.scalar(sa.select(sa.func.max(VerdictRow.id))) or 0
+
+
+def equals_until(tx: Session, project: str, verdict_id: int) -> dict[Series, Sequence[Equal]]:
+    """What comparisons of a commit with itself came to, the verdict of this id included, oldest first by series."""
+    query = (
+        sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .where(project_of(VerdictRow.project_id, project), SessionRow.kind == "aa", VerdictRow.id <= verdict_id)
+        .order_by(VerdictRow.id)
+    )
+    found: dict[int, list[Equal]] = defaultdict(list)
+    for series_id, ratio, pairs in tx.execute(query):
+        if ratio:
+            found[series_id].append(Equal(math.log(ratio), pairs))
+    series = series_by_ids(tx, found)
+    return {series[series_id]: equals for series_id, equals in found.items()}

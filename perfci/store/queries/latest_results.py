@@ -1,0 +1,164 @@
+"""How the history of each series ends: its newest commit, whether that has a value, and what it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import Clock, Series, Status
+from perfci.store.dialects import CHUNK, in_chunks
+from perfci.store.queries.commit_order import along_the_line
+from perfci.store.queries.loaders import in_history, load_commits, of_project, project_of, series_by_project
+from perfci.store.queries.records import KnownSeries, SeriesRecord
+from perfci.store.tables.measurements import (
+    BenchmarkRow,
+    CommitRow,
+    ProcessRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+)
+
+NEWEST = sa.func.max(ResultRow.id)
+NEWEST_MEASURED = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
+
+FIRST_LOOK, LOOK_FURTHER = 2, 8
+"""How many commits are looked at for the ends of histories, newest first, and by what factor more each time."""
+
+
+class End(NamedTuple):
+    """What the runs of the newest commit of a series gave: the newest result, and the newest with a value."""
+
+    place: int
+    sha: str
+    result: int
+    measured: int | None
+
+
+class _Trace(NamedTuple):
+    """What all sessions gave of one series, in its history or not."""
+
+    result: int
+    measured: int | None
+    skipped_only: bool
+
+
+def known_series(tx: Session, project: str, series: Mapping[int, Series]) -> list[KnownSeries]:
+    """The series by name with what was ever read of them, without asking about their histories."""
+    traces = _traces(tx, project, series)
+    clocks = _clocks(tx, [trace.measured for trace in traces.values() if trace.measured is not None])
+    read = {row_id: clocks.get(trace.measured or 0) for row_id, trace in traces.items()}
+    never = {row_id for row_id, trace in traces.items() if trace.skipped_only}
+    known = (KnownSeries(row_id, one, row_id in never, read.get(row_id)) for row_id, one in series.items())
+    return sorted(known, key=lambda one: (one.series.label, one.id))
+
+
+def series_records(tx: Session, project: str, known: Sequence[KnownSeries]) -> list[SeriesRecord]:
+    """The same series with the ends of their histories, in as many queries for a thousand as for one hundred."""
+    points = commits_of_series(tx, project, [one.id for one in known])
+    ends = ends_of(tx, project, set(points))
+    never = [one.id for one in known if one.never_measured and one.id not in ends]
+    asked = {row_id: trace.result for row_id, trace in _traces(tx, project, never).items()} if never else {}
+    asked |= {row_id: end.result for row_id, end in ends.items() if end.measured is None}
+    why = statuses_of(tx, asked.values())
+    records = []
+    for one in known:
+        end = ends.get(one.id)
+        status, reason = why[asked[one.id]] if one.id in asked else (Status.OK if end else None, "")
+        sha, counted = end.sha if end else None, points.get(one.id, 0)
+        records.append(SeriesRecord(one.id, one.series, one.never_measured, one.clock, counted, sha, status, reason))
+    return records
+
+
+def series_on_trial(tx: Session, project: str) -> dict[Series, int]:
+    """The series that verdicts may be given on, with their ids: those with a history that are no declared witnesses."""
+    known = series_by_project(tx, project)
+    newest = _newest_readings(tx, project)
+    unread = {row_id: result for row_id, (result, clock) in newest.items() if result is not None and clock is None}
+    read = _clocks(tx, list(unread.values()))
+    clocks = {row_id: clock for row_id, (_, clock) in newest.items()}
+    clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
+    return {known[row_id]: row_id for row_id in sorted(newest) if clocks[row_id] != Clock.WITNESS.value}
+
+
+def _newest_readings(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:
+    """Of every series with a history its newest measured result, and what that was read from where it is known."""
+    mine = ResultRow.series_id == SeriesRow.id
+    history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
+    ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
+    newest = ok.order_by(ResultRow.id.desc()).limit(1).scalar_subquery()
+    found = (
+        sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(of_project(project), history)
+        .subquery()
+    )
+    query = sa.select(found, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == found.c.result_id)
+    return {row.series_id: (row.result_id, row.clock or None) for row in tx.connection().execute(query)}
+
+
+def commits_of_series(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int]:
+    """How many commits the history of each series has, of those that have one."""
+    counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
+    query = in_history(counted).where(project_of(SessionRow.project_id, project))
+    return dict(tx.execute(_of(wanted, query).group_by(ResultRow.series_id)).all())
+
+
+def ends_of(tx: Session, project: str, wanted: Collection[int]) -> dict[int, End]:
+    """The newest commit of each of these histories; most end within the newest few, so those are asked first."""
+    commits = load_commits(tx, project_of(CommitRow.project_id, project))
+    place_of = {commit: place for place, commit in enumerate(along_the_line(commits.values()))}
+    places = {row_id: place_of[commit] for row_id, commit in commits.items()}
+    newest_first = sorted(places, key=places.__getitem__, reverse=True)
+    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, NEWEST, NEWEST_MEASURED))
+    grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
+    found: dict[int, End] = {}
+    left, start, count = set(wanted), 0, FIRST_LOOK
+    while left and start < len(newest_first):
+        some = newest_first[start : start + count]
+        here = _of(left, grouped.where(RunRow.commit_id.in_(some)))
+        for series_id, commit_id, *outcome in tx.connection().execute(here):
+            end = End(places[commit_id], commits[commit_id].sha, *outcome)
+            found[series_id] = max(found.get(series_id, end), end)
+        left.difference_update(found)
+        start, count = start + count, min(count * LOOK_FURTHER, CHUNK)
+    return found
+
+
+def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Trace]:
+    """Each by itself from its newest result back: to group all results of all series takes thirty times as long."""
+    of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+    newest = of_series.order_by(ResultRow.id.desc()).limit(1)
+    measured = newest.where(ResultRow.status == Status.OK.value)
+    tried = of_series.where(ResultRow.status != Status.SKIPPED.value).exists()
+    query = (
+        sa.select(SeriesRow.id, newest.scalar_subquery(), measured.scalar_subquery(), tried)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(of_project(project))
+    )
+    rows = tx.connection().execute(_of(wanted, query, SeriesRow.id))
+    return {series_id: _Trace(new, ok, not tried) for series_id, new, ok, tried in rows if new is not None}
+
+
+def _of(wanted: Collection[int], query: Any, series: Any = ResultRow.series_id) -> Any:
+    """Name the series one by one while they are few enough to be named."""
+    return query.where(series.in_(wanted)) if len(wanted) <= CHUNK else query
+
+
+def statuses_of(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
+    """How results ended that gave no value, and why."""
+    query = sa.select(ResultRow.id, ResultRow.status, ResultRow.reason)
+    rows = (row for some in in_chunks(result_ids) for row in tx.execute(query.where(ResultRow.id.in_(some))))
+    return {row_id: (Status(status), reason) for row_id, status, reason in rows}
+
+
+def _clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
+    """What the samples of results were read from; nothing where only a summary is known."""
+    query = sa.select(ProcessRow.result_id, sa.func.max(ProcessRow.clock)).group_by(ProcessRow.result_id)
+    measured = query.where(ProcessRow.status == Status.OK.value)
+    rows = (row for some in in_chunks(result_ids) for row in tx.execute(measured.where(ProcessRow.result_id.in_(some))))
+    return {row_id: Clock(clock) for row_id, clock in rows}

@@ -1,0 +1,458 @@
+"""Ask what was measured and decided, one function per question. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import (
+    Benchmark,
+    ChangePoint,
+    Commit,
+    PerfciError,
+    Point,
+    Result,
+    Run,
+    Series,
+    Status,
+)
+from perfci.store import conversions
+from perfci.store.conversions import identity
+from perfci.store.dialects import CHUNK, in_chunks
+from perfci.store.queries.commit_order import along_the_line
+from perfci.store.queries.latest_results import known_series, series_records
+from perfci.store.queries.loaders import (
+    Condition,
+    load_commits,
+    load_environments,
+    load_machines,
+    load_points,
+    load_results,
+    load_series,
+    load_variants,
+    of_project,
+    project_of,
+    series_by_ids,
+    series_by_project,
+)
+from perfci.store.queries.records import (
+    KnownSeries,
+    MeasuredProcess,
+    ProjectRecord,
+    RunRecord,
+    SeriesRecord,
+    SessionRecord,
+    VerdictRecord,
+    answers,
+)
+from perfci.store.tables.measurements import (
+    EPOCH,
+    BenchmarkRow,
+    ChangePointRow,
+    CommitRow,
+    EnvironmentRow,
+    ProcessRow,
+    ProjectRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+    VerdictRow,
+)
+from perfci.store.writes.row_ids import table
+
+COMMITS_AT_ONCE = 32
+
+
+def projects(tx: Session, only: str | None = None) -> list[ProjectRecord]:
+    """All projects with how much is known of each, by name, or only one; nothing that was measured is read for it."""
+    chosen = [ProjectRow.slug == only] if only is not None else []
+    rows = tx.execute(sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)).all()
+    ids = [row_id for row_id, _ in rows]
+    commits, series, never = (_counts(tx, query, ids) for query in (_commits(), _series(), _never_measured()))
+    measured = _measured(tx, ids)
+    return [
+        ProjectRecord(
+            slug,
+            commits.get(row_id, 0),
+            series.get(row_id, 0),
+            never.get(row_id, 0),
+            *measured.get(row_id, (0, 0, None)),
+        )
+        for row_id, slug in rows
+    ]
+
+
+def has_project(tx: Session, project: str) -> bool:
+    """Whether a project is known, without counting anything."""
+    return tx.scalar(sa.select(ProjectRow.id).where(ProjectRow.slug == project)) is not None
+
+
+def series_of_project(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
+    """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
+    return series_records(tx, project, known_series_of_project(tx, project, search=search))
+
+
+def known_series_of_project(tx: Session, project: str, *, search: str = "") -> list[KnownSeries]:
+    """The same without the ends of their histories."""
+    known = series_by_project(tx, project)
+    found = {row_id: one for row_id, one in known.items() if answers(one, search)} if search else known
+    return known_series(tx, project, found)
+
+
+def find_series(
+    tx: Session, project: str, benchmark: str, metric: str = "", parameters: Mapping[str, str] | None = None
+) -> list[SeriesRecord]:
+    """The series of one benchmark, those measured last first: the newest benchmark version leads.
+
+    A ``metric`` or ``parameters`` keep those of that metric or cell.
+    """
+    named = [BenchmarkRow.name == benchmark, *([SeriesRow.metric == metric] if metric else [])]
+    found = {
+        row_id: series
+        for row_id, series in load_series(tx, of_project(project), *named).items()
+        if parameters is None or dict(series.parameters) == dict(parameters)
+    }
+    last: dict[int, datetime] = {}
+    started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
+    for some in in_chunks(found):
+        last |= dict(tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all())
+    records = series_records(tx, project, known_series(tx, project, found))
+    return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
+
+
+def benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str | None:
+    """The source code of one version of a benchmark, where whoever measured it sent it along."""
+    named = (BenchmarkRow.name == benchmark.name, BenchmarkRow.version == benchmark.version)
+    return tx.scalar(sa.select(BenchmarkRow.code).where(of_project(project), *named))
+
+
+def history(tx: Session, series_id: int) -> list[Point]:
+    """All that is known of one series, oldest commit first."""
+    return histories(tx, [series_id])[series_id]
+
+
+def histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
+    """The histories of several series in a handful of queries."""
+    found: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
+    for start in range(0, len(series_ids), CHUNK):
+        for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
+            found[series_id][point.commit] = point
+    return {series_id: [points[commit] for commit in along_the_line(points)] for series_id, points in found.items()}
+
+
+def newest_result(tx: Session) -> int:
+    """The id of the result that was stored last; 0 where there is none."""
+    return tx.scalar(sa.select(sa.func.max(ResultRow.id))) or 0
+
+
+def series_of_session(tx: Session, session_uid: str) -> list[int]:
+    """The series that a session measured."""
+    query = (
+        sa.select(ResultRow.series_id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == session_uid)
+    )
+    return sorted(set(tx.scalars(query)))
+
+
+def series_with_results_since(tx: Session, project: str, result_id: int) -> list[int]:
+    """The series of a project that got a result after this one was stored."""
+    newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
+    query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+    return sorted(tx.scalars(query.where(of_project(project), SeriesRow.id.in_(newer))))
+
+
+def points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
+    """Every point of every history of a project, commit after commit in the order of their shas, few in memory."""
+    shas = sa.select(CommitRow.id).where(project_of(CommitRow.project_id, project)).order_by(CommitRow.sha)
+    commit_ids = tx.scalars(shas).all()
+    series = load_series(tx, of_project(project))
+    for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
+        points = load_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
+        yield from sorted(((series[one], point) for one, point in points), key=lambda pair: pair[1].commit.sha)
+
+
+def session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
+    """Everything a session measured, in the order it was stored."""
+    query = (
+        sa.select(*table(ProcessRow).c, CommitRow.sha, ResultRow.series_id)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == session_uid)
+        .order_by(ProcessRow.id)
+    )
+    rows = tx.execute(query).all()
+    series = series_by_ids(tx, {row.series_id for row in rows})
+    return [MeasuredProcess(row.id, row.sha, series[row.series_id], conversions.process_of(row)) for row in rows]
+
+
+def verdict_records(
+    tx: Session,
+    project: str,
+    *,
+    base: str | None = None,
+    head: str | None = None,
+    series_id: int | None = None,
+    current_only: bool = True,
+    limit: int | None = None,
+) -> list[VerdictRecord]:
+    """What was decided, newest first; superseded verdicts only on request."""
+    query = (
+        sa.select(*table(VerdictRow).c, SessionRow.uid.label("session_uid"))
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .join(ProjectRow, VerdictRow.project_id == ProjectRow.id)
+        .where(ProjectRow.slug == project)
+        .order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
+        .limit(limit)
+    )
+    wanted = {VerdictRow.base: base, VerdictRow.head: head, VerdictRow.series_id: series_id}
+    query = query.where(*(column == value for column, value in wanted.items() if value is not None))
+    if current_only:
+        query = query.where(VerdictRow.superseded_by.is_(None))
+    rows = tx.connection().execute(query).all()
+    series = series_by_ids(tx, {row.series_id for row in rows})
+    return [
+        VerdictRecord(
+            id=row.id,
+            verdict=conversions.verdict_of(row, series[row.series_id]),
+            session_uid=row.session_uid,
+            created_at=row.created_at,
+            superseded_by=row.superseded_by,
+        )
+        for row in rows
+    ]
+
+
+def change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
+    """The change points of a project, or of one series of it, in the order they were stored."""
+    query = (
+        sa.select(*table(ChangePointRow).c)
+        .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(of_project(project))
+        .order_by(ChangePointRow.id)
+    )
+    if series_id is not None:
+        query = query.where(ChangePointRow.series_id == series_id)
+    rows = tx.execute(query).all()
+    series = series_by_ids(tx, {row.series_id for row in rows})
+    return [
+        ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after) for row in rows
+    ]
+
+
+def commits(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
+    """The commits of a project, newest first along the line; of a ``limit`` no more are read than it takes."""
+    mine = project_of(CommitRow.project_id, project)
+    chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_newest(tx, mine, limit))]
+    return along_the_line(load_commits(tx, *chosen).values())[::-1][:limit]
+
+
+def _newest(tx: Session, mine: Condition, limit: int) -> sa.Select[Any]:
+    """The ids of the commits that are newest by position; all, where some have none and only dates tell."""
+    if tx.scalar(sa.select(CommitRow.id).where(mine, CommitRow.position.is_(None)).limit(1)) is not None:
+        return sa.select(CommitRow.id).where(mine)
+    by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
+    return sa.select(CommitRow.id).where(mine).order_by(*by_position).limit(limit)
+
+
+def commits_of(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
+    """Some commits by their full sha; one that is not known is left out, a clean one beats a changed working tree."""
+    found: dict[str, Commit] = {}
+    for some in in_chunks(shas):
+        known = load_commits(tx, project_of(CommitRow.project_id, project), CommitRow.sha.in_(some)).values()
+        found |= {one.sha: one for one in sorted(known, key=lambda one: not one.dirty)}
+    return found
+
+
+def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
+    """The commit whose sha starts so; a clean one is preferred to a changed working tree on top of it."""
+    prefix = prefix.lower()
+    if not prefix:
+        return None
+    starting = CommitRow.sha.startswith(prefix, autoescape=True)
+    found = sorted(
+        load_commits(tx, project_of(CommitRow.project_id, project), starting).values(), key=lambda one: one.dirty
+    )
+    shas = sorted({commit.sha for commit in found})
+    if len(shas) > 1 and prefix not in shas:
+        raise PerfciError(
+            f"The prefix {prefix} fits {len(shas)} commits, among them {shas[0]} and {shas[1]}: give more of it."
+        )
+    exact = [commit for commit in found if commit.sha == prefix]
+    return next(iter(exact or found), None)
+
+
+def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
+    """The runs of one commit, newest first, with how many of their results failed."""
+    failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
+    query = (
+        sa.select(
+            *table(RunRow).c,
+            SessionRow.uid.label("session_uid"),
+            sa.func.count(ResultRow.id).label("results"),
+            sa.func.count(sa.case((failed, 1))).label("failed"),
+        )
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
+        .where(project_of(CommitRow.project_id, project), CommitRow.sha == sha)
+        .group_by(RunRow.id, SessionRow.uid)
+        .order_by(RunRow.started_at.desc(), RunRow.id.desc())
+    )
+    rows = tx.execute(query).all()
+    environments = load_environments(tx, {row.environment_id for row in rows})
+    machines, variants = load_machines(tx), load_variants(tx)
+    return [
+        RunRecord(
+            id=row.id,
+            session_uid=row.session_uid,
+            machine=machines[row.machine_id],
+            environment=environments[row.environment_id],
+            variant=variants[row.variant_id],
+            suite=row.suite,
+            harness=row.harness,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+            results=row.results,
+            failed=row.failed,
+        )
+        for row in rows
+    ]
+
+
+def sessions(tx: Session, project: str) -> list[SessionRecord]:
+    """The sessions of a project, newest first."""
+    query = sa.select(*table(SessionRow).c).where(project_of(SessionRow.project_id, project))
+    newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
+    return [session_record(row, project) for row in tx.execute(newest_first)]
+
+
+def session_record(row: Any, project: str) -> SessionRecord:
+    return SessionRecord(
+        uid=row.uid,
+        project=project,
+        kind=row.kind,
+        spec_hash=row.spec_hash,
+        seed=int(row.seed),
+        rounds=row.rounds,
+        state=row.state,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def aa_log_ratios(tx: Session, project: str) -> dict[Series, list[float]]:
+    """The log ratios that comparisons of a commit with itself came to, one per comparison, by series."""
+    query = (
+        sa.select(VerdictRow.series_id, VerdictRow.ratio)
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .where(project_of(VerdictRow.project_id, project), SessionRow.kind == "aa")
+        .order_by(VerdictRow.id)
+    )
+    found: dict[int, list[float]] = defaultdict(list)
+    for series_id, ratio in tx.execute(query):
+        if ratio:
+            found[series_id].append(math.log(ratio))
+    series = series_by_ids(tx, found)
+    return {series[series_id]: ratios for series_id, ratios in found.items()}
+
+
+def load_run(tx: Session, run_id: int) -> Run:
+    """A whole run as it can be written to a document."""
+    query = (
+        sa.select(*table(RunRow).c, SessionRow.uid, ProjectRow.slug)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
+        .where(RunRow.id == run_id)
+    )
+    row = tx.execute(query).first()
+    if row is None:
+        raise PerfciError(f"There is no run {run_id}.")
+    return Run(
+        project=row.slug,
+        session=row.uid,
+        commit=load_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
+        machine=load_machines(tx)[row.machine_id],
+        environment=load_environments(tx, [row.environment_id])[row.environment_id],
+        variant=load_variants(tx)[row.variant_id],
+        suite=row.suite,
+        harness=row.harness,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        origin=conversions.pairs(row.origin),
+        results=tuple(load_results(tx, ResultRow.run_id == run_id)),
+    )
+
+
+def series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]]:
+    """Every series as (id, stored identity, project, what its columns say)."""
+    query = (
+        sa.select(SeriesRow.id, SeriesRow.identity, ProjectRow.slug)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .join(ProjectRow, BenchmarkRow.project_id == ProjectRow.id)
+    )
+    series = load_series(tx)
+    for row_id, stored, slug in tx.execute(query):
+        yield row_id, stored, slug, series[row_id]
+
+
+def results_like(tx: Session, run: Run) -> Iterator[Result]:
+    """All stored results of the same session, commit and environment as this run's."""
+    of_run = (
+        SessionRow.uid == run.session,
+        CommitRow.sha == run.commit.sha,
+        CommitRow.dirty == run.commit.dirty,
+        EnvironmentRow.identity == identity(run.environment.values),
+    )
+    run_ids = (
+        sa.select(RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(EnvironmentRow, RunRow.environment_id == EnvironmentRow.id)
+        .where(*of_run)
+    )
+    return load_results(tx, ResultRow.run_id.in_(run_ids))
+
+
+def _counts(tx: Session, by_project: sa.Select[Any], project_ids: Sequence[int]) -> dict[int, int]:
+    """The rows of a query under each project, which its first column names."""
+    key = by_project.selected_columns[0]
+    return dict(tx.execute(by_project.where(key.in_(project_ids)).add_columns(sa.func.count()).group_by(key)).all())
+
+
+def _commits() -> sa.Select[Any]:
+    return sa.select(CommitRow.project_id)
+
+
+def _series() -> sa.Select[Any]:
+    return sa.select(BenchmarkRow.project_id).join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+
+
+def _never_measured() -> sa.Select[Any]:
+    """The series that were tried and only ever skipped; of any other the first results say so already."""
+    of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id)
+    other = of_series.where(ResultRow.status != Status.SKIPPED.value)
+    return _series().where(of_series.exists(), ~other.exists())
+
+
+def _measured(tx: Session, project_ids: Sequence[int]) -> dict[int, tuple[int, int, datetime | None]]:
+    """How many runs each project has, of how many processes, and when the last of them ended."""
+    last = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
+    query = (
+        sa.select(SessionRow.project_id, sa.func.count(), sa.func.sum(RunRow.processes), last)
+        .join(RunRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.project_id.in_(project_ids))
+        .group_by(SessionRow.project_id)
+    )
+    return {row_id: (runs, int(processes), latest) for row_id, runs, processes, latest in tx.execute(query)}

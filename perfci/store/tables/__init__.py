@@ -1,0 +1,1 @@
+"""SQLAlchemy table classes, by subject."""

@@ -1,0 +1,230 @@
+"""The tables of incidents: what asks for a person, what was done about it, and who was told."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Index, String, UniqueConstraint, false, true
+from sqlalchemy.orm import Mapped, mapped_column
+
+from perfci.store.tables.measurements import JsonText, Table, own_id, refers_to
+
+
+class IncidentRow(Table):
+    """``derived_id`` is what the statistics call it today; ``number`` is what people call it, for good.
+
+    ``revision`` counts every change, so that two people never overwrite each other; ``state_number`` counts the states
+    people are told of. ``pinned`` says that a person set the edge or the members. ``say`` and ``standing`` are what the
+    last look decided about it, ``detail`` the words and suspects of that look; ``paged_at`` is when it first asked for
+    a person, ``triaged_at`` when one first answered.
+    """
+
+    __tablename__ = "incidents"
+    __table_args__ = (
+        UniqueConstraint("project_id", "number"),
+        Index("ix_incidents_state", "project_id", "state", "id"),
+        Index("ix_incidents_derived", "project_id", "derived_id"),
+        Index("ix_incidents_commit", "project_id", "commit"),
+    )
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    number: Mapped[int]
+    derived_id: Mapped[str]
+    kind: Mapped[str]
+    state: Mapped[str]
+    revision: Mapped[int] = mapped_column(server_default="1")
+    state_number: Mapped[int] = mapped_column(server_default="1")
+    last_good: Mapped[str]
+    commit: Mapped[str]
+    first_seen: Mapped[datetime]
+    changed_at: Mapped[datetime]
+    assignee: Mapped[str] = mapped_column(server_default="")
+    due_at: Mapped[datetime | None]
+    snoozed_until: Mapped[datetime | None]
+    reason: Mapped[str] = mapped_column(server_default="")
+    accepted_until: Mapped[datetime | None]
+    duplicate_of: Mapped[int | None] = refers_to("incidents.id", nullable=True)
+    issue_url: Mapped[str] = mapped_column(server_default="")
+    fix_sha: Mapped[str] = mapped_column(server_default="")
+    culprit_sha: Mapped[str] = mapped_column(server_default="")
+    verified_at: Mapped[datetime | None]
+    gone_at: Mapped[datetime | None]
+    pinned: Mapped[bool] = mapped_column(server_default=false())
+    headline: Mapped[str]
+    cost: Mapped[float | None]
+    series_count: Mapped[int]
+    say: Mapped[str] = mapped_column(server_default="note")
+    standing: Mapped[bool] = mapped_column(server_default=true())
+    measured_at: Mapped[datetime | None]
+    paged_at: Mapped[datetime | None]
+    triaged_at: Mapped[datetime | None]
+    detail: Mapped[Any] = mapped_column(JsonText, server_default="{}")
+
+
+class LookRow(Table):
+    """What the last look at a project found beside its incidents: what to measure again, and what crept."""
+
+    __tablename__ = "looks"
+    __table_args__ = (UniqueConstraint("project_id"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    looked_at: Mapped[datetime]
+    pages_per_week: Mapped[int]
+    retests: Mapped[Any] = mapped_column(JsonText)
+    creeps: Mapped[Any] = mapped_column(JsonText)
+
+
+class IncidentMemberRow(Table):
+    __tablename__ = "incident_members"
+    __table_args__ = (UniqueConstraint("incident_id", "series_id"),)
+
+    id: Mapped[int] = own_id()
+    incident_id: Mapped[int] = refers_to("incidents.id")
+    series_id: Mapped[int] = refers_to("series.id", index=True)
+    commit: Mapped[str]
+    last_good: Mapped[str]
+    rel: Mapped[float]
+    before: Mapped[float]
+    after: Mapped[float]
+    added_by: Mapped[str]
+    dropped_at: Mapped[datetime | None]
+
+
+class IncidentEventRow(Table):
+    """One line of an incident's history."""
+
+    __tablename__ = "incident_events"
+
+    id: Mapped[int] = own_id()
+    incident_id: Mapped[int] = refers_to("incidents.id", index=True)
+    at: Mapped[datetime]
+    actor: Mapped[str]
+    what: Mapped[str]
+    before: Mapped[str]
+    after: Mapped[str]
+    text: Mapped[str]
+
+
+class LedgerRow(Table):
+    """This commit moved this series by so much; a later gain does not take the line away."""
+
+    __tablename__ = "ledger"
+    __table_args__ = (
+        UniqueConstraint("series_id", "commit"),
+        Index("ix_ledger_commit", "project_id", "commit"),
+        Index("ix_ledger_incident_id", "incident_id"),
+    )
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    commit: Mapped[str]
+    series_id: Mapped[int] = refers_to("series.id")
+    rel: Mapped[float]
+    before: Mapped[float]
+    after: Mapped[float]
+    incident_id: Mapped[int | None] = refers_to("incidents.id", nullable=True)
+    recorded_at: Mapped[datetime]
+    accepted: Mapped[bool] = mapped_column(server_default=false())
+
+
+class AnnouncementRow(Table):
+    """What was announced of a commit of the main branch; told by several ways it is one row."""
+
+    __tablename__ = "announcements"
+    __table_args__ = (UniqueConstraint("project_id", "sha", "match", "change"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    sha: Mapped[str]
+    match: Mapped[str]
+    change: Mapped[float]
+    reason: Mapped[str]
+    source: Mapped[str]
+    arrived_at: Mapped[datetime | None]
+    told_by: Mapped[str]
+    told_at: Mapped[datetime]
+
+
+class QuarantinedBenchmarkRow(Table):
+    """A benchmark that cried wolf: watched, told to nobody, until it expires or is released."""
+
+    __tablename__ = "quarantined_benchmarks"
+    __table_args__ = (Index("ix_quarantined_benchmarks_name", "project_id", "benchmark"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    benchmark: Mapped[str]
+    metric: Mapped[str] = mapped_column(server_default="")
+    rate: Mapped[float]
+    reason: Mapped[str]
+    since: Mapped[datetime]
+    expires_at: Mapped[datetime]
+    released_at: Mapped[datetime | None]
+    actor: Mapped[str]
+
+
+class ExpectationRow(Table):
+    """How often a suite reports from a machine; ``every_s`` is unknown until it reported often enough to tell."""
+
+    __tablename__ = "expectations"
+    __table_args__ = (UniqueConstraint("project_id", "suite", "machine_id", "branch"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    suite: Mapped[str]
+    machine_id: Mapped[int] = refers_to("machines.id")
+    branch: Mapped[str] = mapped_column(server_default="")
+    every_s: Mapped[float | None]
+    set_by: Mapped[str] = mapped_column(server_default="learned")
+    series: Mapped[int]
+    last_run_at: Mapped[datetime | None]
+    muted: Mapped[bool] = mapped_column(server_default=false())
+
+
+class DestinationRow(Table):
+    """Where a project's messages go; ``secret`` signs them and is never answered."""
+
+    __tablename__ = "destinations"
+    __table_args__ = (UniqueConstraint("project_id", "name"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    name: Mapped[str]
+    kind: Mapped[str]
+    address: Mapped[str]
+    secret: Mapped[str] = mapped_column(server_default="")
+    routes: Mapped[Any] = mapped_column(JsonText, server_default="{}")
+    quiet: Mapped[Any] = mapped_column(JsonText, server_default="{}")
+    digest: Mapped[str] = mapped_column(server_default="")
+    enabled: Mapped[bool] = mapped_column(server_default=true())
+
+
+class DeliveryRow(Table):
+    """One message to send; unique for an incident's state and a destination, so nobody is told twice.
+
+    Those of one ``batch`` travel as one message, and again as the same one where it is not known whether it arrived.
+    """
+
+    __tablename__ = "deliveries"
+    __table_args__ = (
+        UniqueConstraint("destination_id", "incident_id", "state_number"),
+        Index("ix_deliveries_state", "state", "not_before"),
+    )
+
+    id: Mapped[int] = own_id()
+    uid: Mapped[str] = mapped_column(String(32), unique=True)
+    destination_id: Mapped[int] = refers_to("destinations.id")
+    incident_id: Mapped[int] = refers_to("incidents.id")
+    state_number: Mapped[int]
+    not_before: Mapped[datetime]
+    state: Mapped[str]
+    claimed_by: Mapped[str] = mapped_column(server_default="")
+    claim: Mapped[int] = mapped_column(server_default="0")
+    batch: Mapped[str] = mapped_column(server_default="")
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    sent_at: Mapped[datetime | None]
+    problem: Mapped[str] = mapped_column(server_default="")
+    body: Mapped[Any] = mapped_column(JsonText)

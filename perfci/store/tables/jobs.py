@@ -1,0 +1,55 @@
+"""The tables of work that waits: judging to do, who does it, results nobody could read yet."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from perfci.store.tables.measurements import JsonText, Table, own_id, refers_to
+
+
+class OutboxRow(Table):
+    """Work promised in the transaction that made it necessary; whoever does it deletes the row with what it wrote."""
+
+    __tablename__ = "outbox"
+    __table_args__ = (Index("ix_outbox_kind", "kind", "id"), Index("ix_outbox_project", "project_id", "id"))
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    kind: Mapped[str]
+    subject: Mapped[str]
+    created_at: Mapped[datetime]
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    not_before: Mapped[datetime | None]
+    problem: Mapped[str] = mapped_column(server_default="")
+
+
+class LeaseRow(Table):
+    """``beat`` moves while the holder lives; ``token`` grows with each new holder, so an old one is told apart."""
+
+    __tablename__ = "leases"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    holder: Mapped[str]
+    token: Mapped[int] = mapped_column(BigInteger)
+    beat: Mapped[int] = mapped_column(BigInteger)
+
+
+class QuarantinedResultRow(Table):
+    """A metric whose unit or direction nobody named, kept as it came until somebody does."""
+
+    __tablename__ = "quarantined_results"
+    __table_args__ = (Index("ix_quarantined_results_project", "project_id", "id"),)
+
+    id: Mapped[int] = own_id()
+    project_id: Mapped[int] = refers_to("projects.id")
+    run_id: Mapped[int] = refers_to("runs.id", index=True)
+    format: Mapped[str]
+    metric: Mapped[str]
+    document: Mapped[Any] = mapped_column(JsonText)
+    reason: Mapped[str]
+    created_at: Mapped[datetime]
+    resolved_at: Mapped[datetime | None]

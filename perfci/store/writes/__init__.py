@@ -1,0 +1,1 @@
+"""Writes: runs, processes and verdicts, alone or many in one commit."""

@@ -1,0 +1,420 @@
+"""Remember: sessions, runs, processes, verdicts. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from perfci.model import (
+    Benchmark,
+    Boundaries,
+    ChangePoint,
+    Commit,
+    PerfciError,
+    Process,
+    Run,
+    Series,
+    Status,
+    Verdict,
+    cell_name,
+)
+from perfci.store import conversions as values
+from perfci.store.conversions import identity, machine_identity
+from perfci.store.dialects import ask, in_chunks, places
+from perfci.store.queries import measurements
+from perfci.store.queries.records import SessionRecord
+from perfci.store.tables.measurements import (
+    BenchmarkRow,
+    ChangePointRow,
+    CommitRow,
+    ProcessRow,
+    ProjectRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+    VerdictRow,
+)
+from perfci.store.writes import row_ids
+from perfci.store.writes.bulk_insert import CameTo, Document, count_processes, how_many, insert_results, insert_runs
+from perfci.store.writes.row_ids import ids, table
+
+RUNNING = "running"
+FINISHED = "finished"
+
+BATCH = 64
+"""Runs that are stored together: enough to share statements, few enough to keep a large import small in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a bulk ingest added. ``values`` are results with a number, ``samples`` the raw ones behind them."""
+
+    runs_new: int = 0
+    runs_known: int = 0
+    values: int = 0
+    samples: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.runs_new + other.runs_new,
+            self.runs_known + other.runs_known,
+            self.values + other.values,
+            self.samples + other.samples,
+        )
+
+
+def start_session(
+    tx: Session, project: str, uid: str, kind: str, spec_hash: str, seed: int, rounds: int, started_at: datetime
+) -> None:
+    """Open a session under a ``uid`` nobody used before."""
+    if tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid)) is not None:
+        raise PerfciError(f"The session {uid} exists already: every session needs a name of its own.")
+    row = {
+        "uid": uid,
+        "project_id": row_ids.project_id(tx, project),
+        "kind": kind,
+        "spec_hash": spec_hash,
+        "seed": str(seed),
+        "rounds": rounds,
+        "state": RUNNING,
+        "started_at": started_at,
+    }
+    tx.execute(sa.insert(table(SessionRow)), row)
+
+
+def unfinished_session(tx: Session, project: str, spec_hash: str) -> SessionRecord | None:
+    """The newest session of the same plan that was interrupted: a run that starts again goes on with it."""
+    found = tx.execute(
+        sa.select(*table(SessionRow).c)
+        .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
+        .where(ProjectRow.slug == project, SessionRow.spec_hash == spec_hash, SessionRow.state == RUNNING)
+        .order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
+        .limit(1)
+    ).first()
+    return None if found is None else measurements.session_record(found, project)
+
+
+def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
+    session_id = row_ids.session_id(tx, uid)
+    done = {"state": FINISHED, "finished_at": finished_at}
+    tx.execute(sa.update(table(SessionRow)).where(SessionRow.id == session_id).values(done))
+
+
+def add_run(tx: Session, run: Run) -> int:
+    """Store a run of a started session, or find it again: a resumed run goes on where it stopped."""
+    project_id, key = row_ids.project_id(tx, run.project), _local_key(run)
+    found = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
+    if found is None:
+        found = insert_runs(tx, project_id, [(replace(run, results=()), key, "")])[key]
+    ids(tx).learn(("project of run", found), project_id)
+    if run.results:
+        known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == found)))
+        new = [one for one in run.results if row_ids.series_id(tx, project_id, one.series) not in known]
+        insert_results(tx, project_id, [(found, result) for result in new])
+        count_processes(tx, found)
+    return found
+
+
+def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Process]]) -> list[int]:
+    """Append what one finished OS process measured, one row per metric, and answer the ids in the same order."""
+    if not measured:
+        return []
+    project_id = row_ids.project_of_run(tx, run_id)
+    rows = []
+    for series, process in measured:
+        result_id = _result_for(tx, run_id, row_ids.series_id(tx, project_id, series), process)
+        rows.append({"result_id": result_id, **values.process_columns(process)})
+    try:
+        statement = sa.insert(table(ProcessRow)).returning(ProcessRow.id, sort_by_parameter_order=True)
+        added = list(tx.scalars(statement, rows))
+    except IntegrityError as error:
+        series, process = measured[0]
+        raise PerfciError(
+            f"This process is stored already: {series.cell}, role {process.role}, round {process.round}, "
+            f"pair {process.pair}, index {process.index}."
+        ) from error
+    more = RunRow.processes + how_many((series, [process]) for series, process in measured)
+    tx.execute(sa.update(table(RunRow)).where(RunRow.id == run_id).values(processes=more))
+    return added
+
+
+def measured(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, int | None, str]]:
+    """What a session has stored so far, as (sha, cell, round, pair, role): a resumed run skips these."""
+    query = (
+        sa.select(
+            CommitRow.sha, BenchmarkRow.name, SeriesRow.parameters, ProcessRow.round, ProcessRow.pair, ProcessRow.role
+        )
+        .distinct()
+        .select_from(ProcessRow)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(SeriesRow, ResultRow.series_id == SeriesRow.id)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(SessionRow.uid == session_uid)
+    )
+    return {
+        (sha, cell_name(name, values.pairs(parameters)), values.or_none(round_), values.or_none(pair), role)
+        for sha, name, parameters, round_, pair, role in tx.execute(query)
+    }
+
+
+def ingest_run(
+    tx: Session,
+    run: Run,
+    key: str,
+    body_hash: str,
+    *,
+    kind: str = "import",
+    received_at: datetime | None = None,
+    came_to: CameTo | None = None,
+) -> bool:
+    """Store a whole run from elsewhere once; the same key with another body is refused."""
+    one = [(run, key, body_hash)]
+    return bool(ingest_together(tx, one, kind=kind, received_at=received_at, came_to=came_to))
+
+
+def ingest_together(
+    tx: Session,
+    runs: Sequence[Document],
+    *,
+    kind: str,
+    received_at: datetime | None = None,
+    came_to: CameTo | None = None,
+) -> set[str]:
+    """Store some whole runs of one project as one, and answer the keys of those that were not known."""
+    stored = (_ingest_batch(tx, batch, kind, "refuse", received_at, came_to) for batch in _batches(runs))
+    return {key for new in stored for _, key, _ in new}
+
+
+def ingest_runs(
+    tx: Session,
+    runs: Iterable[Document],
+    *,
+    kind: str = "import",
+    changed: Literal["refuse", "add"] = "refuse",
+    came_to: CameTo | None = None,
+) -> Counts:
+    """Store many runs, reading them only as fast as they are stored.
+
+    ``came_to`` works out what each result came to while its samples are at hand; else that is done when it is judged.
+    ``changed`` says what a known key with another body means: a mistake, or (asv rewrites its files as it measures
+    more) a run that has grown, of which only the results that differ are added.
+    """
+    total = Counts()
+    for batch in _batches(runs):
+        new = _ingest_batch(tx, batch, kind, changed, None, came_to)
+        total += _counts([run for run, _, _ in new], known=len(batch) - len(new))
+    return total
+
+
+def describe_benchmarks(
+    tx: Session, project: str, described: Mapping[Benchmark, tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Keep source code and settings of benchmark versions that have none yet."""
+    project_id = row_ids.project_id(tx, project)
+    for benchmark, (code, meta) in described.items():
+        row_id = row_ids.benchmark_id(tx, project_id, benchmark)
+        undescribed = sa.and_(BenchmarkRow.id == row_id, BenchmarkRow.code.is_(None))
+        tx.execute(sa.update(table(BenchmarkRow)).where(undescribed).values(code=code, meta=dict(meta)))
+
+
+def add_verdicts(
+    tx: Session, project: str, session_uid: str, verdicts: Sequence[Verdict], created_at: datetime
+) -> list[int]:
+    """Store what was decided; an older verdict on the same question is marked superseded, never edited."""
+    project_id = row_ids.project_id(tx, project)
+    common = {
+        "project_id": project_id,
+        "session_id": row_ids.session_id(tx, session_uid),
+        "created_at": created_at,
+    }
+    return [
+        _add_verdict(tx, verdict, {**common, "series_id": row_ids.series_id(tx, project_id, verdict.series)})
+        for verdict in verdicts
+    ]
+
+
+def replace_change_points(tx: Session, project: str, series: Series, points: Sequence[ChangePoint]) -> None:
+    """Set all the change points of one series: they are derived, and derived again as points arrive."""
+    keep_change_points(tx, project, {series: points})
+
+
+def keep_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
+    """Set all the change points of some series; of those that are as they were nothing is written."""
+    ids_of = row_ids.series_ids(tx, row_ids.project_id(tx, project), list(changes))
+    stored = _stored_change_points(tx, ids_of)
+    new = {row_id: [_move(one) for one in found] for row_id, found in zip(ids_of, changes.values(), strict=True)}
+    changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
+    for some in in_chunks(changed):
+        tx.execute(sa.delete(table(ChangePointRow)).where(ChangePointRow.series_id.in_(some)))
+    rows = [{"series_id": row_id, **dict(zip(MOVE, move, strict=True))} for row_id in changed for move in new[row_id]]
+    if rows:
+        tx.execute(sa.insert(table(ChangePointRow)), rows)
+
+
+def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None:
+    """Store commits, or complete what is known of them."""
+    row_ids.commit_ids(tx, row_ids.project_id(tx, project), commits)
+
+
+MOVE = ("commit", "last_good", "rel", "before", "after")
+
+
+def _move(one: ChangePoint) -> tuple[object, ...]:
+    return (one.commit, one.last_good, one.rel, one.before, one.after)
+
+
+def _stored_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
+    columns = table(ChangePointRow).c
+    query = sa.select(columns.series_id, *(columns[name] for name in MOVE)).order_by(columns.id)
+    found: dict[int, list[tuple[object, ...]]] = defaultdict(list)
+    for some in in_chunks(series_ids):
+        for series_id, *move in tx.connection().execute(query.where(columns.series_id.in_(some))):
+            found[series_id].append(tuple(move))
+    return found
+
+
+def _result_for(tx: Session, run_id: int, series_id: int, process: Process) -> int:
+    """Find or add the result a process belongs to; its status is ok once any process is ok, else the latest."""
+    key = ("result", run_id, series_id)
+    found = ids(tx).known(key)
+    if found is None:
+        query = sa.select(ResultRow.id).where(ResultRow.run_id == run_id, ResultRow.series_id == series_id)
+        found = tx.scalar(query)
+    if found is None:
+        row = {
+            "run_id": run_id,
+            "series_id": series_id,
+            "status": process.status.value,
+            "reason": values.storable(process.reason),
+            "boundaries": Boundaries.PROCESS.value,
+        }
+        found = tx.execute(sa.insert(table(ResultRow)).returning(ResultRow.id), row).scalar_one()
+    elif not ids(tx).known(("ok", found)):
+        latest = {"status": process.status.value, "reason": values.storable(process.reason)}
+        of_result = sa.and_(ResultRow.id == found, ResultRow.status != Status.OK.value)
+        tx.execute(sa.update(table(ResultRow)).where(of_result).values(latest))
+    if process.status is Status.OK:
+        ids(tx).learn(("ok", found), 1)
+    return ids(tx).learn(key, found)
+
+
+def _batches(runs: Iterable[Document]) -> Iterator[list[Document]]:
+    """Cut a stream into batches of one project in which no key comes twice."""
+    batch: list[Document] = []
+    for run, key, body_hash in runs:
+        same_project = not batch or batch[0][0].project == run.project
+        if len(batch) == BATCH or not same_project or any(key == other for _, other, _ in batch):
+            yield batch
+            batch = []
+        batch.append((run, key, body_hash))
+    if batch:
+        yield batch
+
+
+def _ingest_batch(
+    tx: Session,
+    batch: Sequence[Document],
+    kind: str,
+    changed: str,
+    received_at: datetime | None,
+    came_to: CameTo | None,
+) -> Sequence[Document]:
+    """Store the runs of a batch that are not known yet, and answer them."""
+    project_id = row_ids.project_id(tx, batch[0][0].project)
+    new = list(_unknown(tx, batch, changed))
+    row_ids.add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
+    run_ids = insert_runs(tx, project_id, new, received_at)
+    insert_results(tx, project_id, [(run_ids[key], result) for run, key, _ in new for result in run.results], came_to)
+    return new
+
+
+def _counts(new: Sequence[Run], known: int) -> Counts:
+    results = [result for run in new for result in run.results]
+    return Counts(
+        runs_new=len(new),
+        runs_known=known,
+        values=sum(result.status is Status.OK for result in results),
+        samples=sum(len(process.samples) for result in results for process in result.processes),
+    )
+
+
+def _unknown(tx: Session, batch: Sequence[Document], changed: str) -> Iterator[Document]:
+    """The runs of a batch that are not stored yet, a grown one reduced to what is new in it."""
+    known = _stored_bodies(tx, [key for run, key, _ in batch] + [_local_key(run) for run, _, _ in batch])
+    for run, key, body_hash in batch:
+        if known.get(key) == body_hash or _local_key(run) in known:
+            continue
+        if key not in known:
+            yield run, key, body_hash
+        elif changed == "refuse":
+            raise PerfciError(
+                f"The run of commit {run.commit.short} in session {run.session} is stored already with other content: "
+                "a run is never replaced, so measure it again in a new session."
+            )
+        elif not _stored_bodies(tx, [grown := identity(key, body_hash)]):
+            yield _only_new(tx, run), grown, body_hash
+
+
+def _stored_bodies(tx: Session, keys: Sequence[str]) -> dict[str, str]:
+    return dict(ask(tx, f"SELECT key, body_hash FROM runs WHERE key IN ({places(len(keys))})", keys).fetchall())
+
+
+def _only_new(tx: Session, run: Run) -> Run:
+    """Drop the results that an earlier state of the same run brought already, equal in every field."""
+    stored = set(measurements.results_like(tx, run))
+    return replace(run, results=tuple(result for result in run.results if result not in stored))
+
+
+def _local_key(run: Run) -> str:
+    """The key of a run measured here: a session visits a commit on a machine in an environment once."""
+    return identity(
+        "local",
+        [run.session, run.commit.sha, run.commit.dirty, machine_identity(run.machine)],
+        [run.environment.values, run.variant.values, run.suite, run.harness],
+    )
+
+
+def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
+    row = columns | _verdict_columns(verdict)
+    new = tx.execute(sa.insert(table(VerdictRow)).returning(VerdictRow.id), row).scalar_one()
+    same_question = (
+        VerdictRow.series_id == columns["series_id"],
+        VerdictRow.base == verdict.base,
+        VerdictRow.head == verdict.head,
+        VerdictRow.superseded_by.is_(None),
+        VerdictRow.id != new,
+    )
+    tx.execute(sa.update(table(VerdictRow)).where(*same_question).values(superseded_by=new))
+    return new
+
+
+def _verdict_columns(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "kind": verdict.kind.value,
+        "stage": verdict.stage.value,
+        "base": verdict.base,
+        "head": verdict.head,
+        "ratio": verdict.ratio,
+        "interval_lo": verdict.interval and verdict.interval.lo,
+        "interval_hi": verdict.interval and verdict.interval.hi,
+        "base_level": verdict.base_level,
+        "head_level": verdict.head_level,
+        "noise_floor": verdict.noise_floor,
+        "mde": verdict.mde,
+        "pairs": verdict.pairs,
+        "pairs_to_decide": verdict.pairs_to_decide,
+        "p_value": verdict.p_value,
+        "reason": verdict.reason,
+        "evidence": verdict.evidence,
+    }
