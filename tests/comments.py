@@ -14,9 +14,9 @@ sys.path.insert(0, str(Path(__file__).parent / "report"))
 from report_builders import a_commit, a_series, a_verdict
 
 from perfci.model import Interval, Machine, ObservedChange, Series, Stage, Verdict, VerdictKind
-from perfci.report.comment import comment
-from perfci.report.comment_forms import NotMeasured, not_measured, outdated
-from perfci.report.findings import Findings
+from perfci.report.pulls.comparison_findings import Findings
+from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
+from perfci.report.pulls.pull_comment import comment
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.goals import parse
 from perfci.verdicts.pooled import PooledKind, PooledVerdict

@@ -37,9 +37,8 @@ from perfci.model import (
     VerdictKind,
     pairs_of,
 )
-from perfci.report.pairs import Column, intervals_svg, pairs_svg
-from perfci.report.svg import trend_svg
-from perfci.report.trend import Trend, trend_of
+from perfci.report.charts.series_trend import Trend, trend_of
+from perfci.report.charts.svg_charts import trend_svg
 from perfci.store import open_store
 from perfci.store.queries import measurements
 from perfci.store.queries.records import MeasuredProcess
@@ -47,6 +46,7 @@ from perfci.verdicts.compare import look
 from perfci.verdicts.history import change_points
 from perfci.verdicts.levels import process_level, usable
 from perfci.verdicts.rule import Rule
+from tests.tools.pair_charts import Column, intervals_svg, pairs_svg
 
 sys.path.insert(0, str(Path(__file__).parent))
 from git_project import GitProject

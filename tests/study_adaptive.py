@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import t as student
 from study_pages import circumstances, fill
 
-from perfci.report.units import percent
+from perfci.report.number_format import percent
 from perfci.stats.sequential import look_levels
 from perfci.verdicts.filters import judge
 

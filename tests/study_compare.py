@@ -30,7 +30,7 @@ from scipy.stats import beta
 from study_demo import NEIGHBOUR
 from study_pages import circumstances, fill
 
-from perfci.report.units import percent, signed_percent
+from perfci.report.number_format import percent, signed_percent
 from perfci.store import open_store
 from perfci.store.queries.measurements import session_processes, sessions
 

@@ -30,8 +30,8 @@ from perfci.doctor.noise_check import visible
 from perfci.measure.measurement_session import Session
 from perfci.measure.open_session import Subject, open_session, open_subject, open_workbench
 from perfci.model import Clock, Process, Role, Series, Status
-from perfci.report.names import code_span
-from perfci.report.units import counting, percent
+from perfci.report.escaping import code_span
+from perfci.report.number_format import counting, percent
 from perfci.runner import plan
 from perfci.runner.git import Repository, private_folder
 from perfci.runner.lock import machine_lock

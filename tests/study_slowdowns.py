@@ -24,7 +24,7 @@ from mutants import MUTANTS, Mutant
 from study_pages import circumstances, fill
 
 from perfci.model import CPU_TWIN
-from perfci.report.units import number, signed_percent
+from perfci.report.number_format import number, signed_percent
 
 NOTHING = Mutant("nothing", frozenset())
 """The base against itself."""

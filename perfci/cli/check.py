@@ -14,7 +14,7 @@ from perfci.history.replay_comparisons import Replay, ReplayedVerdict, replay
 from perfci.history.verify_verdicts import Difference, Repetition, repeat
 from perfci.model import ChangePoint, PerfciError
 from perfci.policies import policy_of
-from perfci.report.units import counting, signed_percent
+from perfci.report.number_format import counting, signed_percent
 from perfci.verdicts.policy import Policy
 
 

@@ -21,11 +21,11 @@ from perfci.measure.compare_commits import Comparison, run_comparison
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.model import Commit, PerfciError, Status, VerdictKind
 from perfci.policies import policy_of
-from perfci.report.comment import comment
-from perfci.report.findings import ALIKE, Findings, bars_of
-from perfci.report.goals import goals_text
-from perfci.report.pooled import pooled_text
-from perfci.report.text import comparison_text
+from perfci.report.goal_text import goals_text
+from perfci.report.pooled_text import pooled_text
+from perfci.report.pulls.comparison_findings import ALIKE, Findings, bars_of
+from perfci.report.pulls.pull_comment import comment
+from perfci.report.text_tables import comparison_text
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.service.incidents.local_incidents import look_again

@@ -12,7 +12,7 @@ from perfci.cli.serve import serve_dashboard, with_server
 from perfci.demo.score import Score, complaints, open_lines, score, score_table
 from perfci.demo.show import Shown, look, measure, sample, sample_config
 from perfci.demo.story import read_planted
-from perfci.report.units import percent
+from perfci.report.number_format import percent
 
 
 @click.command("demo")

@@ -12,10 +12,10 @@ from perfci.measure.check_goals import compared_of, goals_of, judged, require_me
 from perfci.measure.compare_files import FileComparison, compare_files
 from perfci.model import VerdictKind
 from perfci.policies import policy_of
-from perfci.report.comment import comment
-from perfci.report.findings import Findings, bars_of
-from perfci.report.goals import goals_text
-from perfci.report.text import comparison_text
+from perfci.report.goal_text import goals_text
+from perfci.report.pulls.comparison_findings import Findings, bars_of
+from perfci.report.pulls.pull_comment import comment
+from perfci.report.text_tables import comparison_text
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.reached import GoalVerdict
 

@@ -23,11 +23,11 @@ from perfci.config.github_job import GitHubJob
 from perfci.github.client import Client, connect
 from perfci.github.wanted import ACTIONS, Author, Overtaken
 from perfci.model import Commit, PerfciError
-from perfci.report.checks import Gate
-from perfci.report.comment_forms import NotMeasured
-from perfci.report.findings import Findings
-from perfci.report.names import printable
-from perfci.report.units import counting, signed_percent
+from perfci.report.escaping import printable
+from perfci.report.number_format import counting, signed_percent
+from perfci.report.pulls.check_result import Gate
+from perfci.report.pulls.comparison_findings import Findings
+from perfci.report.pulls.placeholder_comment import NotMeasured
 from perfci.runner.git import Repository
 from perfci.service.expected_changes.read_pulls import brought_by
 from perfci.service.pulls.read_artifact import RESULTS

@@ -8,7 +8,7 @@ import click
 
 from perfci.cli.context import repository_here
 from perfci.cli.options import global_options
-from perfci.starter import is_guessed, starter_files
+from perfci.scaffold.starter_files import is_guessed, starter_files
 
 UNKNOWN_BRANCH = (
     "\nperf.yml takes pushes to main and master for the history: this clone does not tell the default branch of its "

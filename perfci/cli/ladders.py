@@ -17,8 +17,8 @@ from perfci.measure.check_goals import require_known as require_goals
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.measure.variant_groups import families, require_known
 from perfci.model import Status, VerdictKind
-from perfci.report.goals import goals_markdown, goals_text, trade_sentence
-from perfci.report.ladder import ladder_text, ladders_markdown
+from perfci.report.ablation_text import ladder_text, ladders_markdown
+from perfci.report.goal_text import goals_markdown, goals_text, trade_sentence
 from perfci.runner.lock import machine_lock
 from perfci.verdicts.reached import GoalVerdict
 

@@ -16,9 +16,9 @@ from perfci.cli.progress import Progress
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.measure.profiles import TABLES, TRACE, Profiled, Row, Tables, profile_cells
 from perfci.model import PerfciError, Status
-from perfci.report.names import printable
-from perfci.report.text import aligned
-from perfci.report.units import Scale, counting, number, percent, scale_of
+from perfci.report.escaping import printable
+from perfci.report.number_format import Scale, counting, number, percent, scale_of
+from perfci.report.text_tables import aligned
 from perfci.runner.lock import machine_lock
 from perfci.runner.suite import Cell
 

@@ -16,8 +16,8 @@ from perfci.cli.sending import tell
 from perfci.measure.compare_range import RangeResult, run_range
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.model import Commit, Status, VerdictKind
-from perfci.report.sentences import verdict_sentence
-from perfci.report.words import verdict_glyph
+from perfci.report.verdict_labels import verdict_glyph
+from perfci.report.verdict_sentences import verdict_sentence
 from perfci.runner.lock import machine_lock
 from perfci.service.expected_changes.commit_trailers import keep_trailers
 from perfci.service.incidents.local_incidents import look_again

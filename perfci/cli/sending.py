@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from perfci.net.sending import Flushed
-from perfci.report.units import counting
+from perfci.report.number_format import counting
 
 server_option = click.option("--server", metavar="URL", default="", help="where to  [default: [client] server]")
 

@@ -16,9 +16,9 @@ from perfci.config import Config
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.measure.profiles import TRACE, folder_name, profile_cells
 from perfci.model import Commit, PerfciError, VerdictKind
-from perfci.report.findings import Findings
-from perfci.report.names import printable
-from perfci.report.rows import SECTIONS, by_attention
+from perfci.report.escaping import printable
+from perfci.report.pulls.comment_columns import SECTIONS, by_attention
+from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.runner.suite import Cell

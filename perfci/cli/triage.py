@@ -16,9 +16,9 @@ from perfci.cli.context import config_here, store_to_read, write_json
 from perfci.cli.options import global_options, json_option
 from perfci.cli.stored import by_me, read, written
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
-from perfci.report import happenings, notices
-from perfci.report import incidents as words
-from perfci.report.units import counting, lasting, percent
+from perfci.report.incidents import activity_log, notification_text
+from perfci.report.incidents import incident_text as words
+from perfci.report.number_format import counting, lasting, percent
 from perfci.service.incidents import merge_and_split, move_boundary, undo_change
 from perfci.service.incidents.alert_quality import Health, health
 from perfci.service.incidents.change_request import asked_change
@@ -188,7 +188,7 @@ def ledger_command(commit: str | None, moved: str | None, limit: int, json_file:
 def brief(record: IncidentRecord) -> Iterator[str]:
     """One incident in a list."""
     glyph = GLYPH_OF_DATA if record.kind == DATA else words.GLYPHS[IncidentKind(record.kind)]
-    yield f"  {glyph} #{record.number}  {notices.STATES[record.state]}  {record.headline}"
+    yield f"  {glyph} #{record.number}  {notification_text.STATES[record.state]}  {record.headline}"
     cares = f"for {record.assignee}" if record.assignee else ""
     largest, explained = (record.detail.get(name) or "" for name in ("largest", "explanation"))
     about = [f"{largest}. {explained}".strip() if largest else explained, record.reason, cares]
@@ -209,8 +209,8 @@ def shown(found: Whole) -> Iterator[str]:
         yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in suspects)
     yield from ("", "History")
     for event in found.events:
-        said = happenings.told(event.what, event.before, event.after, event.text)
-        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {happenings.heading(event.what, event.text)}: {said}"
+        said = activity_log.told(event.what, event.before, event.after, event.text)
+        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {activity_log.heading(event.what, event.text)}: {said}"
     if command := record.detail.get("measure"):
         yield from ("", "What would settle it", f"  {command}")
 

@@ -17,10 +17,10 @@ from perfci.measure.compare_variants import VariantComparison, run_variants
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.measure.variant_groups import Axis, assignments_of, families, require_known
 from perfci.model import Commit, Status, VerdictKind
-from perfci.report.comment import comment
-from perfci.report.findings import Findings, bars_of
-from perfci.report.goals import goals_text
-from perfci.report.variants import variants_text
+from perfci.report.goal_text import goals_text
+from perfci.report.pulls.comparison_findings import Findings, bars_of
+from perfci.report.pulls.pull_comment import comment
+from perfci.report.variant_text import variants_text
 from perfci.runner.git import Repository
 from perfci.runner.lock import machine_lock
 from perfci.verdicts.reached import GoalVerdict, Outcome

@@ -12,10 +12,10 @@ import click
 from perfci.cli.context import config_for, repository_here, store_to_write, write_json
 from perfci.cli.options import global_options, json_option, wait_option
 from perfci.cli.progress import Progress, duration
-from perfci.formats.steps import FIELDS
+from perfci.formats.step_log import FIELDS
 from perfci.measure.script_run import STEPS_VARIABLE, WARMUP_RULE, WITNESSES, Wrapped, WrapResult, wrap_script
 from perfci.model import PerfciError, Status, cell_name
-from perfci.report.units import counting, quantity, signed_percent
+from perfci.report.number_format import counting, quantity, signed_percent
 from perfci.runner.lock import machine_lock
 from perfci.runner.script import find_script
 from perfci.stats.location import median

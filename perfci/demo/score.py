@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from perfci.demo.story import Planted
 from perfci.model import Commit, Stage, Verdict, VerdictKind
-from perfci.report.text import aligned
-from perfci.report.units import counting, percent, signed_percent
+from perfci.report.number_format import counting, percent, signed_percent
+from perfci.report.text_tables import aligned
 from perfci.verdicts.rule import MOVES
 
 ALARMS = (*MOVES, VerdictKind.FAILED)

@@ -73,24 +73,24 @@ class Writer(Protocol):
 
 
 FORMATS = {
-    "asv": "perfci.formats.asv",
+    "asv": "perfci.formats.asv.asv_reader",
     "perfci": "perfci.formats.run_document",
     "pytest-benchmark": "perfci.formats.pytest_benchmark",
-    "pytorch": "perfci.formats.pytorch",
+    "pytorch": "perfci.formats.pytorch.pytorch_reader",
     "vllm": "perfci.formats.vllm",
     "hyperfine": "perfci.formats.hyperfine",
     "google-benchmark": "perfci.formats.google_benchmark",
     "optimum-benchmark": "perfci.formats.optimum_benchmark",
     "nvbench": "perfci.formats.nvbench",
-    "generic": "perfci.formats.generic",
-    "csv": "perfci.formats.csv_read",
+    "generic": "perfci.formats.generic_json",
+    "csv": "perfci.formats.csv_reader",
 }
 """Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
 
 WRITERS = {
     "perfci": "perfci.formats.run_lines",
-    "asv": "perfci.formats.asv_write",
-    "pytorch": "perfci.formats.pytorch_own",
+    "asv": "perfci.formats.asv.asv_writer",
+    "pytorch": "perfci.formats.pytorch.perfci_records",
 }
 """Every format that can be written from runs, likewise."""
 
@@ -115,7 +115,7 @@ def detect_format(path: Path) -> str:
 
     The head of a file decides; only where it does not is the whole read, once.
     """
-    from perfci.formats.files import read_bytes, read_head
+    from perfci.formats.input_files import read_bytes, read_head
     from perfci.formats.refused import require_data
 
     if not path.exists():

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import Document, Given, Warn, units
-from perfci.formats.assembly import Assembly
-from perfci.formats.foreign import file_time, finite, mapping, moment, pairs, read_json, text, whole
+from perfci.formats import Document, Given, Warn, unit_conversion
+from perfci.formats.run_builder import Assembly
+from perfci.formats.value_parsing import file_time, finite, mapping, moment, pairs, read_json, text, whole
 from perfci.model import Boundaries, Clock, Metric, Pairs, PerfciError, Status
 
 CHANGED: Literal["refuse", "add"] = "refuse"
@@ -77,7 +77,7 @@ def _add(run: Assembly, name: str, parameters: Pairs, rows: Sequence[Mapping[str
         status = Status.FAILED if rows[0].get("error_occurred") is True else Status.SKIPPED
         run.ended(name, parameters, Metric("time", "seconds"), status, said or "the benchmark gave no reason")
         return
-    scale = units.scale_of(text(good[0].get("time_unit")) or "ns")
+    scale = unit_conversion.scale_of(text(good[0].get("time_unit")) or "ns")
     for field, (metric, clock) in CLOCKS.items():
         values = _values(good, field)
         if values and scale is not None:

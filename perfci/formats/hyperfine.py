@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
-from perfci.formats.assembly import Assembly
-from perfci.formats.foreign import file_time, finite, listed, mapping, pairs, read_json, text
+from perfci.formats.run_builder import Assembly
+from perfci.formats.value_parsing import file_time, finite, listed, mapping, pairs, read_json, text
 from perfci.model import Clock, Metric, Pairs, PerfciError, Status, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"

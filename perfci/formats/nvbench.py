@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
-from perfci.formats.assembly import Assembly
-from perfci.formats.files import MIB, read_bytes
-from perfci.formats.foreign import file_time, finite, listed, mapping, pairs, read_json, text, whole
+from perfci.formats.input_files import MIB, read_bytes
+from perfci.formats.run_builder import Assembly
+from perfci.formats.value_parsing import file_time, finite, listed, mapping, pairs, read_json, text, whole
 from perfci.model import Clock, Machine, Metric, Pairs, PerfciError, Status, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"

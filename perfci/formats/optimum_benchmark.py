@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import Document, Given, Warn, units
-from perfci.formats.assembly import Assembly
-from perfci.formats.foreign import file_time, finite, listed, mapping, pairs, read_json, text, whole
+from perfci.formats import Document, Given, Warn, unit_conversion
+from perfci.formats.run_builder import Assembly
+from perfci.formats.value_parsing import file_time, finite, listed, mapping, pairs, read_json, text, whole
 from perfci.model import Boundaries, Clock, Machine, Metric, Pairs, PerfciError, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"
@@ -90,10 +90,10 @@ def _add(
 def _derived(run: Assembly, name: str, target: Mapping[str, Any], parameters: Pairs) -> None:
     """Throughput and efficiency are quotients of what is judged already; energy is measured."""
     throughput, energy = mapping(target.get("throughput")), mapping(target.get("energy"))
-    known = units.known("throughput", text(throughput.get("unit")))
+    known = unit_conversion.known("throughput", text(throughput.get("unit")))
     if known and finite(throughput.get("value")) is not None:
         run.samples(name, parameters, known.metric, [throughput["value"]], Clock.WITNESS)
-    joules = units.scale_of(text(energy.get("unit")) or "kWh")
+    joules = unit_conversion.scale_of(text(energy.get("unit")) or "kWh")
     for part in ("cpu", "gpu", "ram", "total"):
         value = finite(energy.get(part))
         if value is not None and joules:

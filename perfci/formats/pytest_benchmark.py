@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
-from perfci.formats.assembly import Assembly
-from perfci.formats.foreign import (
+from perfci.formats.run_builder import Assembly
+from perfci.formats.value_parsing import (
     commit_of,
     file_time,
     finite,

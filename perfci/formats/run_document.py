@@ -33,8 +33,8 @@ from pydantic_core.core_schema import (
 )
 
 from perfci.formats import Document, Given, Warn
-from perfci.formats.files import MIB, read_bytes, unpack
-from perfci.formats.json_bounds import require_bounded
+from perfci.formats.input_files import MIB, read_bytes, unpack
+from perfci.formats.json_limits import require_bounded
 from perfci.model import (
     Benchmark,
     Boundaries,

@@ -13,18 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import Document, Given, Warn
-from perfci.formats.assembly import Assembly
-from perfci.formats.files import read_bytes
-from perfci.formats.foreign import (
-    MAX_BYTES,
-    file_time,
-    finite,
-    listed,
-    pairs,
-    parse_json_lines,
-    text,
-    whole,
-)
+from perfci.formats.input_files import read_bytes
+from perfci.formats.run_builder import Assembly
+from perfci.formats.value_parsing import MAX_BYTES, file_time, finite, listed, pairs, parse_json_lines, text, whole
 from perfci.model import Clock, Metric, Pairs, PerfciError, Status, Summary
 
 CHANGED: Literal["refuse", "add"] = "refuse"

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from perfci.formats import Given, detect_format, read_documents, run_document
-from perfci.formats.files import read_bytes
+from perfci.formats.input_files import read_bytes
 from perfci.measure.open_session import Say
 from perfci.measure.variant_session import Sides
 from perfci.model import Commit, PerfciError, Run, Series, Verdict

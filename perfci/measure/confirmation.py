@@ -12,7 +12,7 @@ from perfci.measure.progress import Watcher
 from perfci.measure.questions import Question
 from perfci.measure.record_decisions import record
 from perfci.model import Stage, Status, Verdict
-from perfci.report.units import counting
+from perfci.report.number_format import counting
 from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.policy import Policy
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.formats.steps import Step, StepLog, read_steps
+from perfci.formats.step_log import Step, StepLog, read_steps
 from perfci.history.derive_change_points import update_change_points
 from perfci.history.result_summaries import keep_measured
 from perfci.model import (

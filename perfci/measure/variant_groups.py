@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Pairs, PerfciError
-from perfci.report.names import unquoted
+from perfci.report.escaping import unquoted
 from perfci.runner.suite import Cell
 
 Assignment = Mapping[str, str]

@@ -8,7 +8,7 @@ import pytest
 from git_project import GitProject
 
 from perfci.cli import run
-from perfci.starter import find_model, starter_files
+from perfci.scaffold.starter_files import find_model, starter_files
 
 NET = """
     import torch

@@ -17,7 +17,7 @@ from asv_builders import STARTED, AsvFolder, a_row, as_asv_reads, assert_equal_t
 from builders import a_sha
 
 from perfci.formats import detect_format, read_runs
-from perfci.formats.asv import memory_gb, variant_of
+from perfci.formats.asv.asv_reader import memory_gb, variant_of
 from perfci.model import Boundaries, Clock, Machine, PerfciError, Result, Run, Status, Summary
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store

@@ -29,7 +29,8 @@ from builders import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import asv_write, read_runs
+from perfci.formats import read_runs
+from perfci.formats.asv import asv_writer
 from perfci.model import Boundaries, Machine, Process, Result, Run, Status
 
 PROJECT = "acme/model"
@@ -38,7 +39,7 @@ PROJECT = "acme/model"
 def written(folder: Path, *runs: Run) -> tuple[list[Run], list[str]]:
     """The runs that are read from what was written, and what was said to be lost."""
     lost: list[str] = []
-    asv_write.write_folder(runs, folder, lost.append)
+    asv_writer.write_folder(runs, folder, lost.append)
     return list(read_runs(folder, "asv", PROJECT)), lost
 
 
@@ -72,7 +73,7 @@ def test_every_way_to_end_comes_back_as_asv_knows_it(tmp_path: Path) -> None:
     [found], lost = written(tmp_path, run)
 
     assert [one.status for one in found.results] == [Status.OK, Status.FAILED, Status.SKIPPED]
-    assert asv_write.REASONS in lost
+    assert asv_writer.REASONS in lost
 
 
 def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
 
     _, lost = written(tmp_path, *runs)
 
-    assert lost == [asv_write.OBSERVED, asv_write.PAIRED, asv_write.POOLED, asv_write.MACHINES]
+    assert lost == [asv_writer.OBSERVED, asv_writer.PAIRED, asv_writer.POOLED, asv_writer.MACHINES]
 
 
 def test_runs_of_one_commit_in_one_environment_are_one_file(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_hole_in_a_grid_reads_as_skipped_and_is_said(tmp_path: Path) -> None:
     [found], lost = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
 
     assert [one.status for one in found.results] == [Status.OK, Status.SKIPPED, Status.SKIPPED, Status.OK]
-    assert asv_write.GAPS in lost
+    assert asv_writer.GAPS in lost
 
 
 def test_a_grid_that_would_explode_is_one_axis(tmp_path: Path) -> None:
@@ -134,15 +135,15 @@ def test_a_grid_that_would_explode_is_one_axis(tmp_path: Path) -> None:
     [found], lost = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
 
     assert len(found.results) == 7
-    assert asv_write.AXES in lost
+    assert asv_writer.AXES in lost
 
 
 def test_an_uncommitted_tree_is_left_out(tmp_path: Path) -> None:
     lost: list[str] = []
 
-    asv_write.write_folder([a_run(a_result(), commit=a_commit(dirty=True))], tmp_path, lost.append)
+    asv_writer.write_folder([a_run(a_result(), commit=a_commit(dirty=True))], tmp_path, lost.append)
 
-    assert lost == [asv_write.DIRTY]
+    assert lost == [asv_writer.DIRTY]
     assert [path.name for path in tmp_path.rglob("*.json")] == ["benchmarks.json"]
 
 
@@ -158,9 +159,9 @@ def test_no_machine_name_leads_out_of_the_folder(tmp_path: Path, name: str) -> N
 
 def test_the_archive_holds_the_same_files(tmp_path: Path) -> None:
     run = a_run(a_result())
-    asv_write.write_folder([run], tmp_path, [].append)
+    asv_writer.write_folder([run], tmp_path, [].append)
 
-    body = b"".join(asv_write.write([run], [].append))
+    body = b"".join(asv_writer.write([run], [].append))
 
     with tarfile.open(fileobj=io.BytesIO(body)) as archive:
         found = {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
@@ -168,7 +169,7 @@ def test_the_archive_holds_the_same_files(tmp_path: Path) -> None:
 
 
 def test_asvs_own_reader_finds_the_values(tmp_path: Path) -> None:
-    asv_write.write_folder([a_run(a_result(a_series(), a_process(1.5, 2.5)))], tmp_path, [].append)
+    asv_writer.write_folder([a_run(a_result(a_series(), a_process(1.5, 2.5)))], tmp_path, [].append)
 
     [path] = tmp_path.glob("*/0*.json")
     results = Results.load(str(path))
@@ -229,7 +230,7 @@ def test_asv_publishes_it(tmp_path: Path) -> None:
                 commit=commit, machine=a_machine(),
             )
         )  # fmt: skip
-    asv_write.write_folder(runs, tmp_path / "results", [].append)
+    asv_writer.write_folder(runs, tmp_path / "results", [].append)
 
     home = {**os.environ, "HOME": str(tmp_path)}
     publish = subprocess.run([sys.executable, "-m", "asv", "publish"], cwd=tmp_path, env=home, capture_output=True)

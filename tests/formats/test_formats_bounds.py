@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from foreign_files import PROJECT
 
-from perfci.formats import FORMATS, Given, assembly, foreign, read_documents
+from perfci.formats import FORMATS, Given, read_documents, run_builder, value_parsing
 from perfci.model import Commit, PerfciError
 
 MIB = 2**20
@@ -22,7 +22,7 @@ FILES = [name for name in FORMATS if name not in ("asv", "perfci")]
 DEEP = b"[" * 200_000
 
 HOSTILE: dict[str, Callable[[], bytes]] = {
-    "a bomb": lambda: gzip.compress(b" " * (foreign.MAX_BYTES + MIB)),
+    "a bomb": lambda: gzip.compress(b" " * (value_parsing.MAX_BYTES + MIB)),
     "nothing": lambda: b"",
     "nested deeply": lambda: DEEP,
     "half a surrogate": lambda: b'{"results": [], "benchmarks": [], "a": "\\ud800"}',
@@ -48,7 +48,7 @@ def test_is_refused_in_one_sentence(tmp_path: Path, name: str, hostile: str) -> 
 
 def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
-    entries = [{"name": f"b{number}", "unit": "s", "value": 1} for number in range(assembly.MAX_RESULTS + 1)]
+    entries = [{"name": f"b{number}", "unit": "s", "value": 1} for number in range(run_builder.MAX_RESULTS + 1)]
     path.write_text(json.dumps(entries))
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 results, which no run does"):
@@ -57,7 +57,7 @@ def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
 
 def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
-    path.write_text(json.dumps({"results": [{"command": "x", "times": [1.0] * (assembly.MAX_PROCESSES + 1)}]}))
+    path.write_text(json.dumps({"results": [{"command": "x", "times": [1.0] * (run_builder.MAX_PROCESSES + 1)}]}))
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 runs of one command"):
         list(read_documents(path, "hyperfine", Given(PROJECT, Commit("abcdef1")), lambda _: None))
@@ -77,7 +77,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[
 @pytest.mark.parametrize("part", [4, pytest.param(1, marks=pytest.mark.proof)])
 def test_the_largest_file_is_read_within_two_gibibytes(tmp_path: Path, part: int) -> None:
     path = tmp_path / "large.json"
-    times = b"1.5," * (foreign.MAX_BYTES // 4 // part - 100)
+    times = b"1.5," * (value_parsing.MAX_BYTES // 4 // part - 100)
     path.write_bytes(b'{"avg_latency": 1.5, "percentiles": {}, "latencies": [' + times + b"1.5]}")
 
     done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)

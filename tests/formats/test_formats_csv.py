@@ -23,7 +23,7 @@ from builders import (
     a_variant,
 )
 
-from perfci.formats import csv
+from perfci.formats import csv_export
 from perfci.model import Clock, Result, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
@@ -44,7 +44,7 @@ def ingested(store: Store, number: int, *results: Result, kind: str = "import") 
 
 def exported(store: Store, *, samples: bool = False) -> str:
     with store.read() as tx:
-        return "".join(csv.export(tx, PROJECT, samples=samples))
+        return "".join(csv_export.export(tx, PROJECT, samples=samples))
 
 
 def rows(text: str) -> list[dict[str, str]]:

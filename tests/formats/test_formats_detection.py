@@ -11,7 +11,7 @@ from builders import a_run
 from foreign_files import FILES
 
 from perfci.formats import FORMATS, HEAD_BYTES, detect_format, format_named, run_document
-from perfci.formats.files import read_head
+from perfci.formats.input_files import read_head
 from perfci.model import PerfciError
 
 SAMPLES = sorted(path for path in FILES.rglob("*") if path.is_file() and path.suffix != ".bin")

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from perfci.formats import FORMATS, WRITERS, asv_write, pytorch_own
+from perfci.formats import FORMATS, WRITERS
+from perfci.formats.asv import asv_writer
+from perfci.formats.pytorch import perfci_records
 
 DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
 
-LOSSES = [value for module in (asv_write, pytorch_own) for name, value in vars(module).items()
+LOSSES = [value for module in (asv_writer, perfci_records) for name, value in vars(module).items()
           if name.isupper() and isinstance(value, str) and " " in value]  # fmt: skip
 
 

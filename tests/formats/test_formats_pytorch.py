@@ -15,7 +15,8 @@ from foreign_files import FILES, PROJECT, named, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import detect_format, pytorch_own, read_runs, units
+from perfci.formats import detect_format, read_runs, unit_conversion
+from perfci.formats.pytorch import perfci_records
 from perfci.model import Boundaries, Clock, Metric, PerfciError, Role, Run, Status
 
 UPSTREAM = FILES / "pytorch" / "json-each-row.json"
@@ -164,7 +165,7 @@ def through_their_database(content: bytes) -> bytes:
 def round_trip(run: Run, tmp_path: Path) -> tuple[list[Run], list[str]]:
     lost: list[str] = []
     path = tmp_path / "ours.json"
-    path.write_bytes(through_their_database(b"".join(pytorch_own.write([run], lost.append))))
+    path.write_bytes(through_their_database(b"".join(perfci_records.write([run], lost.append))))
     return list(read_runs(path, "pytorch", run.project)), lost
 
 
@@ -172,7 +173,7 @@ def test_a_run_comes_back_whole_even_from_their_database(tmp_path: Path) -> None
     found, lost = round_trip(a_full_run(), tmp_path)
 
     assert found == [a_full_run()]
-    assert lost == [pytorch_own.ROUNDED, pytorch_own.NO_VALUES]
+    assert lost == [perfci_records.ROUNDED, perfci_records.NO_VALUES]
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e38, max_value=1e38)
@@ -189,11 +190,11 @@ def test_all_samples_come_back_bit_by_bit(tmp_path_factory: pytest.TempPathFacto
 
 
 def test_no_runs_are_an_empty_array() -> None:
-    assert b"".join(pytorch_own.write([], [].append)) == b"[]\n"
+    assert b"".join(perfci_records.write([], [].append)) == b"[]\n"
 
 
 def test_a_damaged_record_of_ours_is_told(tmp_path: Path) -> None:
-    records = json.loads(b"".join(pytorch_own.write([a_full_run()], [].append)))
+    records = json.loads(b"".join(perfci_records.write([a_full_run()], [].append)))
     del records[0]["metric"]["extra_info"]["result"]
     (tmp_path / "x.json").write_text(json.dumps(records))
 
@@ -215,7 +216,7 @@ def test_a_damaged_record_of_ours_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_units_and_names_mean(name: str, unit: str, metric: Metric, of_one: float) -> None:
-    known = units.known(name, unit)
+    known = unit_conversion.known(name, unit)
 
     assert known is not None
     assert (known.metric, known.scale.of(1.0)) == (metric, of_one)
@@ -223,11 +224,11 @@ def test_units_and_names_mean(name: str, unit: str, metric: Metric, of_one: floa
 
 @pytest.mark.parametrize(("name", "unit"), [("score", ""), ("load", "furlong"), ("cpu", "Percent"), ("n", "count")])
 def test_what_nobody_can_know_is_not_guessed(name: str, unit: str) -> None:
-    assert units.known(name, unit) is None
+    assert unit_conversion.known(name, unit) is None
 
 
 def test_a_direction_that_is_said_makes_a_metric_known() -> None:
-    known = units.known("cpu", "Percent", "lower")
+    known = unit_conversion.known("cpu", "Percent", "lower")
 
     assert known is not None
     assert known.metric == Metric("cpu", "ratio", "lower")

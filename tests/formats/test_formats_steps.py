@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.formats.steps import FIELDS, Step, StepLog, parse_steps, read_steps
+from perfci.formats.step_log import FIELDS, Step, StepLog, parse_steps, read_steps
 
 
 def lines(*rows: object) -> bytes:

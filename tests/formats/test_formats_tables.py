@@ -12,9 +12,9 @@ from foreign_files import FILES, named, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import csv, detect_format, read_runs
+from perfci.formats import csv_export, detect_format, read_runs
 from perfci.model import Boundaries, Metric, PerfciError, Process, Result
-from perfci.report.names import csv_cell
+from perfci.report.escaping import csv_cell
 from perfci.store import Store, open_store
 from perfci.store.writes import ingest
 
@@ -74,7 +74,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
         ingest.ingest_run(tx, run, "key", "body")
     path = tmp_path / "export.csv"
     with store.read() as tx:
-        path.write_text("".join(csv.export(tx, PROJECT, samples=True, named=csv_cell)), newline="")
+        path.write_text("".join(csv_export.export(tx, PROJECT, samples=True, named=csv_cell)), newline="")
     assert detect_format(path) == "csv"
     [found] = read_runs(path, "csv", PROJECT)
     assert (found.commit.sha, found.machine, found.variant) == (a_sha(1), run.machine, variant)

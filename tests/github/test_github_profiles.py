@@ -18,7 +18,7 @@ from perfci.cli.variants import Asked
 from perfci.config import load_config
 from perfci.measure.profiles import Profiled, Row, Tables
 from perfci.model import Commit, Status, Verdict, VerdictKind
-from perfci.report.findings import Findings
+from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.suite import Cell
 
 SUITE = """

@@ -21,9 +21,9 @@ from comments import (
 from report_builders import a_series, a_verdict
 
 from perfci.model import Stage, VerdictKind
-from perfci.report.checks import CONCLUSIONS, Gate, State, check_title, conclusion, state_of, status_text
-from perfci.report.comment_forms import NotMeasured
-from perfci.report.findings import Findings
+from perfci.report.pulls.check_result import CONCLUSIONS, Gate, State, check_title, conclusion, state_of, status_text
+from perfci.report.pulls.comparison_findings import Findings
+from perfci.report.pulls.placeholder_comment import NotMeasured
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.reached import Outcome
 from perfci.verdicts.variants import Rejection

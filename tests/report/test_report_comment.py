@@ -24,10 +24,10 @@ from perfci.model import (
     VerdictKind,
     pairs_of,
 )
-from perfci.report.comment import LIMIT, comment, worth_a_comment
-from perfci.report.comment_forms import NotMeasured, not_measured, outdated
-from perfci.report.findings import Findings
-from perfci.report.ladder import ladders_markdown
+from perfci.report.ablation_text import ladders_markdown
+from perfci.report.pulls.comparison_findings import Findings
+from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
+from perfci.report.pulls.pull_comment import LIMIT, comment, worth_a_comment
 from perfci.verdicts.announcing import Announcement
 from perfci.verdicts.goals import Clause
 from perfci.verdicts.ladder import Ladder, Rung

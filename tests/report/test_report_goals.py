@@ -5,7 +5,7 @@ from __future__ import annotations
 from report_builders import EXPECTED, a_series, a_verdict
 
 from perfci.model import Interval, VerdictKind
-from perfci.report.goals import goals_markdown, goals_text
+from perfci.report.goal_text import goals_markdown, goals_text
 from perfci.verdicts.goals import parse
 from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
 from perfci.verdicts.trades import Trade

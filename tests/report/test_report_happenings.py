@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfci.report.happenings import heading, told
-from perfci.report.units import lasting
+from perfci.report.incidents.activity_log import heading, told
+from perfci.report.number_format import lasting
 
 CASES = [
     (("state", "new", "culprit_found", ""), "State", "new → culprit found"),

@@ -3,7 +3,7 @@
 import pytest
 
 from perfci.model import Interval
-from perfci.report.pooled import pooled_markdown, pooled_text
+from perfci.report.pooled_text import pooled_markdown, pooled_text
 from perfci.verdicts.pooled import PooledKind, PooledVerdict
 
 

@@ -4,7 +4,8 @@ import pytest
 from report_builders import a_failure, a_history, a_point, a_series, a_verdict, one_of_each
 
 from perfci.model import ChangePoint, Stage, Status, VerdictKind
-from perfci.report.sentences import (
+from perfci.report.charts.series_trend import of_witness, trend_of
+from perfci.report.verdict_sentences import (
     comparison_sentence,
     counts_sentence,
     overview_sentence,
@@ -12,7 +13,6 @@ from perfci.report.sentences import (
     trend_sentence,
     verdict_sentence,
 )
-from perfci.report.trend import of_witness, trend_of
 
 
 def test_a_regression_says_by_how_much_and_how_noisy() -> None:

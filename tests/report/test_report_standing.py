@@ -5,9 +5,9 @@ import json
 from report_builders import a_failure, a_history, a_series, a_verdict, one_of_each
 
 from perfci.model import Direction, Stage, VerdictKind
-from perfci.report.fields import trend_fields, verdict_fields
-from perfci.report.standing import biggest_moves, open_regressions
-from perfci.report.trend import Trend, trend_of
+from perfci.report.charts.series_trend import Trend, trend_of
+from perfci.report.charts.trend_ranking import biggest_moves, open_regressions
+from perfci.report.serializers import trend_fields, verdict_fields
 
 
 def moved(*moves: tuple[int, float], direction: Direction = "lower", stage: Stage = Stage.CONVICTION) -> Trend:

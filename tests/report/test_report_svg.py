@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from report_builders import EXPECTED, a_failure, a_history, a_point, a_series, a_verdict
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
-from perfci.report.palette import DARK, LIGHT, TOKENS
-from perfci.report.shapes import STYLE
-from perfci.report.svg import MOST_DOTS, badge_svg, drawn_note, interval_bar_svg, sparkline_svg, trend_svg
-from perfci.report.trend import Trend, trend_of
+from perfci.report.charts.palette import DARK, LIGHT, TOKENS
+from perfci.report.charts.series_trend import Trend, trend_of
+from perfci.report.charts.svg_charts import MOST_DOTS, badge_svg, drawn_note, interval_bar_svg, sparkline_svg, trend_svg
+from perfci.report.charts.svg_elements import STYLE
 
 
 def a_trend() -> Trend:

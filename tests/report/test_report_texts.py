@@ -5,8 +5,8 @@ import re
 import pytest
 from report_builders import EXPECTED, a_series, a_verdict, one_of_each
 
-from perfci.report.names import code_span, csv_cell, printable
-from perfci.report.text import aligned, comparison_text, verdict_table
+from perfci.report.escaping import code_span, csv_cell, printable
+from perfci.report.text_tables import aligned, comparison_text, verdict_table
 
 HOSTILE = [
     "plain",

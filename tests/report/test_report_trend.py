@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
 from perfci.model import ChangePoint, Point, Process, Stage, Status, Summary, VerdictKind
-from perfci.report.trend import of_witness, tail, thinned, trend_of
+from perfci.report.charts.series_trend import of_witness, tail, thinned, trend_of
 
 
 def a_change(commit: int, last_good: int, rel: float = 0.18) -> ChangePoint:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.report.units import age, counting, number, percent, quantity, scale_of, signed_percent
+from perfci.report.number_format import age, counting, number, percent, quantity, scale_of, signed_percent
 
 
 @pytest.mark.parametrize(

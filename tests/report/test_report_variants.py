@@ -5,10 +5,10 @@ from __future__ import annotations
 from report_builders import EXPECTED, a_series, a_verdict
 
 from perfci.model import Commit, Verdict, VerdictKind
-from perfci.report.comment import comment
-from perfci.report.findings import Findings
-from perfci.report.ladder import ladder_text, ladders_markdown
-from perfci.report.variants import variants_text
+from perfci.report.ablation_text import ladder_text, ladders_markdown
+from perfci.report.pulls.comparison_findings import Findings
+from perfci.report.pulls.pull_comment import comment
+from perfci.report.variant_text import variants_text
 from perfci.verdicts.ladder import Ladder, Rung
 from perfci.verdicts.parity import Numerics, Parity
 from perfci.verdicts.policy import Policy

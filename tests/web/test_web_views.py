@@ -45,7 +45,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.report.trend import Trend, trend_of
+from perfci.report.charts.series_trend import Trend, trend_of
 from perfci.store.queries.project_status import AtHead, Ended, Tally
 from perfci.store.queries.records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci_web.pages import benchmarks, commit, compare, measured, overview, series

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from flask import Flask, Response, abort, request
 
-from perfci.report.palette import page_css
-from perfci.report.shapes import STYLE
+from perfci.report.charts.palette import page_css
+from perfci.report.charts.svg_elements import STYLE
 from perfci_web.guards import takes_gzip
 
 FOREVER = "public, max-age=31536000, immutable"

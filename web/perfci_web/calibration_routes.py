@@ -11,7 +11,7 @@ from flask import Flask, Response, jsonify, render_template
 from perfci.history.calibration import calibrated
 from perfci.model import Series
 from perfci.policies import StandardsOf
-from perfci.report.calibration import calibration_fields
+from perfci.report.calibration_text import calibration_fields
 from perfci.store import Store
 from perfci.store.queries.loaders import series_by_project
 from perfci.verdicts.calibration import Calibration

@@ -12,8 +12,8 @@ from werkzeug.wrappers import Response as Answer
 
 from perfci.model import ObservedChange, Run
 from perfci.policies import StandardsOf
-from perfci.report.comment import comment
-from perfci.report.findings import Findings, bars_of
+from perfci.report.pulls.comparison_findings import Findings, bars_of
+from perfci.report.pulls.pull_comment import comment
 from perfci.store import Store
 from perfci.store.incidents.incident_members import namesakes
 from perfci.store.queries import measurements

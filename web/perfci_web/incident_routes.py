@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import Need, decide
 from perfci.model import PerfciError, Series
 from perfci.policies import StandardsOf
-from perfci.report.incident_fields import situation_fields
+from perfci.report.incidents.incident_serializers import situation_fields
 from perfci.service.incidents.alert_quality import health
 from perfci.service.incidents.derive_incidents import Situation, situation
 from perfci.service.incidents.merge_and_split import merge, split

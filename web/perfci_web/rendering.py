@@ -11,8 +11,10 @@ from markupsafe import Markup
 
 from perfci import __version__
 from perfci.model import Commit
-from perfci.report import calibration, incidents, sentences, svg, units, words
-from perfci.report.names import LONGEST, printable
+from perfci.report import calibration_text, number_format, verdict_labels, verdict_sentences
+from perfci.report.charts import svg_charts
+from perfci.report.escaping import LONGEST, printable
+from perfci.report.incidents import incident_text
 from perfci.verdicts.moves import cost_of
 from perfci_web import assets
 from perfci_web.guards import style_nonce
@@ -24,56 +26,56 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
     """Give the templates their filters and globals."""
 
     def ago(moment: datetime) -> str:
-        return units.age((clock() - moment).total_seconds())
+        return number_format.age((clock() - moment).total_seconds())
 
     app.jinja_env.filters |= {
-        "advice": sentences.advice,
+        "advice": verdict_sentences.advice,
         "ago": ago,
         "breakable": breakable,
         "date": date,
-        "glyph": words.verdict_glyph,
-        "interval": sentences.interval_text,
-        "percent": units.percent,
+        "glyph": verdict_labels.verdict_glyph,
+        "interval": verdict_sentences.interval_text,
+        "percent": number_format.percent,
         "printable": printable,
-        "sentence": sentences.verdict_sentence,
-        "status": words.status_word,
-        "signed": units.signed_percent,
-        "lasting": units.lasting,
+        "sentence": verdict_sentences.verdict_sentence,
+        "status": verdict_labels.status_word,
+        "signed": number_format.signed_percent,
+        "lasting": number_format.lasting,
         "moment": moment,
         "opened": opened,
-        "tone": words.tone,
-        "verdict": words.verdict_word,
-        "word": words.word,
+        "tone": verdict_labels.tone,
+        "verdict": verdict_labels.verdict_word,
+        "word": verdict_labels.word,
     }
     app.jinja_env.filters |= {
         "cost": cost_of,
-        "creep": incidents.creep_sentence,
-        "creep_command": incidents.creep_command,
-        "incident_glyph": lambda kind: incidents.GLYPHS[kind],
-        "incident_tone": lambda kind: incidents.TONES[kind],
-        "retest": incidents.retest_sentence,
-        "retest_command": incidents.retest_command,
+        "creep": incident_text.creep_sentence,
+        "creep_command": incident_text.creep_command,
+        "incident_glyph": lambda kind: incident_text.GLYPHS[kind],
+        "incident_tone": lambda kind: incident_text.TONES[kind],
+        "retest": incident_text.retest_sentence,
+        "retest_command": incident_text.retest_command,
     }
     app.jinja_env.globals |= {
-        "arrow": words.arrow,
-        "calibration": calibration,
+        "arrow": verdict_labels.arrow,
+        "calibration": calibration_text,
         "asset": lambda name: f"{request.script_root}{assets.asset_path(name)}",
         "commit_name": commit_name,
-        "counted": units.counting,
-        "counts_sentence": sentences.counts_sentence,
-        "interval_bar": lambda verdict, span: Markup(svg.interval_bar_svg(verdict, span=span, width=140)),
-        "kind_tone": lambda kind: words.TONES[kind],
-        "levels": lambda metric, *values: sentences.level_texts(values, metric),
-        "moved": sentences.moved,
+        "counted": number_format.counting,
+        "counts_sentence": verdict_sentences.counts_sentence,
+        "interval_bar": lambda verdict, span: Markup(svg_charts.interval_bar_svg(verdict, span=span, width=140)),
+        "kind_tone": lambda kind: verdict_labels.TONES[kind],
+        "levels": lambda metric, *values: verdict_sentences.level_texts(values, metric),
+        "moved": verdict_sentences.moved,
         "plotly": lambda: f"{request.script_root}{assets.plotly_path()}",
-        "mark_sentence": sentences.mark_sentence,
-        "move": sentences.move,
-        "shares": lambda shares: Markup(svg.shares_svg([(one.shade, one.count) for one in shares])),
-        "quiet_kinds": words.QUIET,
-        "sparkline": lambda trend: Markup(svg.sparkline_svg(trend)),
+        "mark_sentence": verdict_sentences.mark_sentence,
+        "move": verdict_sentences.move,
+        "shares": lambda shares: Markup(svg_charts.shares_svg([(one.shade, one.count) for one in shares])),
+        "quiet_kinds": verdict_labels.QUIET,
+        "sparkline": lambda trend: Markup(svg_charts.sparkline_svg(trend)),
         "style_nonce": style_nonce,
         "theme": theme,
-        "trend_picture": lambda trend, **size: Markup(svg.trend_svg(trend, **size)),
+        "trend_picture": lambda trend, **size: Markup(svg_charts.trend_svg(trend, **size)),
         "version": __version__,
     }
 

@@ -10,9 +10,9 @@ from flask import Flask, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.net.slugs import segment
-from perfci.report.fields import trend_fields
-from perfci.report.svg import trend_svg
-from perfci.report.trend import Trend, of_witness, thinned
+from perfci.report.charts.series_trend import Trend, of_witness, thinned
+from perfci.report.charts.svg_charts import trend_svg
+from perfci.report.serializers import trend_fields
 from perfci.store import Store
 from perfci.store.incidents.mutes import suspensions
 from perfci.store.queries import measurements

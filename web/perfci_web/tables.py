@@ -9,7 +9,7 @@ from typing import Any
 
 from flask import Response
 
-from perfci.report.names import csv_cell
+from perfci.report.escaping import csv_cell
 
 
 def csv_table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.project_snapshot import by_series
 from perfci.history.series_points import JudgedLines
 from perfci.model import ChangePoint, Point, Series, Verdict
-from perfci.report.trend import Dot, Trend, dots_of, plain_dot, trend_of_dots
+from perfci.report.charts.series_trend import Dot, Trend, dots_of, plain_dot, trend_of_dots
 from perfci.store.conversions import STATUSES
 from perfci.store.queries.loaders import series_by_ids
 from perfci.store.queries.measurements import histories

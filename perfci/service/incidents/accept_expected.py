@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
-from perfci.report import incidents as words
+from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.incident_columns import PERFCI
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.records import Event, IncidentRecord

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from perfci.model import ChangePoint, IncidentState
-from perfci.report import incidents as words
-from perfci.report.incident_fields import about_fields, creep_fields, retest_fields
+from perfci.report.incidents import incident_text as words
+from perfci.report.incidents.incident_serializers import about_fields, creep_fields, retest_fields
 from perfci.service.incidents.derive_incidents import Situation
 from perfci.store.incidents.records import MONITORED, PAGE, Event, IncidentRecord, Look
 from perfci.verdicts.budget import Told

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.step_evidence import Retested, retested
 from perfci.model import PerfciError
-from perfci.report.fields import commit_fields
+from perfci.report.serializers import commit_fields
 from perfci.service.incidents.pin_members import done, line_of, of_members, pin, seen_at
 from perfci.service.incidents.state_changes import By
 from perfci.store.incidents import incident_store as stored

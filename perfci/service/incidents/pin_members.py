@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.visit_index import Timetable
 from perfci.model import Commit, Incident, IncidentKind, PerfciError
-from perfci.report import incidents as words
+from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.state_changes import By
 from perfci.service.incidents.triage import Stale, incident_of
 from perfci.store.access import audit_log

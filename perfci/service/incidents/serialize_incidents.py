@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series
-from perfci.report import incidents as words
-from perfci.report.fields import series_fields
+from perfci.report.incidents import incident_text as words
+from perfci.report.serializers import series_fields
 from perfci.service.incidents.triage import incident_of
 from perfci.store.conversions import series_identity
 from perfci.store.incidents import incident_store as stored

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from perfci.model import Status
-from perfci.report.units import counting
+from perfci.report.number_format import counting
 from perfci.service.missing_data import cadence
 from perfci.store.incidents.reporting_schedules import Expectation
 from perfci.store.queries.unresolved_results import QuarantinedRecord

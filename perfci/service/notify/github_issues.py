@@ -10,7 +10,7 @@ from perfci.github.calls import Patience
 from perfci.github.client import Client, connect
 from perfci.github.refusals import Refused
 from perfci.net.webhooks import CheckedTransport
-from perfci.report import notices
+from perfci.report.incidents import notification_text
 from perfci.service.notify.senders import Means, Sent, Undelivered
 from perfci.store.jobs.delivery_queue import Delivery
 
@@ -42,8 +42,8 @@ def _one(delivery: Delivery, means: Means) -> str:
 def _told(client: Client, delivery: Delivery, means: Means) -> str:
     """What arrived before an answer got lost is found again by the mark it carries."""
     repository, mark = delivery.destination.address, f"<!-- perfci delivery {delivery.uid} -->"
-    head = _quiet(notices.subject(delivery.body))
-    text = f"{_quiet(notices.text(delivery.body, means.link(delivery.project, delivery.number)))}\n\n{mark}"
+    head = _quiet(notification_text.subject(delivery.body))
+    text = f"{_quiet(notification_text.text(delivery.body, means.link(delivery.project, delivery.number)))}\n\n{mark}"
     number = _number_of(delivery.issue_url, repository)
     if number is None:
         known = (one for one in client.newest_issues(repository, LABEL) if mark in (one.body or ""))

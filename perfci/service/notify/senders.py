@@ -16,7 +16,7 @@ from perfci.net import mail
 from perfci.net.addresses import Network
 from perfci.net.slugs import segment
 from perfci.net.webhooks import Answer, request
-from perfci.report import notices
+from perfci.report.incidents import notification_text
 from perfci.store.jobs.delivery_queue import Delivery
 
 Link = Callable[[str, int], str]
@@ -117,14 +117,14 @@ def _post(url: str, body: bytes, headers: Mapping[str, str], means: Means) -> No
 
 def _subject(batch: Sequence[Delivery]) -> str:
     bodies: list[Mapping[str, Any]] = [one.body for one in batch]
-    return notices.subject(bodies[0]) if len(batch) == 1 else notices.digest_subject(bodies)
+    return notification_text.subject(bodies[0]) if len(batch) == 1 else notification_text.digest_subject(bodies)
 
 
 def _text(batch: Sequence[Delivery], means: Means) -> str:
     links = [means.link(one.project, one.number) for one in batch]
     if len(batch) == 1:
-        return notices.text(batch[0].body, links[0])
-    return notices.digest_text([one.body for one in batch], links)
+        return notification_text.text(batch[0].body, links[0])
+    return notification_text.digest_text([one.body for one in batch], links)
 
 
 def _escaped(text: str) -> str:

@@ -14,11 +14,11 @@ from perfci.github.resolving import pulls_of_run
 from perfci.github.wanted import Author, Check, PullReport
 from perfci.model import Commit, PerfciError
 from perfci.net.slugs import segment
-from perfci.report.checks import Gate, State, check_title, conclusion, state_of, status_text
-from perfci.report.comment import comment, worth_a_comment
-from perfci.report.comment_forms import NotMeasured, not_measured, outdated
-from perfci.report.findings import is_worse
-from perfci.report.names import printable
+from perfci.report.escaping import printable
+from perfci.report.pulls.check_result import Gate, State, check_title, conclusion, state_of, status_text
+from perfci.report.pulls.comparison_findings import is_worse
+from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
+from perfci.report.pulls.pull_comment import comment, worth_a_comment
 from perfci.service.expected_changes.read_pulls import announced_by
 from perfci.service.pulls.read_artifact import left_in, newest_of_commit
 from perfci.service.pulls.results_artifact import HandedOver

@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from perfci.formats import run_document
-from perfci.formats.json_bounds import require_bounded
+from perfci.formats.json_limits import require_bounded
 from perfci.model import Commit, PerfciError
-from perfci.report.comment_forms import NotMeasured
-from perfci.report.findings import Findings
+from perfci.report.pulls.comparison_findings import Findings
+from perfci.report.pulls.placeholder_comment import NotMeasured
 from perfci.service.uploads.send_runs import runs_of_session
 from perfci.store import Store
 

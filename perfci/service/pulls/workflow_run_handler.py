@@ -16,7 +16,7 @@ from perfci.github.resolving import pulls_of_run
 from perfci.github.shapes import WorkflowRun
 from perfci.github.wanted import Author, Overtaken
 from perfci.model import Commit, PerfciError
-from perfci.report.comment_forms import NotMeasured
+from perfci.report.pulls.placeholder_comment import NotMeasured
 from perfci.service.accounts.accounts import Act
 from perfci.service.pulls.read_artifact import Left, left_in, newest_of_commit, newest_of_run
 from perfci.service.pulls.record_merged_pull import take_announced

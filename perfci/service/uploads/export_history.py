@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perfci.formats import WRITERS, Warn, csv, writer_named
+from perfci.formats import WRITERS, Warn, csv_export, writer_named
 from perfci.model import Run
-from perfci.report.names import csv_cell
+from perfci.report.escaping import csv_cell
 from perfci.store import Store
 from perfci.store.exports import history_runs
 from perfci.store.queries.measurements import load_run
@@ -23,7 +23,7 @@ def export(store: Store, project: str, format: str, lost: Warn, *, samples: bool
 
 def _table(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
-        for line in csv.export(tx, project, samples=samples, named=csv_cell):
+        for line in csv_export.export(tx, project, samples=samples, named=csv_cell):
             yield line.encode()
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
-from perfci.formats.units import Scale, direction_named, scale_of
+from perfci.formats.unit_conversion import Scale, direction_named, scale_of
 from perfci.model import Metric, PerfciError, Process, Result, Run, Summary
 from perfci.store.jobs import outbox
 from perfci.store.projects import project as project_named

@@ -17,7 +17,7 @@ from flask import Request
 from pydantic import BaseModel, ValidationError
 from werkzeug.exceptions import ClientDisconnected
 
-from perfci.formats.json_bounds import TooMuch, require_bounded
+from perfci.formats.json_limits import TooMuch, require_bounded
 from perfci.model import PerfciError
 from perfci.net.shapes import Asked
 from perfci_web.api.problems import Declined, of_faults

@@ -11,8 +11,8 @@ from perfci.auth.permissions import Need
 from perfci.model import Commit, Machine, Point
 from perfci.net.shapes import Paged, Shape
 from perfci.net.shapes import series as shapes
-from perfci.report.fields import series_fields, trend_fields
-from perfci.report.trend import thinned, trend_of
+from perfci.report.charts.series_trend import thinned, trend_of
+from perfci.report.serializers import series_fields, trend_fields
 from perfci.store.queries import measurements, paged_lists
 from perfci.store.queries.paged_lists import SeriesLine
 from perfci_web.api import cursors

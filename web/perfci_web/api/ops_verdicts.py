@@ -8,7 +8,7 @@ from perfci.auth.permissions import Need
 from perfci.model import Commit
 from perfci.net.shapes import Paged
 from perfci.net.shapes import verdicts as shapes
-from perfci.report.fields import verdict_fields
+from perfci.report.serializers import verdict_fields
 from perfci.store.conversions import series_identity
 from perfci.store.queries import measurements, paged_lists
 from perfci.store.queries.comparison_verdicts import Between, standing, standing_counts

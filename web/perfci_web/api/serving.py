@@ -20,7 +20,7 @@ from perfci.model import PerfciError
 from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import Asked
 from perfci.net.shapes.problem import Fault
-from perfci.report.names import printable
+from perfci.report.escaping import printable
 from perfci.service.accounts.accounts import Act, first_seen
 from perfci.store import Store
 from perfci.store.projects import Project, project

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import CPU_TWIN, ChangePoint, Series, Stage, Verdict
-from perfci.report.fields import series_fields
-from perfci.report.trend import Mark, Trend, of_witness, tail
-from perfci.report.words import MOVES
+from perfci.report.charts.series_trend import Mark, Trend, of_witness, tail
+from perfci.report.serializers import series_fields
+from perfci.report.verdict_labels import MOVES
 from perfci.store.queries.records import KnownSeries, SeriesRecord, answers
 from perfci.verdicts.levels import place_of
 from perfci_web.pages.cells import Cell, by_cell

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Commit, Run, Series, Status, Verdict
-from perfci.report.sentences import counts_sentence, ranked
-from perfci.report.trend import Dot
-from perfci.report.units import counting
+from perfci.report.charts.series_trend import Dot
+from perfci.report.number_format import counting
+from perfci.report.verdict_sentences import counts_sentence, ranked
 from perfci.store.queries.records import RunRecord, VerdictRecord
 from perfci.verdicts.gating import gated
 from perfci_web.pages.cells import Part, by_cell, parts

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import Commit, Run, Series, Status, Verdict, VerdictKind
-from perfci.report.fields import commit_fields, series_fields, verdict_fields
-from perfci.report.sentences import Count, Told, comparison_sentence, counts, ranked
-from perfci.report.trend import Dot
+from perfci.report.charts.series_trend import Dot
+from perfci.report.serializers import commit_fields, series_fields, verdict_fields
+from perfci.report.verdict_sentences import Count, Told, comparison_sentence, counts, ranked
 from perfci.store.queries.records import VerdictRecord
 from perfci.verdicts.gating import gated
 from perfci_web.pages.cells import Part, by_cell, parts

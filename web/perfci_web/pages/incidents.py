@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState
 from perfci.policies import Standards
-from perfci.report import incidents as words
-from perfci.report import notices
-from perfci.report.words import Tone
+from perfci.report.incidents import incident_text as words
+from perfci.report.incidents import notification_text
+from perfci.report.verdict_labels import Tone
 from perfci.service.incidents.derive_incidents import Situation, open_incidents
 from perfci.service.incidents.incident_columns import as_record, look_of
 from perfci.store.incidents import incident_store as stored
@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def state(self) -> str:
-        return notices.STATES[self.record.state]
+        return notification_text.STATES[self.record.state]
 
     @property
     def state_tone(self) -> Tone:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series
-from perfci.report import notices
+from perfci.report.incidents import notification_text
 from perfci.store.incidents.incident_members import ledger
 from perfci.store.incidents.records import LedgerLine
 from perfci.store.projects import Project
@@ -41,7 +41,7 @@ class Row:
 
     @property
     def state(self) -> str:
-        return notices.STATES[self.line.state] if self.line.state else ""
+        return notification_text.STATES[self.line.state] if self.line.state else ""
 
 
 @dataclass(frozen=True, slots=True)

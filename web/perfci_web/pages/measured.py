@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import Environment, Point, Process, Result, Role, Run, Series, Status
-from perfci.report.trend import Dot, trend_of
+from perfci.report.charts.series_trend import Dot, trend_of
 from perfci.verdicts.gating import gated
 
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from types import MappingProxyType
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict
-from perfci.report.sentences import Told, overview_sentence
-from perfci.report.standing import biggest_moves, open_regressions
-from perfci.report.trend import Mark, Trend
-from perfci.report.words import MOVES
+from perfci.report.charts.series_trend import Mark, Trend
+from perfci.report.charts.trend_ranking import biggest_moves, open_regressions
+from perfci.report.verdict_labels import MOVES
+from perfci.report.verdict_sentences import Told, overview_sentence
 from perfci.store.queries.project_status import AtHead, Tally
 from perfci.store.queries.records import ProjectRecord
 from perfci_web.pages.reasons import Reason, by_reason, failure, how_many

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import Series, Status
-from perfci.report.fields import series_fields
+from perfci.report.serializers import series_fields
 from perfci_web.pages.cells import Cell, by_cell
 
 NOT_TOLD = "no reason was given"

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import CPU_TWIN, Commit, Series
-from perfci.report.sentences import Told, counts_sentence, trend_sentence, unavailable_sentence
-from perfci.report.svg import drawn_note
-from perfci.report.trend import Dot, Mark, Trend
-from perfci.report.units import quantity
-from perfci.report.words import QUIET
+from perfci.report.charts.series_trend import Dot, Mark, Trend
+from perfci.report.charts.svg_charts import drawn_note
+from perfci.report.number_format import quantity
+from perfci.report.verdict_labels import QUIET
+from perfci.report.verdict_sentences import Told, counts_sentence, trend_sentence, unavailable_sentence
 from perfci.store.queries.records import SeriesRecord, VerdictRecord
 from perfci.verdicts.levels import place_of
 from perfci_web.pages.cells import by_cell

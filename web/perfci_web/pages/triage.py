@@ -8,8 +8,8 @@ from datetime import UTC, datetime, time
 from typing import Any
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError, Series
-from perfci.report import happenings, notices
-from perfci.report import incidents as words
+from perfci.report.incidents import activity_log, notification_text
+from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.change_request import asked_change
 from perfci.service.incidents.serialize_incidents import Whole
 from perfci.service.incidents.state_changes import ALLOWED, Change
@@ -74,14 +74,14 @@ def incident_page(project: str, found: Whole, identities: Mapping[int, str]) -> 
         more=len(found.members) - len(shown),
         history=tuple(map(_line, reversed(found.events))),
         deliveries=found.deliveries,
-        states=tuple((state.value, notices.STATES[state]) for state in after),
+        states=tuple((state.value, notification_text.STATES[state]) for state in after),
         undo=undo_of(record, found.events),
     )
 
 
 def undo_of(record: IncidentRecord, history: Sequence[Event]) -> str:
     last = undoable(record, history)
-    return happenings.told("state", last.before, last.after, "") if last else ""
+    return activity_log.told("state", last.before, last.after, "") if last else ""
 
 
 def typed_of(form: Mapping[str, str]) -> dict[str, str]:
@@ -114,8 +114,8 @@ def _row(member: Member, series: Series, identity: str) -> Row:
 
 
 def _line(event: Event) -> Line:
-    said = happenings.told(event.what, event.before, event.after, event.text)
-    return Line(event, happenings.heading(event.what, event.text), said)
+    said = activity_log.told(event.what, event.before, event.after, event.text)
+    return Line(event, activity_log.heading(event.what, event.text), said)
 
 
 def _end_of(text: str) -> datetime:

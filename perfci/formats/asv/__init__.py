@@ -1,0 +1,1 @@
+"""airspeed velocity: its result files, read and written."""

@@ -1,0 +1,1 @@
+"""Benchmark records of pytorch/pytorch (v3), read and written."""

@@ -1,0 +1,1 @@
+"""The drawer: series trends and verdicts as SVG."""

@@ -1,0 +1,251 @@
+"""What a trend shows, decided once for the picture, the page, the JSON and the sentence: dots, levels, marks."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal
+
+from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
+from perfci.report.verdict_labels import MOVES, kind_of_move
+from perfci.verdicts.levels import disqualifying_flags, point_level, process_level, shown
+
+State = Literal["convicted", "candidate", "refuted"]
+"""A level that moved: confirmed on fresh pairs, only nominated so far, or looked at again and not confirmed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One commit, or several neighbours drawn as one: its level and the middle half of its processes."""
+
+    index: int
+    commit: Commit
+    status: Status
+    level: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    processes: int = 0
+    reason: str = ""
+    merged: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Where the series stands between two marks: the median of its dots from ``first`` to ``last``."""
+
+    first: int
+    last: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A commit where the level moved, and how sure that is; ``last_good`` is the commit before the move."""
+
+    index: int
+    last_good_index: int
+    commit: str
+    last_good: str
+    ratio: float
+    kind: VerdictKind
+    state: State
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One series over its commits, in commit order."""
+
+    series: Series
+    dots: tuple[Dot, ...]
+    levels: tuple[Level, ...]
+    marks: tuple[Mark, ...]
+
+    @property
+    def measured(self) -> tuple[Dot, ...]:
+        return tuple(dot for dot in self.dots if dot.level is not None)
+
+    @property
+    def failed(self) -> tuple[Dot, ...]:
+        return tuple(dot for dot in self.dots if dot.level is None and dot.status is not Status.SKIPPED)
+
+    @property
+    def commits(self) -> int:
+        return sum(dot.merged for dot in self.dots)
+
+    @property
+    def last_level(self) -> float | None:
+        return self.measured[-1].level if self.measured else None
+
+    def convicted(self) -> tuple[Mark, ...]:
+        return tuple(mark for mark in self.marks if mark.state == "convicted")
+
+
+def trend_of(
+    series: Series, points: Sequence[Point], change_points: Iterable[ChangePoint] = (), verdicts: Iterable[Verdict] = ()
+) -> Trend:
+    """Join the points of a series with what was decided about them."""
+    return trend_of_dots(series, dots_of(points), change_points, verdicts)
+
+
+def trend_of_dots(
+    series: Series, dots: tuple[Dot, ...], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
+) -> Trend:
+    marks = _marks(series, dots, change_points, verdicts)
+    return Trend(series, dots, _levels(dots, marks), marks)
+
+
+def dots_of(points: Iterable[Point]) -> tuple[Dot, ...]:
+    return tuple(_dot(index, point) for index, point in enumerate(points))
+
+
+def plain_dot(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
+    """A commit of which only the level is known; one that ended well without a level failed all the same."""
+    if status is not Status.OK or level is None:
+        return Dot(index, commit, Status.FAILED if status is Status.OK else status)
+    return Dot(index, commit, status, level, level, level)
+
+
+def of_witness(trend: Trend) -> Trend:
+    """Show a series that is not judged: nobody looks for moves in it, so one level over all of it would be a lie."""
+    return trend if trend.marks else replace(trend, levels=())
+
+
+def tail(trend: Trend, count: int) -> Trend:
+    """Show the last commits only, counted anew from zero; a level keeps the value it has in the whole series."""
+    cut = max(0, len(trend.dots) - count)
+    dots = tuple(replace(dot, index=dot.index - cut) for dot in trend.dots[cut:])
+    levels = tuple(
+        replace(level, first=max(0, level.first - cut), last=level.last - cut)
+        for level in trend.levels
+        if level.last >= cut
+    )
+    marks = tuple(
+        replace(mark, index=mark.index - cut, last_good_index=max(0, mark.last_good_index - cut))
+        for mark in trend.marks
+        if mark.index >= cut
+    )
+    return Trend(trend.series, dots, levels, marks)
+
+
+def thinned(trend: Trend, most: int) -> Trend:
+    """Merge neighbouring commits until about ``most`` dots are left.
+
+    A merged dot is the median of its commits with the full spread around it. Failed commits, the two sides of a mark,
+    the first and the last commit are never merged, so that what matters is drawn where it happened.
+    """
+    if len(trend.dots) <= most:
+        return trend
+    size = math.ceil(len(trend.dots) / most)
+    kept = {0, len(trend.dots) - 1} | {i for mark in trend.marks for i in (mark.index, mark.last_good_index)}
+    groups: list[list[Dot]] = []
+    for dot in trend.dots:
+        alone = dot.index in kept or dot.level is None
+        joins = groups and not alone and groups[-1][-1].index not in kept and groups[-1][-1].level is not None
+        if joins and len(groups[-1]) < size:
+            groups[-1].append(dot)
+        else:
+            groups.append([dot])
+    return replace(trend, dots=tuple(_merged(group) for group in groups))
+
+
+def _dot(index: int, point: Point) -> Dot:
+    level = point_level(point) if point.status is Status.OK else None
+    if level is None:
+        status = Status.FAILED if point.status is Status.OK else point.status
+        return Dot(index, point.commit, status, processes=len(point.processes), reason=point.reason)
+    lo, hi = _spread(point, level)
+    return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), point.reason or _flags(point))
+
+
+def _flags(point: Point) -> str:
+    """Why a level that is shown is not judged: all its processes are flagged."""
+    flags = dict.fromkeys(flag for process in shown(point.processes) for flag in disqualifying_flags(process))
+    return f"not judged: {'; '.join(flags)}" if flags else ""
+
+
+def _spread(point: Point, level: float) -> tuple[float, float]:
+    """The middle half of the processes; of a foreign result its quartiles, or its interval."""
+    levels = [process_level(process) for process in shown(point.processes)]
+    if len(levels) >= 2:
+        quartiles = statistics.quantiles(levels, n=4, method="inclusive")
+        return min(quartiles[0], level), max(quartiles[2], level)
+    if point.summary and not levels:
+        lo = point.summary.q25 if point.summary.q25 is not None else point.summary.ci_lo
+        hi = point.summary.q75 if point.summary.q75 is not None else point.summary.ci_hi
+        return (level if lo is None else min(lo, level)), (level if hi is None else max(hi, level))
+    return level, level
+
+
+def _marks(
+    series: Series, dots: Sequence[Dot], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
+) -> tuple[Mark, ...]:
+    where = {dot.commit.sha: dot.index for dot in dots}
+    latest = _by_head(verdict for verdict in verdicts if _looks_back(verdict, where))
+    marks = {sha: _mark_of_verdict(verdict, where) for sha, verdict in latest.items() if verdict.kind in MOVES}
+    for change in change_points:
+        if change.commit in where and change.commit not in marks:
+            marks[change.commit] = _mark_of_change(series, change, latest.get(change.commit), where)
+    return tuple(sorted(marks.values(), key=lambda mark: mark.index))
+
+
+def _looks_back(verdict: Verdict, where: dict[str, int]) -> bool:
+    """Only a comparison with an earlier commit of the same line says something about the line."""
+    return verdict.head in where and verdict.base in where and where[verdict.base] < where[verdict.head]
+
+
+def _by_head(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+    """The verdict that counts for each commit: a conviction outranks the screening that nominated it."""
+    found: dict[str, Verdict] = {}
+    for verdict in verdicts:
+        held = found.get(verdict.head)
+        if held is None or verdict.stage is Stage.CONVICTION or held.stage is Stage.SCREENING:
+            found[verdict.head] = verdict
+    return found
+
+
+def _mark_of_verdict(verdict: Verdict, where: dict[str, int]) -> Mark:
+    ratio = verdict.ratio if verdict.ratio is not None else 1.0
+    state: State = "convicted" if verdict.stage is Stage.CONVICTION else "candidate"
+    head, base = where[verdict.head], where[verdict.base]
+    return Mark(head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict)
+
+
+def _mark_of_change(series: Series, change: ChangePoint, verdict: Verdict | None, where: dict[str, int]) -> Mark:
+    index = where[change.commit]
+    kind = kind_of_move(1 + change.rel, series.metric.direction)
+    cleared = verdict is not None and verdict.stage is Stage.CONVICTION and verdict.kind is VerdictKind.UNCHANGED
+    last_good = where.get(change.last_good, max(0, index - 1))
+    state: State = "refuted" if cleared else "candidate"
+    return Mark(index, last_good, change.commit, change.last_good, 1 + change.rel, kind, state, verdict)
+
+
+def _levels(dots: Sequence[Dot], marks: Sequence[Mark]) -> tuple[Level, ...]:
+    """One level between marks; a refuted mark moves nothing."""
+    starts = sorted({0, *(mark.index for mark in marks if mark.state != "refuted"), len(dots)})
+    levels = []
+    for first, end in pairwise(starts):
+        values = [dot.level for dot in dots[first:end] if dot.level is not None]
+        if values:
+            levels.append(Level(first, end - 1, statistics.median(values)))
+    return tuple(levels)
+
+
+def _merged(group: Sequence[Dot]) -> Dot:
+    if len(group) == 1:
+        return group[0]
+    middle = group[len(group) // 2]
+    levels = [dot.level for dot in group if dot.level is not None]
+    lows = [dot.lo for dot in group if dot.lo is not None]
+    highs = [dot.hi for dot in group if dot.hi is not None]
+    return replace(
+        middle,
+        level=statistics.median(levels),
+        lo=min(lows),
+        hi=max(highs),
+        processes=sum(dot.processes for dot in group),
+        merged=len(group),
+    )

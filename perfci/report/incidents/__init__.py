@@ -1,0 +1,1 @@
+"""Incidents as text, JSON-able values and notifications."""

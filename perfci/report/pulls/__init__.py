@@ -1,0 +1,1 @@
+"""What a pull request shows: comment, check result and their texts."""

@@ -1,0 +1,1 @@
+"""Files that `perfci init` writes: a starter suite and the workflows."""

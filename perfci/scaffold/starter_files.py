@@ -1,0 +1,192 @@
+"""What `perfci init` writes: a configuration, a suite for the repository's own model, two workflows."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfci.scaffold.workflow_templates import REPORT, measuring
+
+SKIPPED_FOLDERS = {"tests", "test", "benchmarks", "docs", "examples", "build", "dist", "site-packages"}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A torch module that can be built without arguments, by its import path."""
+
+    module: str
+    name: str
+
+
+def starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
+    """Name -> text of every file that gets a repository going; ``branch`` is the one whose history counts."""
+    model = find_model(root)
+    suite = MODEL_SUITE.format(module=model.module, name=model.name) if model else PLAIN_SUITE
+    return {
+        "perfci.toml": CONFIGURATION.format(project=project),
+        "benchmarks/__init__.py": "",
+        "benchmarks/starter.py": suite,
+        ".github/workflows/perf.yml": measuring(branch),
+        ".github/workflows/perf-report.yml": REPORT,
+    }
+
+
+def is_guessed(branch: str) -> bool:
+    """Whether the workflow takes the two usual names for the branch whose history counts."""
+    return measuring(branch) == measuring()
+
+
+def find_model(root: Path) -> Model | None:
+    """Pick the module that no other module of the repository is built from: most likely the whole model."""
+    found: list[tuple[Model, str]] = []
+    called: set[str] = set()
+    for path in _python_files(root):
+        tree = _parsed(path)
+        if tree is None:
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and _is_torch_module(node) and _needs_no_argument(node):
+                found.append((Model(_import_path(root, path), node.name), node.name))
+            elif isinstance(node, ast.Call):
+                called.add(_last_name(node.func))
+    whole = [model for model, name in found if name not in called] or [model for model, _ in found]
+    return whole[-1] if whole else None
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).parts
+        skipped = any(part.startswith((".", "test_")) or part in SKIPPED_FOLDERS for part in parts)
+        in_environment = any((root.joinpath(*parts[:i]) / "pyvenv.cfg").exists() for i in range(1, len(parts)))
+        if not skipped and not in_environment:
+            yield path
+
+
+def _parsed(path: Path) -> ast.Module | None:
+    try:
+        return ast.parse(path.read_text())
+    except (SyntaxError, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _is_torch_module(node: ast.ClassDef) -> bool:
+    return any(_last_name(base) == "Module" for base in node.bases)
+
+
+def _needs_no_argument(node: ast.ClassDef) -> bool:
+    for function in node.body:
+        if isinstance(function, ast.FunctionDef) and function.name == "__init__":
+            given = function.args
+            optional = len(given.defaults)
+            required_keywords = [d for d in given.kw_defaults if d is None]
+            return len(given.posonlyargs) + len(given.args) - 1 <= optional and not required_keywords
+    return True
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _import_path(root: Path, path: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    parts = parts[1:] if parts[0] == "src" and len(parts) > 1 else parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+CONFIGURATION = """\
+# perfci: every key with its default is described in the README.
+[project]
+name = "{project}"
+
+[suite]
+path = "benchmarks"
+"""
+
+MODEL_SUITE = '''\
+"""How fast and how hungry {name} is. Written by `perfci init`: make `example_batch` look like your data."""
+
+import functools
+
+import torch
+from perfci.bench import ModelBench, not_here
+
+from {module} import {name}
+
+
+class {name}Bench(ModelBench):
+    """Step time and its phases, memory, exact counts, the loss. Give `stream` as well if the model generates."""
+
+    groups = ("training", "step_counts", "numerics")  # "cold_start" takes some seconds more per process
+    budget_s = 0.5  # seconds of timed steps in one process
+
+    def build(self, p):
+        return {name}().to(self.device)
+
+    def batch(self, p, i):
+        return example_batch().to(self.device)
+
+    def loss(self, model, batch):
+        return loss_of(model(batch))
+
+
+@functools.cache
+def example_batch():
+    """Guess an input from the model's first layers; replace it by a batch of yours."""
+    torch.manual_seed(0)
+    model = {name}()
+    guesses = []
+    for layer in model.modules():
+        if isinstance(layer, torch.nn.Embedding):
+            guesses.append(torch.randint(layer.num_embeddings, (4, 32)))
+        elif isinstance(layer, torch.nn.Linear):
+            guesses += [torch.randn(32, layer.in_features), torch.randn(4, 32, layer.in_features)]
+        elif isinstance(layer, torch.nn.Conv2d):
+            guesses += [torch.randn(4, layer.in_channels, size, size) for size in (32, 28, 64, 224)]
+        elif isinstance(layer, torch.nn.Conv1d):
+            guesses.append(torch.randn(4, layer.in_channels, 128))
+    for guess in [*guesses, torch.randn(4, 16), torch.randint(16, (4, 16))]:
+        try:
+            model(guess)
+            return guess
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            continue
+    raise not_here("edit example_batch in benchmarks/starter.py: no guessed input suits the model")
+
+
+def loss_of(output):
+    """Reduce whatever the model returns to one number; replace it by your loss."""
+    if isinstance(output, dict):
+        output = list(output.values())
+    if isinstance(output, (list, tuple)):
+        return sum(loss_of(part) for part in output if torch.is_tensor(part) and part.is_floating_point())
+    return output.float().square().mean()
+'''
+
+PLAIN_SUITE = '''\
+"""Written by `perfci init`, which found no torch module that can be built without arguments: measure yours here.
+
+Give `stream` as well if the model generates; functions named time_, mem_, peakmem_ or track_ are benchmarks as in asv.
+"""
+
+import torch
+from perfci.bench import ModelBench
+
+
+class Example(ModelBench):
+    """Replace the layers by `from your_package import YourModel`, the batch and the loss by yours."""
+
+    groups = ("training", "step_counts", "numerics")  # "cold_start" takes some seconds more per process
+    budget_s = 0.5  # seconds of timed steps in one process
+
+    def build(self, p):
+        layers = torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.Linear(256, 128)
+        return torch.nn.Sequential(*layers).to(self.device)
+
+    def batch(self, p, i):
+        return torch.randn(64, 128, generator=torch.Generator().manual_seed(i)).to(self.device)
+
+    def loss(self, model, batch):
+        return model(batch).square().mean()
+'''
