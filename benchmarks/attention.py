@@ -22,13 +22,13 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.profiler import ProfilerActivity, profile
 
 from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, not_here, peak_tensor_bytes, witness
-from perfci.bench.device import this_device
-from perfci.bench.flops import count_flops
-from perfci.bench.memory import allocator_readings
+from perfci.bench.call_counts.flops import count_flops
+from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.memory_use.peak_memory import allocator_readings
 from perfci.bench.parity import TOLERANCES, ParityFailed, max_relative_error
-from perfci.bench.timing import Timing, time_blocks
+from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
-from .sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
+from .workload_sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
 
 BACKENDS = {
     "math": SDPBackend.MATH,

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from perfci.bench import ModelBench
 
-from .model import GPT, Cache, decode, prefill
-from .sizes import AUDIO, settle
+from .gpt_model import GPT, Cache, decode, prefill
 from .training import text_of
+from .workload_sizes import AUDIO, settle
 
 RATE = 24_000  # samples of sound per second
 SAMPLES_PER_TOKEN = 320 * 2  # what the decoder's two upsamplings make of one token: 37.5 tokens are one second

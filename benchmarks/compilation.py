@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, witness
-from perfci.bench.compilation import compile_here, compile_twice
-from perfci.bench.device import this_device
+from perfci.bench.compilers.compile_cost import compile_here, compile_twice
+from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.parity import Numerics, check_parity, tolerance_of
-from perfci.bench.timing import time_blocks
+from perfci.bench.timers.timed_blocks import time_blocks
 
-from .model import GPT
-from .sizes import COMPILED, DEVICE, SIZES, precision_of, settle
+from .gpt_model import GPT
+from .workload_sizes import COMPILED, DEVICE, SIZES, precision_of, settle
 
 Pool = tuple[int, int]
 

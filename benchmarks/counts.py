@@ -9,9 +9,9 @@ from torch import Tensor
 
 from perfci.bench import ModelBench
 
-from .model import GPT, Cache, decode, prefill
-from .sizes import GENERATION, SIZES
+from .gpt_model import GPT, Cache, decode, prefill
 from .training import next_token_loss, text_of
+from .workload_sizes import GENERATION, SIZES
 
 
 class Counts(ModelBench):

@@ -27,12 +27,12 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, not_here, witness
-from perfci.bench.device import Cpu, this_device
+from perfci.bench.call_counts import count
+from perfci.bench.devices.torch_devices import Cpu, this_device
 from perfci.bench.parity import ParityFailed
-from perfci.bench.proxies import count
-from perfci.bench.timing import Timing, time_blocks
+from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
-from .sizes import DATA, DEVICE, SIZES, settle
+from .workload_sizes import DATA, DEVICE, SIZES, settle
 
 MEMORIES = ["pageable", "pinned"]
 on_host = functools.partial(time_blocks, device=Cpu(), **DATA.timing)

@@ -17,17 +17,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
-from perfci.bench.children import ChildOutOfMemory
-from perfci.bench.communication import Communication, communicating_seconds
-from perfci.bench.device import this_device
-from perfci.bench.memory import peak_tensor_bytes
+from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.memory_use.peak_memory import peak_tensor_bytes
 from perfci.bench.parity import Numerics, ParityFailed, check_parity, tolerance_of
-from perfci.bench.ranks import run_ranks, time_together, why_not_ranks
-from perfci.bench.timing import Timing
+from perfci.bench.processes.child_processes import ChildOutOfMemory
+from perfci.bench.processes.communication_counter import Communication, communicating_seconds
+from perfci.bench.processes.distributed_ranks import run_ranks, time_together, why_not_ranks
+from perfci.bench.timers.timed_blocks import Timing
 
-from .parallel import Replica, rows_of
-from .ring import ring_attention
-from .sizes import DEVICE, DTYPES, PARALLEL, SIZES
+from .parallel_strategies import Replica, rows_of
+from .ring_attention import ring_attention
+from .workload_sizes import DEVICE, DTYPES, PARALLEL, SIZES
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 

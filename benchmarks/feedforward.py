@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from perfci.bench import Bench, Measured, Metric, exact, metrics, witness
-from perfci.bench.flops import count_flops
-from perfci.bench.timing import time_blocks
+from perfci.bench.call_counts.flops import count_flops
+from perfci.bench.timers.timed_blocks import time_blocks
 
-from .sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
+from .workload_sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
 
 
 class FeedForward(Bench):

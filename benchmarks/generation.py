@@ -12,9 +12,9 @@ from torch.nn import functional
 from perfci.bench import ModelBench, not_here
 from perfci.bench.parity import ParityFailed, max_relative_error, tolerance_of
 
-from .model import GPT, Cache, decode, likeliest, prefill
-from .sizes import DEVICE, GENERATION, SIZES, settle
+from .gpt_model import GPT, Cache, decode, likeliest, prefill
 from .training import text_of
+from .workload_sizes import DEVICE, GENERATION, SIZES, settle
 
 
 class _Generation(ModelBench):

@@ -7,11 +7,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from perfci.bench import Bench, Measured, Metric, exact, metrics
+from perfci.bench.call_counts import count_operators
 from perfci.bench.parity import Numerics, check_parity, tolerance_of
-from perfci.bench.proxies import count_operators
-from perfci.bench.timing import time_blocks
+from perfci.bench.timers.timed_blocks import time_blocks
 
-from .sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
+from .workload_sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
 
 
 class LossOverK(Bench):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 
 from perfci.bench import Bench, Measured, Metric, metrics, witness
-from perfci.bench.device import this_device
-from perfci.bench.memory import MEMORY_METRICS, allocator_readings
-from perfci.bench.proxies import count
-from perfci.bench.proxies.operators import Operators
-from perfci.bench.timing import time_blocks
+from perfci.bench.call_counts import count
+from perfci.bench.call_counts.operator_counter import Operators
+from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
+from perfci.bench.timers.timed_blocks import time_blocks
 
-from .sizes import DEVICE, SIZES, TRAINING
 from .training import Training, text_of
+from .workload_sizes import DEVICE, SIZES, TRAINING
 
 
 class Checkpointing(Bench):

@@ -11,8 +11,8 @@ from torch import Tensor
 from perfci.bench import Bench, Metric, Reading, exact, metrics
 
 from . import training
-from .model import GPT
-from .sizes import DEVICE, LEARNING, SIZES, settle
+from .gpt_model import GPT
+from .workload_sizes import DEVICE, LEARNING, SIZES, settle
 
 
 class LossParity(training.Step):

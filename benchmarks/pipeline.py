@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from perfci.bench import Bench, Measured, ModelBench, metrics
-from perfci.bench.serving import SERVING_METRICS, measure_serving
+from perfci.bench.streams.serving import SERVING_METRICS, measure_serving
 
 from .data import forget_pages
-from .model import GPT, Cache, decode, prefill
-from .sizes import DEVICE, PIPELINE, SIZES, settle
+from .gpt_model import GPT, Cache, decode, prefill
 from .training import text_of
+from .workload_sizes import DEVICE, PIPELINE, SIZES, settle
 
 
 class Stages(ModelBench):

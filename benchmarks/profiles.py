@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from perfci.bench import Absent, Bench, Measured, Metric, Reading, metrics, witness
-from perfci.bench.profiling import profile
-from perfci.bench.shares import Share
+from perfci.bench.profiles.profiler import profile
+from perfci.bench.profiles.time_shares import Share
 
 from . import generation, training
-from .sizes import GENERATION, SIZES
+from .workload_sizes import GENERATION, SIZES
 
 KINDS = {
     "matmul": ("mm", "gemm", "linear", "matmul", "cutlass", "nvjet"),

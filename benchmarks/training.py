@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from perfci.bench import Absent, Bench, Measured, Metric, ModelBench, Reading, exact, metrics, not_here, witness
-from perfci.bench.device import this_device
-from perfci.bench.fitting import largest_batch
+from perfci.bench.call_counts import count
+from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.memory_use.batch_limit import largest_batch
 from perfci.bench.parity import ParityFailed, tolerance_of
-from perfci.bench.proxies import count
-from perfci.bench.timing import time_blocks
+from perfci.bench.timers.timed_blocks import time_blocks
 
-from .model import GPT
-from .sizes import DEVICE, PRECISIONS, SIZES, TRAINING, Sizes, precision_of, settle
+from .gpt_model import GPT
+from .workload_sizes import DEVICE, PRECISIONS, SIZES, TRAINING, Sizes, precision_of, settle
 
 OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 

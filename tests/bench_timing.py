@@ -20,8 +20,8 @@ from bench_report import Figure, report
 from torch import nn
 from torch.utils import benchmark
 
-from perfci.bench.device import Device, this_device
-from perfci.bench.timing import time_blocks
+from perfci.bench.devices.torch_devices import Device, this_device
+from perfci.bench.timers.timed_blocks import time_blocks
 
 BLOCKS = 800
 """Of either timer: so many short ones see through a busier machine than fewer long ones."""

@@ -73,13 +73,16 @@ def addresses_compiled_once() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="module")
 def environments_forked(request: pytest.FixtureRequest) -> Iterator[None]:
     """What measures here need not import torch each time; the runner's own tests start it from nothing."""
-    if not {"perfci.cli", "perfci.runner.workbench"} & set(sys.modules) or request.path.parent.name == "runner":
+    if (
+        not {"perfci.cli", "perfci.runner.measurement_runner"} & set(sys.modules)
+        or request.path.parent.name == "runner"
+    ):
         yield
         return
     from warm_environments import WarmParent
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("perfci.runner.workbench.EnvironmentParent", WarmParent)
+        patch.setattr("perfci.runner.measurement_runner.EnvironmentParent", WarmParent)
         yield
 
 

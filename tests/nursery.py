@@ -45,7 +45,7 @@ def imported(harness: str, preload: list[str]) -> Any:
     package = types.ModuleType("perfci_harness")
     package.__path__ = [harness]
     sys.modules["perfci_harness"] = package
-    environment = importlib.import_module("perfci_harness.environment")
+    environment = importlib.import_module("perfci_harness.environment_parent")
     environment.introduce(preload)
     environment.gather_into_huge_pages = lambda: None  # a fork has them already, and would copy them all
     return environment

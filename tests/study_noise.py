@@ -32,11 +32,11 @@ from perfci.measure.open_session import Subject, open_session, open_subject, ope
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
 from perfci.report.number_format import counting, percent
-from perfci.runner import plan
-from perfci.runner.git import Repository, private_folder
-from perfci.runner.lock import machine_lock
-from perfci.runner.suite import Cell
-from perfci.runner.workbench import Workbench
+from perfci.runner import visit_plan
+from perfci.runner.frozen_suite import Cell
+from perfci.runner.git_repository import Repository, private_folder
+from perfci.runner.locks import machine_lock
+from perfci.runner.measurement_runner import Workbench
 from perfci.stats import noise
 from perfci.store import Store, open_store
 from perfci.verdicts.compare import convict
@@ -155,13 +155,13 @@ class Part:
     seconds: Mapping[str, float]  # of one process of each cell
     visit_s: float  # that starting a visit takes
 
-    def missing(self) -> list[tuple[plan.Visit, list[Cell]]]:
+    def missing(self) -> list[tuple[visit_plan.Visit, list[Cell]]]:
         """Visits that are still to be made, base and head next to each other, with the cells that lack them."""
         done = {(series.cell, p.pair, p.role) for series, p in self.session.measured.get(self.sha, ())}
         visits = (
             visit
             for number in range(self.pairs)
-            for visit in plan.pair(self.sha, self.sha, self.cells, number, 2 * number, self.session.seed)
+            for visit in visit_plan.pair(self.sha, self.sha, self.cells, number, 2 * number, self.session.seed)
         )
         wanted = ((v, [cell for cell in v.cells if (cell.name, v.pair, v.role) not in done]) for v in visits)
         return [(visit, cells) for visit, cells in wanted if cells]

@@ -194,13 +194,14 @@ def test_only_config_reads_the_environment() -> None:
     # A child's environment is built from ours where one is started, which reads no setting of perfci; wrap.py says
     # what a script has to read.
     starters = (
-        "/driver.py",
-        "/script.py",
-        "/wrap.py",
-        "/prepare.py",
-        "/harness/suite.py",
-        "/story.py",
-        "/children.py",
+        "/runner/environment_parent.py",
+        "/runner/user_script.py",
+        "/cli/wrap.py",
+        "/runner/prepare_commit.py",
+        "/harness/suite_discovery.py",
+        "/demo/story.py",
+        "/processes/child_processes.py",
+        "/shared/supervised_process.py",
     )
 
     wrong = [

@@ -21,7 +21,7 @@ from typing import Any
 import nursery
 
 from perfci.config.measurement_tables import EnvironmentTable
-from perfci.runner import driver
+from perfci.runner import environment_parent
 
 PRELOADS = ((), EnvironmentTable().preload)
 
@@ -32,7 +32,7 @@ AS_STARTED = dict(os.environ)
 """What this process began with: of the first test that measures, the variables may be its own."""
 
 
-class WarmParent(driver.EnvironmentParent):
+class WarmParent(environment_parent.EnvironmentParent):
     def __init__(self, python: str, suite: Any, *, preload: Sequence[str] = (), **options: Any) -> None:
         self._wanted = tuple(preload)
         super().__init__(python, suite, preload=preload, **options)
@@ -51,8 +51,8 @@ class Nursery:
     """Lives as long as this process, and what it forked no longer than itself."""
 
     def __init__(self, preload: Sequence[str]) -> None:
-        self._variables = {**AS_STARTED, **dict.fromkeys(driver.THREAD_POOLS, "1"), "PYTHONUNBUFFERED": "1"}
-        harness = str(Path(driver.__file__).with_name("harness"))
+        self._variables = {**AS_STARTED, **dict.fromkeys(environment_parent.THREAD_POOLS, "1"), "PYTHONUNBUFFERED": "1"}
+        harness = str(Path(environment_parent.__file__).with_name("harness"))
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(

@@ -3,11 +3,11 @@
 Importing this room is cheap: torch is imported by the first function that needs it.
 """
 
-from perfci.bench.clocks import cpu_clock, wall_clock
-from perfci.bench.memory import peak_allocated_bytes, peak_tensor_bytes
+from perfci.bench.base_class import Bench
+from perfci.bench.memory_use.peak_memory import peak_allocated_bytes, peak_tensor_bytes
 from perfci.bench.model_bench import ModelBench
 from perfci.bench.readings import Absent, Measured, Reading, exact, metrics, not_here, witness
-from perfci.bench.tracks import Bench
+from perfci.bench.timers.clocks import cpu_clock, wall_clock
 from perfci.model import Clock, Metric
 
 __all__ = [

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from perfci.bench.base_class import Bench
 from perfci.bench.readings import Measured, metrics, not_here
-from perfci.bench.tracks import Bench
 from perfci.model import Metric
 
 if TYPE_CHECKING:
-    from perfci.bench.device import Device
+    from perfci.bench.devices.torch_devices import Device
 
 Parameters = Mapping[str, Any]
 
@@ -119,7 +119,7 @@ class ModelBench(Bench, ABC):
 
     def autocast(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
         """The number format the training step computes in, by the parameter ``dtype`` or ``precision``."""
-        from perfci.bench.precision import precision
+        from perfci.bench.devices.number_formats import precision
 
         return precision(self.precision(p), self.shim)
 
@@ -130,7 +130,7 @@ class ModelBench(Bench, ABC):
     @property
     def shim(self) -> Device:
         """The device that is measured, as perfci sees it."""
-        from perfci.bench.device import this_device
+        from perfci.bench.devices.torch_devices import this_device
 
         return this_device()
 

@@ -26,8 +26,8 @@ from perfci.report.pooled_text import pooled_text
 from perfci.report.pulls.comparison_findings import ALIKE, Findings, bars_of
 from perfci.report.pulls.pull_comment import comment
 from perfci.report.text_tables import comparison_text
-from perfci.runner.git import Repository
-from perfci.runner.lock import machine_lock
+from perfci.runner.git_repository import Repository
+from perfci.runner.locks import machine_lock
 from perfci.service.incidents.local_incidents import look_again
 from perfci.service.pulls.results_artifact import hand_over_runs
 from perfci.verdicts.policy import Policy

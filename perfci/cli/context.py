@@ -14,7 +14,7 @@ import click
 from perfci.cli.options import Globals
 from perfci.config import Config, load_config
 from perfci.model import PerfciError
-from perfci.runner.git import Repository, private_folder
+from perfci.runner.git_repository import Repository, private_folder
 from perfci.store import Store, open_store
 
 

@@ -12,7 +12,7 @@ from perfci.cli.options import global_options, json_option, suite_option
 from perfci.doctor import Finding, Level, Patient, examine
 from perfci.doctor.findings import counted
 from perfci.model import PerfciError
-from perfci.runner.git import Repository
+from perfci.runner.git_repository import Repository
 
 COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "red"}
 WIDTH = 120

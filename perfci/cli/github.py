@@ -28,7 +28,7 @@ from perfci.report.number_format import counting, signed_percent
 from perfci.report.pulls.check_result import Gate
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasured
-from perfci.runner.git import Repository
+from perfci.runner.git_repository import Repository
 from perfci.service.expected_changes.read_pulls import brought_by
 from perfci.service.pulls.read_artifact import RESULTS
 from perfci.service.pulls.report_pull import (

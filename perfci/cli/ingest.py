@@ -16,7 +16,7 @@ from perfci.history.derive_change_points import update_change_points
 from perfci.model import Commit, Direction, PerfciError
 from perfci.policies import policy_of
 from perfci.report.number_format import counting
-from perfci.runner.git import Repository
+from perfci.runner.git_repository import Repository
 from perfci.service.incidents.local_incidents import look_again
 from perfci.service.uploads.import_files import ingest_path
 from perfci.service.uploads.unresolved_units import meaning

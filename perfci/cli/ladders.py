@@ -19,7 +19,7 @@ from perfci.measure.variant_groups import families, require_known
 from perfci.model import Status, VerdictKind
 from perfci.report.ablation_text import ladder_text, ladders_markdown
 from perfci.report.goal_text import goals_markdown, goals_text, trade_sentence
-from perfci.runner.lock import machine_lock
+from perfci.runner.locks import machine_lock
 from perfci.verdicts.reached import GoalVerdict
 
 

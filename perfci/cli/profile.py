@@ -19,8 +19,8 @@ from perfci.model import PerfciError, Status
 from perfci.report.escaping import printable
 from perfci.report.number_format import Scale, counting, number, percent, scale_of
 from perfci.report.text_tables import aligned
-from perfci.runner.lock import machine_lock
-from perfci.runner.suite import Cell
+from perfci.runner.frozen_suite import Cell
+from perfci.runner.locks import machine_lock
 
 MOST_CELLS = 10
 ROWS_SHOWN = 10

@@ -9,8 +9,8 @@ import click
 
 from perfci.cli.context import on_terminal
 from perfci.model import Status
-from perfci.runner.outcomes import Outcome
-from perfci.runner.plan import Visit
+from perfci.runner.cell_outcomes import Outcome
+from perfci.runner.visit_plan import Visit
 
 
 class Progress:

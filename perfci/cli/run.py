@@ -18,7 +18,7 @@ from perfci.measure.open_session import open_subject, open_workbench
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
-from perfci.runner.lock import machine_lock
+from perfci.runner.locks import machine_lock
 from perfci.service.expected_changes.commit_trailers import keep_trailers
 from perfci.service.incidents.local_incidents import look_again
 from perfci.service.uploads.send_runs import runs_of_session, server_of, upload

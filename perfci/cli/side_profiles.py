@@ -19,10 +19,10 @@ from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import printable
 from perfci.report.pulls.comment_columns import SECTIONS, by_attention
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.runner.git import Repository
-from perfci.runner.lock import machine_lock
-from perfci.runner.suite import Cell
-from perfci.runner.workbench import Workbench
+from perfci.runner.frozen_suite import Cell
+from perfci.runner.git_repository import Repository
+from perfci.runner.locks import machine_lock
+from perfci.runner.measurement_runner import Workbench
 
 MOST_CELLS = 3
 

@@ -21,8 +21,8 @@ from perfci.report.goal_text import goals_text
 from perfci.report.pulls.comparison_findings import Findings, bars_of
 from perfci.report.pulls.pull_comment import comment
 from perfci.report.variant_text import variants_text
-from perfci.runner.git import Repository
-from perfci.runner.lock import machine_lock
+from perfci.runner.git_repository import Repository
+from perfci.runner.locks import machine_lock
 from perfci.verdicts.reached import GoalVerdict, Outcome
 
 

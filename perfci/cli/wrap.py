@@ -16,8 +16,8 @@ from perfci.formats.step_log import FIELDS
 from perfci.measure.script_run import STEPS_VARIABLE, WARMUP_RULE, WITNESSES, Wrapped, WrapResult, wrap_script
 from perfci.model import PerfciError, Status, cell_name
 from perfci.report.number_format import counting, quantity, signed_percent
-from perfci.runner.lock import machine_lock
-from perfci.runner.script import find_script
+from perfci.runner.locks import machine_lock
+from perfci.runner.user_script import find_script
 from perfci.stats.location import median
 
 SNIPPET = f"""\

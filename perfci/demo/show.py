@@ -15,8 +15,8 @@ from perfci.measure.compare_range import run_range
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.measure.progress import Watcher
 from perfci.model import Commit, Process, Series, Verdict
-from perfci.runner.git import Repository, private_folder
-from perfci.runner.lock import machine_lock
+from perfci.runner.git_repository import Repository, private_folder
+from perfci.runner.locks import machine_lock
 from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measurements import session_processes, sessions, verdict_records
 from perfci.verdicts.gating import gated_by_commit

@@ -16,8 +16,8 @@ from perfci.doctor.machine_checks import MachineFacts
 from perfci.doctor.software_checks import BenchFacts, PluginFacts, SoftwareFacts, TorchFacts
 from perfci.doctor.suite_checks import Recorded
 from perfci.model import PerfciError
-from perfci.runner.lock import machine_lock
-from perfci.runner.machine import this_machine
+from perfci.runner.locks import machine_lock
+from perfci.runner.machine_info import this_machine
 from perfci.store import Store, open_store
 from perfci.store.engine import address_of, path_of, shown_as
 from perfci.store.queries.measurements import runs_of_commit, session_processes, sessions

@@ -13,11 +13,11 @@ from perfci.doctor import collect_facts, machine_checks, noise_check, software_c
 from perfci.doctor import suite_checks as suite
 from perfci.doctor.findings import Finding, ok, problem, warning
 from perfci.model import Commit, PerfciError
-from perfci.runner.git import Repository
-from perfci.runner.lock import machine_lock
-from perfci.runner.prepare import Prepared, prepare
-from perfci.runner.suite import cells_of
-from perfci.runner.workbench import Workbench
+from perfci.runner.frozen_suite import cells_of
+from perfci.runner.git_repository import Repository
+from perfci.runner.locks import machine_lock
+from perfci.runner.measurement_runner import Workbench
+from perfci.runner.prepare_commit import Prepared, prepare
 
 Say = Callable[[str], None]
 

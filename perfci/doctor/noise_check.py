@@ -15,9 +15,9 @@ from perfci.doctor.findings import Finding, ok, problem, warning
 from perfci.measure.measurement_session import Session
 from perfci.measure.open_session import open_session, open_subject
 from perfci.model import Commit, PerfciError, Process, Role, Series, Status
-from perfci.runner import plan
-from perfci.runner.git import Repository
-from perfci.runner.workbench import Workbench
+from perfci.runner import visit_plan
+from perfci.runner.git_repository import Repository
+from perfci.runner.measurement_runner import Workbench
 from perfci.stats import noise
 from perfci.stats.interval import Shift
 from perfci.stats.power import smallest_visible
@@ -109,7 +109,7 @@ def measure_equals(
             if number >= PAIRS[0] and time.monotonic() > begin + seconds:
                 break
             on_pair(number)
-            for visit in plan.pair(commit.sha, commit.sha, subject.cells, number, 2 * number, session.seed):
+            for visit in visit_plan.pair(commit.sha, commit.sha, subject.cells, number, 2 * number, session.seed):
                 session.visit(visit)
     return equals_of(session, commit.sha, time.monotonic() - begin)
 

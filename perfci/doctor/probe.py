@@ -108,11 +108,11 @@ def devices(module: Any) -> Iterator[str]:
 def bench() -> dict[str, Any]:
     """What perfci's own measuring tools find here; nothing of it where perfci or torch is not installed."""
     try:
-        shim = importlib.import_module("perfci.bench.device")
+        shim = importlib.import_module("perfci.bench.devices.torch_devices")
         device = shim.this_device()
         measured, why = shim.MEASURED[device.kind]
         seen = watched()
-        counted = importlib.import_module("perfci.bench.proxies.instructions").instructions(lambda: None)
+        counted = importlib.import_module("perfci.bench.call_counts.instruction_counter").instructions(lambda: None)
     except Exception as error:
         return {"bench": {"error": last_line(error)}}
     power = seen.readings["power"]
@@ -129,7 +129,7 @@ def bench() -> dict[str, Any]:
 
 def watched() -> Any:
     """What a watch over half a second in which we do nothing says: whoever is seen then is somebody else."""
-    with importlib.import_module("perfci.bench.validity").watch() as seen:
+    with importlib.import_module("perfci.bench.devices.device_monitor").watch() as seen:
         time.sleep(WATCHED_S)
     return seen
 

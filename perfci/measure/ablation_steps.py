@@ -8,7 +8,7 @@ from perfci.config import Config, LadderTable
 from perfci.measure.open_session import Subject
 from perfci.measure.variant_groups import Assignment
 from perfci.model import PerfciError
-from perfci.runner.suite import Cell
+from perfci.runner.frozen_suite import Cell
 
 
 def ladder_named(config: Config, name: str) -> LadderTable:

@@ -13,8 +13,8 @@ from perfci.measure.questions import Question
 from perfci.measure.variant_groups import Assignment
 from perfci.measure.variant_session import Lineup, Sides
 from perfci.model import CPU_TWIN, Role, Series, Verdict
-from perfci.runner.outcomes import Discovery
-from perfci.runner.suite import Cell, cells_of
+from perfci.runner.cell_outcomes import Discovery
+from perfci.runner.frozen_suite import Cell, cells_of
 from perfci.store import Store
 from perfci.store.queries.measurements import session_processes
 from perfci.store.queries.records import MeasuredProcess

@@ -16,7 +16,7 @@ from perfci.measure.questions import Question
 from perfci.measure.record_decisions import record
 from perfci.model import IN_TURNS, Commit, ObservedChange, Stage, Status, Verdict
 from perfci.policies import policy_of
-from perfci.runner.workbench import Workbench
+from perfci.runner.measurement_runner import Workbench
 from perfci.store import Store
 from perfci.verdicts.epochs import changed
 from perfci.verdicts.pooled import PooledVerdict, pooled_verdict

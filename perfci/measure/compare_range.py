@@ -14,7 +14,7 @@ from perfci.measure.record_decisions import record, with_evidence
 from perfci.measure.rounds import measure_rounds, neighbours, screened
 from perfci.model import Status, Verdict
 from perfci.policies import policy_of
-from perfci.runner.workbench import Workbench
+from perfci.runner.measurement_runner import Workbench
 from perfci.store import Store
 from perfci.store.queries.measurements import series_of_session
 

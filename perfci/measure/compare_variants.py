@@ -21,7 +21,7 @@ from perfci.measure.variant_groups import Family
 from perfci.measure.variant_session import ForVariants, Lineup, of_cells
 from perfci.model import Commit, Stage, Status, Verdict
 from perfci.policies import policy_of
-from perfci.runner.workbench import Workbench
+from perfci.runner.measurement_runner import Workbench
 from perfci.store import Store
 from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.goals import Goal

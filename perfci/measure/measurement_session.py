@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 from perfci.history.result_summaries import keep_measured
 from perfci.model import Benchmark, Commit, Measured, Metric, Pairs, Process, Run, Series, Status
-from perfci.runner.outcomes import Discovery, MeasuredMetric, Outcome
-from perfci.runner.plan import Visit
-from perfci.runner.suite import Cell, DiscoveredBenchmark
-from perfci.runner.workbench import Workbench
+from perfci.runner.cell_outcomes import Discovery, MeasuredMetric, Outcome
+from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
+from perfci.runner.measurement_runner import Workbench
+from perfci.runner.visit_plan import Visit
 from perfci.store import Store
 from perfci.store.queries.decisions import DecisionRecord
 from perfci.store.queries.measurements import session_processes

@@ -12,10 +12,10 @@ from pathlib import Path
 from perfci.config import Config
 from perfci.measure.measurement_session import OnProcess, Session
 from perfci.model import Commit, PerfciError
-from perfci.runner.git import Repository
-from perfci.runner.outcomes import Discovery
-from perfci.runner.suite import Cell, cells_of
-from perfci.runner.workbench import Workbench
+from perfci.runner.cell_outcomes import Discovery
+from perfci.runner.frozen_suite import Cell, cells_of
+from perfci.runner.git_repository import Repository
+from perfci.runner.measurement_runner import Workbench
 from perfci.store import Store
 from perfci.store.queries.measurements import sessions
 from perfci.store.writes.ingest import unfinished_session

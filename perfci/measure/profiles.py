@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from perfci.model import Commit, PerfciError, Status
-from perfci.runner.outcomes import Outcome
-from perfci.runner.suite import Cell
-from perfci.runner.workbench import Workbench
+from perfci.runner.cell_outcomes import Outcome
+from perfci.runner.frozen_suite import Cell
+from perfci.runner.measurement_runner import Workbench
 
 TRACE = "trace.json"
 TABLES = "profile.json"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from perfci.runner.outcomes import Outcome
-from perfci.runner.plan import Visit
+from perfci.runner.cell_outcomes import Outcome
+from perfci.runner.visit_plan import Visit
 
 
 class Watcher(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from perfci.measure.measurement_session import Session
 from perfci.model import Measured, Role, Series
-from perfci.runner import plan
-from perfci.runner.suite import Cell
+from perfci.runner import visit_plan
+from perfci.runner.frozen_suite import Cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Question:
         return tuple(row_id for side in sides for row_id in session.evidence.get(side, ()))
 
 
-def visits(asked: Sequence[Question], number: int, seed: int) -> Sequence[plan.Visit]:
+def visits(asked: Sequence[Question], number: int, seed: int) -> Sequence[visit_plan.Visit]:
     """One more pair of questions that are all about the same commits, or all about variants of one."""
     base, head = asked[0].base, asked[0].head
     if asked[0].base_cell is None:
-        return plan.pair(base, head, [question.cell for question in asked], number, 2 * number, seed)
+        return visit_plan.pair(base, head, [question.cell for question in asked], number, 2 * number, seed)
     groups: dict[Cell, dict[Cell, None]] = {}
     for question in asked:
         groups.setdefault(question.beside[0], {}).update(dict.fromkeys(question.beside))
-    return (plan.lineup(head, [tuple(group) for group in groups.values()], number, 2 * number, seed),)
+    return (visit_plan.lineup(head, [tuple(group) for group in groups.values()], number, 2 * number, seed),)

@@ -11,7 +11,7 @@ from perfci.measure.measurement_session import Session
 from perfci.measure.open_session import Subject
 from perfci.measure.progress import Watcher
 from perfci.model import Verdict
-from perfci.runner import plan
+from perfci.runner import visit_plan
 from perfci.stats.interval import Prior
 from perfci.stats.sequential import ALPHA
 from perfci.verdicts.compare import Look, screen
@@ -34,7 +34,7 @@ def measure_rounds(session: Session, subject: Subject, rounds: int, watcher: Wat
         for series, process in rows
     }  # fmt: skip
     renewed, last = time.monotonic(), -1
-    for visit in plan.rounds(list(subject.commits), subject.cells, rounds, session.seed):
+    for visit in visit_plan.rounds(list(subject.commits), subject.cells, rounds, session.seed):
         cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in there]
         if visit.round is not None and visit.round != last:
             last = visit.round

@@ -30,8 +30,8 @@ from perfci.model import (
     Variant,
 )
 from perfci.policies import policy_of
-from perfci.runner.machine import observed_environment, this_machine
-from perfci.runner.script import Script, ScriptEnd, interpreter_versions, run_script
+from perfci.runner.machine_info import observed_environment, this_machine
+from perfci.runner.user_script import Script, ScriptEnd, interpreter_versions, run_script
 from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
 from perfci.store.queries.loaders import series_by_project

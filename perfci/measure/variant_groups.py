@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from perfci.model import Pairs, PerfciError
 from perfci.report.escaping import unquoted
-from perfci.runner.suite import Cell
+from perfci.runner.frozen_suite import Cell
 
 Assignment = Mapping[str, str]
 """The values of the parameters that are set apart."""

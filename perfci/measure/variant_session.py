@@ -9,8 +9,8 @@ from perfci.measure.measurement_session import Session
 from perfci.measure.questions import Question
 from perfci.measure.variant_groups import Family
 from perfci.model import MetricClass, Process, Role, Series
-from perfci.runner import plan
-from perfci.runner.suite import Cell
+from perfci.runner import visit_plan
+from perfci.runner.frozen_suite import Cell
 from perfci.verdicts import parity
 from perfci.verdicts.goals import Goal
 from perfci.verdicts.parity import Numerics, Parity
@@ -50,7 +50,7 @@ class Lineup:
         """Measure everything once: what refuses to be timed then is not measured again."""
         groups = [tuple(family.cells.values()) for family in self.families]
         if not self.session.measured:
-            self.session.visit(plan.lineup(self.sha, groups, 0, 0, self.session.seed))
+            self.session.visit(visit_plan.lineup(self.sha, groups, 0, 0, self.session.seed))
 
     def question(self, base: Cell, head: Cell, beside: Sequence[Cell]) -> Question:
         return Question(self.sha, self.sha, head, base, tuple(beside))

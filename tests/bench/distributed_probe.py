@@ -13,8 +13,8 @@ import torch._dynamo  # the ranks inherit what they would all import
 import torch.distributed.fsdp
 import torch.distributed.optim
 
-from benchmarks import distributed, parallel, ring
-from benchmarks.sizes import PARALLEL
+from benchmarks import distributed, parallel_strategies, ring_attention
+from benchmarks.workload_sizes import PARALLEL
 
 
 def outcome(measure: Callable[..., dict[str, Any]], *parameters: object) -> Any:
@@ -27,28 +27,28 @@ def outcome(measure: Callable[..., dict[str, Any]], *parameters: object) -> Any:
 
 def unsynchronised() -> Any:
     """Ranks that train alone and never tell each other their gradients."""
-    kept = dict(parallel.STRATEGIES)
-    parallel.STRATEGIES["ddp"] = parallel.alone
+    kept = dict(parallel_strategies.STRATEGIES)
+    parallel_strategies.STRATEGIES["ddp"] = parallel_strategies.alone
     try:
         return outcome(distributed.DataParallel().measure_training, "ddp", "weak", 2)
     finally:
-        parallel.STRATEGIES.update(kept)
+        parallel_strategies.STRATEGIES.update(kept)
 
 
 def unweighted() -> Any:
     """A ring that takes the mean of two parts instead of weighing them."""
-    kept = ring.merge
-    ring.merge = lambda mixed, weight, part, part_weight: (
+    kept = ring_attention.merge
+    ring_attention.merge = lambda mixed, weight, part, part_weight: (
         kept(mixed, None, part, part_weight) if weight is None else ((mixed + part) / 2, part_weight)
     )
     try:
         return outcome(distributed.RingAttention().measure_ring, "ring", 2)
     finally:
-        ring.merge = kept
+        ring_attention.merge = kept
 
 
 def parameter_bytes() -> dict[str, int]:
-    model = parallel.GPT(parallel.PARALLEL.model)
+    model = parallel_strategies.GPT(parallel_strategies.PARALLEL.model)
     whole = sum(parameter.nbytes for parameter in model.parameters())
     return {"whole": whole, "blocks": sum(parameter.nbytes for parameter in model.blocks.parameters())}
 
@@ -57,7 +57,7 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     tiny = replace(PARALLEL.model, layers=1, width=64, vocab=256, length=16)
     quick = replace(PARALLEL, model=tiny, parity_steps=2, timing={"warmup_s": 0.01, "budget_s": 0.02})
-    distributed.PARALLEL = parallel.PARALLEL = quick
+    distributed.PARALLEL = parallel_strategies.PARALLEL = quick
     training = distributed.DataParallel().measure_training
     scenes = {
         "parameter_bytes": parameter_bytes(),

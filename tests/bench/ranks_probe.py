@@ -13,9 +13,9 @@ import torch
 import torch._dynamo  # the ranks inherit what they would all import
 import torch.distributed as dist
 
-from perfci.bench import children
-from perfci.bench.communication import Communication, communicating_seconds
-from perfci.bench.ranks import run_ranks, slowest, time_together, why_not_fork
+from perfci.bench.processes import child_processes
+from perfci.bench.processes.communication_counter import Communication, communicating_seconds
+from perfci.bench.processes.distributed_ranks import run_ranks, slowest, time_together, why_not_fork
 
 
 def ranks_and_sums(rank: int, offset: float) -> tuple[int, float]:
@@ -104,7 +104,7 @@ def left() -> list[str]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    children.GRACE_S = 60.0  # a machine that is busy lets a rank wait before it can tell of itself
+    child_processes.GRACE_S = 60.0  # a machine that is busy lets a rank wait before it can tell of itself
     scenes = {
         "why_not_fork": why_not_fork(),
         "results": outcome(ranks_and_sums, 0.5),

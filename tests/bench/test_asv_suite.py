@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from perfci.runner import suite as suites
+from perfci.runner import frozen_suite as suites
 
 SUITE = Path(__file__).parents[1] / "asv_suite"
 CELLS = 49

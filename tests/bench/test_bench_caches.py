@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfci.bench.caches import cache_folders, caches, fingerprint
+from perfci.bench.compilers.compile_caches import cache_folders, caches, fingerprint
 
 
 def cache(folder: Path, **files: str) -> Path:

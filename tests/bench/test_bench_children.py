@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from waiting import has_ended, until
 
-from perfci.bench.children import Child, ChildFailed, ChildOutOfMemory, ended, forked, fresh, results
+from perfci.bench.processes.child_processes import Child, ChildFailed, ChildOutOfMemory, ended, forked, fresh, results
 
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a child is given to tell of itself, on a machine that lets it wait for its turn."""
-    monkeypatch.setattr("perfci.bench.children.GRACE_S", 60.0)
+    monkeypatch.setattr("perfci.bench.processes.child_processes.GRACE_S", 60.0)
 
 
 def run(*functions: Callable[[], object], timeout_s: float = 30.0) -> list[object]:

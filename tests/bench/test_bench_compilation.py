@@ -11,8 +11,8 @@ import torch
 from asv_runner.benchmarks.mark import SkipNotImplemented
 from fake_device import FakeDevice
 
-from perfci.bench import compilation
-from perfci.bench.compilation import compile_here, compile_twice
+from perfci.bench.compilers import compile_cost
+from perfci.bench.compilers.compile_cost import compile_here, compile_twice
 
 TIMING = {"warmup_s": 0.01, "budget_s": 0.02}
 
@@ -47,7 +47,7 @@ def test_compiling_is_over_when_no_call_compiles_any_more() -> None:
 
 
 def test_what_never_stops_compiling_has_no_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compilation, "MAX_CALLS", 6)
+    monkeypatch.setattr(compile_cost, "MAX_CALLS", 6)
 
     with pytest.raises(RuntimeError, match="something is compiled even after 6 calls"):
         compile_here(compiling.growing, list(range(4, 40)))
@@ -60,7 +60,7 @@ def test_a_second_compilation_counts_from_nothing() -> None:
 
 
 def test_takes_off_what_steady_calls_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = FakeDevice(kind="cpu").install(monkeypatch, "perfci.bench.compilation")
+    host = FakeDevice(kind="cpu").install(monkeypatch, "perfci.bench.compilers.compile_cost")
     events: list[str] = []
     costs = iter([(30.0, 1), (0.5, 0), (7.0, 1), *[(0.5, 0)] * 3])
 
@@ -70,10 +70,10 @@ def test_takes_off_what_steady_calls_take(monkeypatch: pytest.MonkeyPatch) -> No
         events.extend(["compiled"] * compiled)
         return 2.0
 
-    calls, value = compilation._until_quiet(step, events, host)
+    calls, value = compile_cost._until_quiet(step, events, host)
 
     assert [wall for wall, _, _ in calls] == pytest.approx([30, 0.5, 7, 0.5, 0.5, 0.5])
-    assert compilation._beyond_steady([wall for wall, _, _ in calls], 3) == pytest.approx(36)
+    assert compile_cost._beyond_steady([wall for wall, _, _ in calls], 3) == pytest.approx(36)
     assert value == 2.0
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from perfci.bench.device import MEASURED, Accelerator, Apple, Cpu, this_device
+from perfci.bench.devices.torch_devices import MEASURED, Accelerator, Apple, Cpu, this_device
 
 
 def gpus(monkeypatch: pytest.MonkeyPatch, **counts: int) -> None:

@@ -7,9 +7,9 @@ from fake_device import FakeDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.bench.device import Cpu
-from perfci.bench.energy import joules_per_call
-from perfci.bench.nvml import Unreadable
+from perfci.bench.devices.energy_meter import joules_per_call
+from perfci.bench.devices.nvml import Unreadable
+from perfci.bench.devices.torch_devices import Cpu
 from perfci.bench.readings import Absent, Reading
 from perfci.model import Clock
 
@@ -32,8 +32,8 @@ def measured(watts: float, tick_s: float, call_s: float) -> Reading | Absent:
     gpu = FakeDevice()
     with pytest.MonkeyPatch.context() as monkeypatch:
         gpu.install(monkeypatch)
-        monkeypatch.setattr("perfci.bench.energy.perf_counter", lambda: gpu.host_s)
-        monkeypatch.setattr("perfci.bench.energy.open_gpu", lambda uuid: Counter(gpu, watts, tick_s))
+        monkeypatch.setattr("perfci.bench.devices.energy_meter.perf_counter", lambda: gpu.host_s)
+        monkeypatch.setattr("perfci.bench.devices.energy_meter.open_gpu", lambda uuid: Counter(gpu, watts, tick_s))
         return joules_per_call(gpu.launching(call_s), device=gpu)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perfci.bench.entry_points import call, resolve
+from perfci.bench.config_hooks import call, resolve
 
 BENCH: Any = SimpleNamespace(device="cuda:0")
 

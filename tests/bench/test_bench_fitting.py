@@ -10,7 +10,7 @@ from fake_device import FakeDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.bench.fitting import fits, largest_batch
+from perfci.bench.memory_use.batch_limit import fits, largest_batch
 from perfci.bench.readings import Absent
 
 

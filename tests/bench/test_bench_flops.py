@@ -11,8 +11,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from perfci.bench.flops import count_flops, counter, mbu, mfu, model_flops_per_token
-from perfci.bench.peaks import peak_flops
+from perfci.bench.call_counts.flops import count_flops, counter, mbu, mfu, model_flops_per_token
+from perfci.bench.devices.peak_rates import peak_flops
 
 TOKENS = tiny.BATCH * tiny.LENGTH
 

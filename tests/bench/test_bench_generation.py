@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from fake_device import FakeDevice
 
-from perfci.bench.generation import GENERATION_METRICS, Recording, Request, measure_stream, record_stream
-from perfci.bench.latency import Trace
 from perfci.bench.readings import Absent, Measured, Reading, report_of
+from perfci.bench.streams.latency import Trace
+from perfci.bench.streams.stream_requests import GENERATION_METRICS, Recording, Request, measure_stream, record_stream
 from perfci.model import Clock
 
 PREFILL_S, TOKEN_S = 0.03, 0.002
-CLOCKED = ("perfci.bench.generation", "perfci.bench.warmup")
+CLOCKED = ("perfci.bench.streams.stream_requests", "perfci.bench.timers.warmup")
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_says_that_a_stream_had_no_time_to_settle(cpu: FakeDevice) -> None:
 
 def test_says_that_a_measured_request_compiled_something(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     requests, compiled = iter(range(100)), []
-    monkeypatch.setattr("perfci.bench.warmup.compile_events", lambda: len(compiled))
+    monkeypatch.setattr("perfci.bench.timers.warmup.compile_events", lambda: len(compiled))
 
     def compiling_late() -> Iterator[int]:
         if next(requests) == 20:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.bench import latency
-from perfci.bench.latency import Trace
+from perfci.bench.streams import latency
+from perfci.bench.streams.latency import Trace
 
 
 def trace(*chunks: float | tuple[float, int], sent: float = 0.0, done: float | None = None) -> Trace:

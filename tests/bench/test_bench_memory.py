@@ -15,7 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.bench import peak_allocated_bytes, peak_tensor_bytes
-from perfci.bench.memory import MEMORY_METRICS, allocator_readings, fake_peak_bytes, peak_resident_growth
+from perfci.bench.memory_use.peak_memory import (
+    MEMORY_METRICS,
+    allocator_readings,
+    fake_peak_bytes,
+    peak_resident_growth,
+)
 from perfci.bench.readings import UNITS, Absent, Reading
 from perfci.model import Clock, PerfciError
 
@@ -388,7 +393,7 @@ def test_nothing_reserved_is_no_fragmentation() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA's allocator needs CUDA")
 def test_agrees_with_cudas_own_figure() -> None:
-    from perfci.bench.device import this_device
+    from perfci.bench.devices.torch_devices import this_device
 
     readings = allocator_readings(this_device(), lambda: torch.ones(1 << 20, device="cuda") + 1)
 

@@ -13,8 +13,8 @@ from fake_device import FakeDevice
 from torch import Tensor, nn
 
 from perfci.bench import ModelBench, Reading
-from perfci.bench.children import ChildFailed
 from perfci.bench.parity import ParityFailed
+from perfci.bench.processes.child_processes import ChildFailed
 from perfci.model import PerfciError
 
 Report = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 import tiny_gpt as tiny
 import torch
 
-from perfci.bench.proxies import NO_DEVICE, Proxies, count, fake_tensors
+from perfci.bench.call_counts import NO_DEVICE, Proxies, count, fake_tensors
 
 
 @pytest.fixture(autouse=True, scope="module")

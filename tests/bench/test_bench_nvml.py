@@ -10,8 +10,8 @@ import pytest
 from fake_nvml import install_nvml
 from waiting import has_ended
 
-from perfci.bench import nvml
-from perfci.bench.nvml import GpuProcess, Sampled, Unreadable, open_gpu, sample_until_told, sampling
+from perfci.bench.devices import nvml
+from perfci.bench.devices.nvml import GpuProcess, Sampled, Unreadable, open_gpu, sample_until_told, sampling
 
 
 def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_no_sampler_outlives_a_parent_that_was_killed_even_while_a_fork_holds_it
 ) -> None:
     install_nvml(tmp_path, monkeypatch)
     code = (
-        "import os, sys, time; from perfci.bench.nvml import sampling\n"
+        "import os, sys, time; from perfci.bench.devices.nvml import sampling\n"
         "with sampling('GPU-fake', 0.01):\n"
         "    holder = os.fork()\n"
         "    if holder == 0: time.sleep(600); os._exit(0)\n"

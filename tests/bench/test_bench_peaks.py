@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfci.bench.peaks import PEAKS, Peak, peak_bandwidth, peak_flops
+from perfci.bench.devices.peak_rates import PEAKS, Peak, peak_bandwidth, peak_flops
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,13 @@ from bench.fake_device import FakeDevice
 from bench.tiny_gpt import TinyGPT, some_tokens
 from torch.autograd import DeviceType
 
-from perfci.bench import Absent, ModelBench, lines
-from perfci.bench.device import this_device
-from perfci.bench.lines import lines_of
-from perfci.bench.profiling import Mark, Profile, calls_to_record, nvtx, profile, ranges
-from perfci.bench.recordings import OUTSIDE, PHASE, WAITING, WHOLE, Tables, tables_of
-from perfci.bench.shares import Share
+from perfci.bench import Absent, ModelBench
+from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.profiles import line_sampler
+from perfci.bench.profiles.line_sampler import lines_of
+from perfci.bench.profiles.profile_tables import OUTSIDE, PHASE, WAITING, WHOLE, Tables, tables_of
+from perfci.bench.profiles.profiler import Mark, Profile, calls_to_record, nvtx, profile, ranges
+from perfci.bench.profiles.time_shares import Share
 
 HERE = {str(Path(__file__).parent): "tests"}
 
@@ -255,7 +256,7 @@ def test_kernels_of_a_cpu_are_absent_with_the_reason(profiled: Profile) -> None:
 def test_a_device_that_the_profiler_does_not_know_is_waited_for_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "CPU_S", 0.02)
+    monkeypatch.setattr(line_sampler, "CPU_S", 0.02)
     device = FakeDevice(kind="mps", name="Fake M4")
 
     found = profile(lambda mark: torch.ones(4).sum(), tmp_path, device=device)
@@ -266,7 +267,7 @@ def test_a_device_that_the_profiler_does_not_know_is_waited_for_and_named(
 
 
 def test_every_call_is_prepared_and_none_of_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "CPU_S", 0.02)
+    monkeypatch.setattr(line_sampler, "CPU_S", 0.02)
     happened: list[str] = []
 
     def prepare() -> None:
@@ -390,9 +391,9 @@ def test_time_in_a_library_counts_for_the_line_that_called_it() -> None:
 def test_a_step_is_blamed_on_the_model_and_where_it_is_perfcis_on_perfci(profiled: Profile) -> None:
     where = {row.name.split(":")[0]: line_of(row) for row in profiled.lines}
 
-    assert {"tests/tiny_gpt.py", "perfci/bench/training.py"} <= set(where)
+    assert {"tests/tiny_gpt.py", "perfci/bench/groups/training_loop.py"} <= set(where)
     assert "self._scaler.scale(loss).backward()" in {line_of(row) for row in profiled.lines}
-    assert not set(where) & {"perfci/bench/profiling.py", "perfci/bench/lines.py"}
+    assert not set(where) & {"perfci/bench/profiles/profiler.py", "perfci/bench/profiles/line_sampler.py"}
 
 
 def test_without_roots_all_that_is_no_library_is_the_project() -> None:
@@ -406,7 +407,7 @@ def test_without_roots_all_that_is_no_library_is_the_project() -> None:
 
 
 def test_what_happens_between_calls_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "CPU_S", 0.1)
+    monkeypatch.setattr(line_sampler, "CPU_S", 0.1)
 
     def between() -> None:
         sum(k * k for k in range(100_000))
@@ -421,7 +422,7 @@ def test_what_happens_between_calls_is_not_looked_at(monkeypatch: pytest.MonkeyP
 
 
 def test_a_call_that_only_waits_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "WALL_S", 0.2)
+    monkeypatch.setattr(line_sampler, "WALL_S", 0.2)
     calls = []
 
     lines_of(lambda: calls.append(time.sleep(0.05)), roots=HERE)

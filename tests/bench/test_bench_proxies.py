@@ -15,12 +15,12 @@ import tiny_gpt as tiny
 import torch
 from fake_device import FakeDevice
 
-from perfci.bench.proxies import NO_DEVICE, PROXY_METRICS, Proxies, count, count_operators, fake_tensors
-from perfci.bench.proxies import instructions as counter_of_instructions
-from perfci.bench.proxies.graphs import Graphs, generated_kernels, trace
+from perfci.bench.call_counts import NO_DEVICE, PROXY_METRICS, Proxies, count, count_operators, fake_tensors
+from perfci.bench.call_counts import instruction_counter as counter_of_instructions
+from perfci.bench.call_counts.graph_counts import Graphs, generated_kernels, trace
+from perfci.bench.call_counts.instruction_counter import instructions
+from perfci.bench.call_counts.kernel_launches import kernel_launches, launches_among
 from perfci.bench.proxies.held import held_bytes
-from perfci.bench.proxies.instructions import instructions
-from perfci.bench.proxies.launches import kernel_launches, launches_among
 from perfci.bench.readings import UNITS, Absent, Reading
 from perfci.model import Clock, PerfciError
 
@@ -287,7 +287,7 @@ def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -
     def fail(graph: object, examples: object) -> None:
         raise RuntimeError("no such thing as a cosine")
 
-    monkeypatch.setattr("perfci.bench.proxies.graphs._as_it_is", fail)
+    monkeypatch.setattr("perfci.bench.call_counts.graph_counts._as_it_is", fail)
 
     traced = trace(lambda: torch.ones(4).cos())
 

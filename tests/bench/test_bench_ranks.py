@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from fake_device import FakeDevice
 
-from perfci.bench import ranks
-from perfci.bench.communication import ON_DEVICE
-from perfci.bench.ranks import run_ranks, time_together, why_not_ranks
+from perfci.bench.processes import distributed_ranks
+from perfci.bench.processes.communication_counter import ON_DEVICE
+from perfci.bench.processes.distributed_ranks import run_ranks, time_together, why_not_ranks
 
 PROBE = Path(__file__).parent / "ranks_probe.py"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -110,14 +110,14 @@ def test_leaves_no_process(probed: dict[str, Any]) -> None:
     assert probed["left"] == []
 
 
-@pytest.mark.skipif(ranks.why_not_fork() == "", reason="this process would fork its ranks")
+@pytest.mark.skipif(distributed_ranks.why_not_fork() == "", reason="this process would fork its ranks")
 def test_starts_ranks_from_nothing_where_a_fork_would_not_be_faithful() -> None:
     assert run_ranks(operator.pos, 2, timeout_s=120) == [0, 1]
 
 
 def test_takes_the_device_samples_of_the_slowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = FakeDevice().install(monkeypatch, "perfci.bench.ranks")
-    monkeypatch.setattr(ranks, "slowest", lambda *values: tuple(1.5 * value for value in values))
+    device = FakeDevice().install(monkeypatch, "perfci.bench.processes.distributed_ranks")
+    monkeypatch.setattr(distributed_ranks, "slowest", lambda *values: tuple(1.5 * value for value in values))
 
     timing = time_together(device.launching(0.004), device=device, number=5, warmup_s=0.1)
 
@@ -127,8 +127,8 @@ def test_takes_the_device_samples_of_the_slowest_rank(monkeypatch: pytest.Monkey
 
 
 def test_waits_for_the_device_once_per_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = FakeDevice().install(monkeypatch, "perfci.bench.ranks")
-    monkeypatch.setattr(ranks, "slowest", lambda *values: values)
+    device = FakeDevice().install(monkeypatch, "perfci.bench.processes.distributed_ranks")
+    monkeypatch.setattr(distributed_ranks, "slowest", lambda *values: values)
 
     timing = time_together(device.launching(0.001), device=device, number=20, warmup_s=0.1)
 

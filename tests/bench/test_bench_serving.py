@@ -10,11 +10,10 @@ from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.bench import latency
-from perfci.bench.generation import Request
-from perfci.bench.latency import Trace
 from perfci.bench.readings import Measured, Reading, report_of
-from perfci.bench.serving import (
+from perfci.bench.streams import latency
+from perfci.bench.streams.latency import Trace
+from perfci.bench.streams.serving import (
     SERVING_METRICS,
     measure_serving,
     poisson_arrivals,
@@ -22,6 +21,7 @@ from perfci.bench.serving import (
     serve,
     serving_readings,
 )
+from perfci.bench.streams.stream_requests import Request
 from perfci.model import Clock
 
 
@@ -33,8 +33,8 @@ def cpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
         device.host_s += seconds
 
     monkeypatch.setattr("time.sleep", sleep)
-    monkeypatch.setattr("perfci.bench.serving.perf_counter", lambda: device.host_s)
-    return device.install(monkeypatch, "perfci.bench.generation", "perfci.bench.warmup")
+    monkeypatch.setattr("perfci.bench.streams.serving.perf_counter", lambda: device.host_s)
+    return device.install(monkeypatch, "perfci.bench.streams.stream_requests", "perfci.bench.timers.warmup")
 
 
 def working(device: FakeDevice, *seconds: float) -> Callable[[], Iterator[str]]:

@@ -7,20 +7,20 @@ import re
 import pytest
 from fake_device import FakeDevice
 
-from perfci.bench import stages as stages_module
 from perfci.bench.readings import Absent, Reading, report_of
-from perfci.bench.stages import Stages, stage_metrics
+from perfci.bench.timers import stage_timers as stages_module
+from perfci.bench.timers.stage_timers import Stages, stage_metrics
 from perfci.model import Clock
 
 
 @pytest.fixture
 def cpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
-    return FakeDevice(kind="cpu").install(monkeypatch, "perfci.bench.stages")
+    return FakeDevice(kind="cpu").install(monkeypatch, "perfci.bench.timers.stage_timers")
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
-    return FakeDevice(launch_s=0.0).install(monkeypatch, "perfci.bench.stages")
+    return FakeDevice(launch_s=0.0).install(monkeypatch, "perfci.bench.timers.stage_timers")
 
 
 def samples(stages: Stages, name: str) -> list[float]:

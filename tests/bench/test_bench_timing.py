@@ -18,15 +18,15 @@ from fake_nvml import install_nvml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.bench.timing import Blocks, ColdBlocks, collector_off, half_width, interval_rank, time_blocks
-from perfci.bench.warmup import warm_up
+from perfci.bench.timers.timed_blocks import Blocks, ColdBlocks, collector_off, half_width, interval_rank, time_blocks
+from perfci.bench.timers.warmup import warm_up
 from perfci.model import Clock
 
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
-    return FakeDevice(uuid=None).install(monkeypatch, "perfci.bench.timing", "perfci.bench.warmup")
+    return FakeDevice(uuid=None).install(monkeypatch, "perfci.bench.timers.timed_blocks", "perfci.bench.timers.warmup")
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_block_is_as_many_calls_as_last_ten_milliseconds(call_s: float) -> Non
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
         cpu = FakeDevice(kind="cpu", stats=None)
-        cpu.install(monkeypatch, "perfci.bench.timing", "perfci.bench.warmup")
+        cpu.install(monkeypatch, "perfci.bench.timers.timed_blocks", "perfci.bench.timers.warmup")
 
         timing = time_blocks(lambda: cpu.work(call_s), device=cpu, warmup_s=0.01, max_blocks=1)
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfci.bench.timing import time_blocks
-from perfci.bench.turns import agree, offer_turn
+from perfci.bench.timers.timed_blocks import time_blocks
+from perfci.bench.timers.turn_taking import agree, offer_turn
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def offers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the harness of a measured process was offered."""
     heard: list[str] = []
     harness = SimpleNamespace(turns=SimpleNamespace(offer=lambda: heard.append("turn"), agree=lambda number: 17))
-    monkeypatch.setitem(sys.modules, "perfci_harness.turns", harness)
+    monkeypatch.setitem(sys.modules, "perfci_harness.turn_slots", harness)
     return heard
 
 

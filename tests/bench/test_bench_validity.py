@@ -10,10 +10,10 @@ import pytest
 from fake_device import FakeDevice
 from fake_nvml import install_nvml
 
-from perfci.bench.device import Cpu
-from perfci.bench.nvml import GpuProcess
+from perfci.bench.devices.device_monitor import WITNESSES, strangers, watch
+from perfci.bench.devices.nvml import GpuProcess
+from perfci.bench.devices.torch_devices import Cpu
 from perfci.bench.readings import UNITS, Absent, Reading, metrics, witness
-from perfci.bench.validity import WITNESSES, strangers, watch
 from perfci.model import Clock
 
 
@@ -146,7 +146,7 @@ def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> No
 
 
 def test_the_share_a_cpu_worked_is_its_seconds_in_those_of_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
-    cpu = FakeDevice(kind="cpu", uuid=None).install(monkeypatch, "perfci.bench.validity")
+    cpu = FakeDevice(kind="cpu", uuid=None).install(monkeypatch, "perfci.bench.devices.device_monitor")
 
     with watch(cpu) as seen:
         cpu.work(3.0)

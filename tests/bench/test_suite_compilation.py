@@ -11,7 +11,7 @@ import torch
 
 from benchmarks import compilation
 from benchmarks.compilation import Compile, CudaGraphs, FrontEnd, Launched, Lengths, capture, pool_bytes
-from benchmarks.sizes import DEVICE
+from benchmarks.workload_sizes import DEVICE
 
 on_cpu = pytest.mark.skipif(DEVICE != "cpu", reason="asks for what only a CPU refuses")
 

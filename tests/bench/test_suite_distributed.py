@@ -14,10 +14,10 @@ import torch
 from fake_device import FakeDevice
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from benchmarks import distributed, ring
-from benchmarks.sizes import PARALLEL
+from benchmarks import distributed, ring_attention
+from benchmarks.workload_sizes import PARALLEL
 from perfci.bench import Absent
-from perfci.bench.children import ChildOutOfMemory
+from perfci.bench.processes.child_processes import ChildOutOfMemory
 
 PROBE = Path(__file__).parent / "distributed_probe.py"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -137,8 +137,8 @@ def test_finds_the_longest_sequence_that_fits(monkeypatch: pytest.MonkeyPatch) -
 def test_the_attention_of_gpus_takes_what_the_ring_gives_it() -> None:
     with FakeTensorMode():
         query, key, value = (torch.empty(1, 3, 64, 16, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        mixed, weight = ring.attend(query, key, value, causal=True)
-        gradients = ring.attend_backward(mixed, query, key, value, mixed, weight, causal=True)
+        mixed, weight = ring_attention.attend(query, key, value, causal=True)
+        gradients = ring_attention.attend_backward(mixed, query, key, value, mixed, weight, causal=True)
 
     assert (mixed.shape, weight.shape, weight.dtype) == (query.shape, query.shape[:3], torch.float32)
     assert [gradient.shape for gradient in gradients] == [query.shape] * 3

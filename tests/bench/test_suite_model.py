@@ -12,8 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_cache_changes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks.model import GPT, Cache, decode, prefill
-    from benchmarks.sizes import SMOKE
+    from benchmarks.gpt_model import GPT, Cache, decode, prefill
+    from benchmarks.workload_sizes import SMOKE
 
     torch.manual_seed(0)
     model = GPT(SMOKE).eval()
@@ -32,8 +32,8 @@ def test_the_cache_changes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_token_sees_a_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks.model import GPT
-    from benchmarks.sizes import SMOKE
+    from benchmarks.gpt_model import GPT
+    from benchmarks.workload_sizes import SMOKE
 
     torch.manual_seed(0)
     model = GPT(SMOKE)

@@ -20,8 +20,8 @@ from perfci.doctor import collect_facts
 from perfci.doctor.findings import ok, problem, warning
 from perfci.doctor.noise_check import measure_equals
 from perfci.doctor.software_checks import SoftwareFacts
-from perfci.runner.git import Repository
-from perfci.runner.lock import machine_lock
+from perfci.runner.git_repository import Repository
+from perfci.runner.locks import machine_lock
 
 HEALTHY = """
     def track_bytes():

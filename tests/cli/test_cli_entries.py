@@ -14,7 +14,7 @@ from git_project import GitProject
 from perfci.cli import run
 from perfci.config import load_config
 from perfci.measure.open_session import open_workbench
-from perfci.runner.git import Repository
+from perfci.runner.git_repository import Repository
 
 NET = """
     import torch

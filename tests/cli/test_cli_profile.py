@@ -21,7 +21,7 @@ from perfci.cli import profile as verb
 from perfci.cli import run
 from perfci.measure.profiles import Profiled, Row, Tables, folder_name
 from perfci.model import Status
-from perfci.runner.suite import Cell
+from perfci.runner.frozen_suite import Cell
 
 NET = """
     import torch
@@ -96,7 +96,7 @@ ON_A_GPU = Tables(
     operators=(Row("cudaLaunchKernel", 0.012, 0.6, 1212), Row("aten::mm", 0.008, 0.4, 96)),
     lines=(
         Row("gpt/block.py:31: x = x + self.mlp(x)", 0.0123, 0.75, 0),
-        Row("perfci/bench/training.py:62: self._scaler.scale(loss).backward()", 0.0041, 0.25, 0),
+        Row("perfci/bench/groups/training_loop.py:62: self._scaler.scale(loss).backward()", 0.0041, 0.25, 0),
     ),
     missing={},
 )
@@ -231,7 +231,7 @@ def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
     }
     training, sort = (told[name]["tables"] for name in ("suite.Model.measure_training(4)", "suite.Sort.time_sort"))
     lines = {row["name"].split(":")[0] for row in training["lines"]}
-    assert {"net.py", "perfci/bench/training.py"} <= lines
+    assert {"net.py", "perfci/bench/groups/training_loop.py"} <= lines
     assert sum(row["share"] for row in training["phases"]) == pytest.approx(1)
     assert re.match(r"benchmarks/suite.py:\d+: return sum\(value \* value", sort["lines"][0]["name"])
     assert sorted(path.name for path in Path(folder).iterdir()) == [

@@ -9,9 +9,9 @@ from builders import NOON
 
 from perfci.cli.progress import Progress, duration
 from perfci.model import Clock, Status
-from perfci.runner.outcomes import MeasuredMetric, Outcome
-from perfci.runner.plan import Visit
-from perfci.runner.suite import Cell
+from perfci.runner.cell_outcomes import MeasuredMetric, Outcome
+from perfci.runner.frozen_suite import Cell
+from perfci.runner.visit_plan import Visit
 
 VISIT = Visit("a" * 40, (), 0)
 

@@ -20,7 +20,7 @@ from torture import survivors
 
 from perfci.cli import run
 from perfci.cli.wrap import SNIPPET
-from perfci.runner.lock import machine_lock
+from perfci.runner.locks import machine_lock
 from perfci.store import open_store
 from perfci_web import create_app
 

@@ -19,7 +19,7 @@ from perfci.config import load_config
 from perfci.measure.profiles import Profiled, Row, Tables
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.runner.suite import Cell
+from perfci.runner.frozen_suite import Cell
 
 SUITE = """
     import thing

@@ -13,9 +13,9 @@ from typing import Any
 
 import asv_runner.benchmarks  # noqa: F401  (before the plugin, which it imports half-way otherwise)
 import pytest
-from asv_bench_perfci.base import PerfciBenchmark
-from asv_bench_perfci.benchmarks.generation import E2elBenchmark, TpotBenchmark, TtftBenchmark
-from asv_bench_perfci.benchmarks.gpu import GpuMemoryBenchmark, GpuTimeBenchmark
+from asv_bench_perfci.benchmark_base import PerfciBenchmark
+from asv_bench_perfci.benchmarks.gpu_benchmarks import GpuMemoryBenchmark, GpuTimeBenchmark
+from asv_bench_perfci.benchmarks.stream_latency import E2elBenchmark, TpotBenchmark, TtftBenchmark
 from asv_runner.benchmarks.mark import SkipNotImplemented
 from bench.fake_device import FakeDevice
 from git_project import GitProject
@@ -189,7 +189,7 @@ def test_a_name_belongs_to_one_type_at_most(name: str, kind: type[PerfciBenchmar
 def test_the_version_knows_how_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     before = a_benchmark(GpuTimeBenchmark, print_nothing).version
 
-    monkeypatch.setattr("asv_bench_perfci.base.METHOD", "2")
+    monkeypatch.setattr("asv_bench_perfci.benchmark_base.METHOD", "2")
 
     assert a_benchmark(GpuTimeBenchmark, print_nothing).version != before
     assert a_benchmark(GpuTimeBenchmark, print_nothing, version="mine").version == "mine"
@@ -207,8 +207,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     device = FakeDevice()
     for module in ("device", "timing"):
         monkeypatch.setattr(f"perfci.bench.{module}.this_device", lambda: device)
-    monkeypatch.setattr("asv_bench_perfci.benchmarks.generation.perf_counter", lambda: device.host_s)
-    return device.install(monkeypatch, "perfci.bench.timing", "perfci.bench.warmup")
+    monkeypatch.setattr("asv_bench_perfci.benchmarks.stream_latency.perf_counter", lambda: device.host_s)
+    return device.install(monkeypatch, "perfci.bench.timers.timed_blocks", "perfci.bench.timers.warmup")
 
 
 def test_times_what_the_device_did_between_two_events(gpu: FakeDevice) -> None:

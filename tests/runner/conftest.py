@@ -8,10 +8,10 @@ import pytest
 from git_project import GitProject
 
 from perfci.config import RunTable, Settings
-from perfci.runner.git import Repository
-from perfci.runner.outcomes import Outcome
-from perfci.runner.suite import cells_of
-from perfci.runner.workbench import Workbench
+from perfci.runner.cell_outcomes import Outcome
+from perfci.runner.frozen_suite import cells_of
+from perfci.runner.git_repository import Repository
+from perfci.runner.measurement_runner import Workbench
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from git_project import GitProject
 
 from perfci.model import PerfciError
-from perfci.runner.git import Repository, slug_of_url
+from perfci.runner.git_repository import Repository, slug_of_url
 
 
 def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:

@@ -13,7 +13,7 @@ from waiting import until
 
 from perfci.config import Settings
 from perfci.model import Clock, Status
-from perfci.runner.outcomes import Discovery, MeasuredMetric
+from perfci.runner.cell_outcomes import Discovery, MeasuredMetric
 
 SUITE = """
     import os, subprocess

@@ -13,7 +13,7 @@ from waiting import until
 
 from perfci.config import EnvironmentTable, Settings
 from perfci.model import Clock, PerfciError, Status
-from perfci.runner.suite import cells_of
+from perfci.runner.frozen_suite import cells_of
 
 SUITE = """
     import ctypes, os, subprocess, sys, time

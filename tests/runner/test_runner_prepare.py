@@ -9,8 +9,8 @@ from runner.conftest import a_workbench, measured
 
 from perfci.config import EnvironmentTable, Settings, SuiteTable
 from perfci.model import Status
-from perfci.runner.prepare import import_paths
-from perfci.runner.suite import Cell, cells_of
+from perfci.runner.frozen_suite import Cell, cells_of
+from perfci.runner.prepare_commit import import_paths
 
 ANSWER = "import thing\ndef track_answer(): return thing.ANSWER\n"
 

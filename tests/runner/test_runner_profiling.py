@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfci.runner.harness.profiling import profiled, why_no_tools, work_of
+from perfci.runner.harness.cell_profile import profiled, why_no_tools, work_of
 
 
 def mark(phase: str) -> AbstractContextManager[None]:
@@ -63,13 +63,13 @@ def test_a_method_may_say_it_of_its_object() -> None:
 
 def test_tools_that_are_there_and_do_not_import_are_no_missing_package() -> None:
     assert why_no_tools(ImportError("cannot import name 'lines'", name="perfci.bench")) == (
-        f"perfci.bench.profiling does not import in the environment that measures ({sys.executable}): "
+        f"perfci.bench.profiles.profiler does not import in the environment that measures ({sys.executable}): "
         "cannot import name 'lines'"
     )
 
 
 def test_a_missing_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "perfci.bench.profiling", raising=False)
+    monkeypatch.delitem(sys.modules, "perfci.bench.profiles.profiler", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
 
     outcome = profiled(a_benchmark(print), {"folder": "", "roots": {}})

@@ -14,10 +14,10 @@ from runner.conftest import a_workbench
 
 from perfci.config import RunTable, Settings
 from perfci.model import IN_TURNS, Commit, Status
-from perfci.runner.outcomes import Outcome
-from perfci.runner.suite import cells_of
-from perfci.runner.turns import TurnKeeper
-from perfci.runner.workbench import Workbench
+from perfci.runner.cell_outcomes import Outcome
+from perfci.runner.frozen_suite import cells_of
+from perfci.runner.measurement_runner import Workbench
+from perfci.runner.turn_scheduler import TurnKeeper
 
 SUITE = """
     import json, os, time

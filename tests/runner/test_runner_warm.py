@@ -10,8 +10,8 @@ from git_project import GitProject
 from runner.conftest import a_workbench
 from warm_environments import AS_STARTED, Forked, WarmParent, of_imports
 
-from perfci.runner.driver import EnvironmentParent
-from perfci.runner.suite import cells_of
+from perfci.runner.environment_parent import EnvironmentParent
+from perfci.runner.frozen_suite import cells_of
 
 SUITE = """
     import os, signal, sys, threading
@@ -34,7 +34,7 @@ def variables_of_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def surroundings(project: GitProject, parent: type[EnvironmentParent], monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    monkeypatch.setattr("perfci.runner.workbench.EnvironmentParent", parent)
+    monkeypatch.setattr("perfci.runner.measurement_runner.EnvironmentParent", parent)
     with a_workbench(project) as workbench:
         commit = workbench.repository.commits("HEAD")[0]
         workbench.prepare([commit])

@@ -8,7 +8,7 @@ from perfci.config import LadderTable
 from perfci.measure.ablation_steps import steps_of
 from perfci.measure.variant_groups import Axis, assignments_of, families, require_known
 from perfci.model import PerfciError
-from perfci.runner.suite import Cell, DiscoveredBenchmark, cells_of
+from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark, cells_of
 
 
 def cells(**grid: tuple[str, ...]) -> list[Cell]:

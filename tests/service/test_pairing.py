@@ -14,8 +14,8 @@ from perfci.measure.adaptive_pairs import Pairing
 from perfci.measure.measurement_session import Session
 from perfci.measure.questions import Question
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
-from perfci.runner.plan import Visit
-from perfci.runner.suite import Cell
+from perfci.runner.frozen_suite import Cell
+from perfci.runner.visit_plan import Visit
 from perfci.verdicts.policy import Policy
 
 BASE, HEAD = a_sha(1), a_sha(2)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.children import ended, fresh, results
+from perfci.bench.processes.child_processes import ended, fresh, results
 from perfci.bench.readings import Absent, Measured, Reading
 from perfci.model import Clock, Metric
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from perfci.bench.caches import caches
-from perfci.bench.energy import joules_per_call
-from perfci.bench.generation import GENERATION_METRICS, measure_stream
+from perfci.bench.compilers.compile_caches import caches
+from perfci.bench.devices.device_monitor import WITNESSES, watch
+from perfci.bench.devices.energy_meter import joules_per_call
+from perfci.bench.groups.training_loop import Mark
 from perfci.bench.readings import Absent, Measured, Reading
-from perfci.bench.training import Mark
-from perfci.bench.validity import WITNESSES, watch
+from perfci.bench.streams.stream_requests import GENERATION_METRICS, measure_stream
 from perfci.model import Metric
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ METRICS = (*GENERATION_METRICS, Metric("token_energy", "joules/token"), *WITNESS
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
-    """Send ``requests`` streams one after the other; definitions are those of ``perfci.bench.latency``."""
+    """Send ``requests`` streams one after the other; definitions are those of ``perfci.bench.streams.latency``."""
     torch.manual_seed(0)
     model = bench.build(p)
     with watch(bench.shim) as watched:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from perfci.bench.groups.training_loop import Training
 from perfci.bench.parity import (
     PARITY_METRICS,
     Numerics,
@@ -21,7 +22,6 @@ from perfci.bench.parity import (
     tolerance_of,
 )
 from perfci.bench.readings import Measured
-from perfci.bench.training import Training
 
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from perfci.bench.readings import Absent, Measured
-from perfci.bench.stages import Stages, stage_metrics
+from perfci.bench.timers.stage_timers import Stages, stage_metrics
 
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench

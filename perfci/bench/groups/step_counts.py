@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.proxies import PROXY_METRICS, count
-from perfci.bench.proxies.graphs import trace
+from perfci.bench.call_counts import PROXY_METRICS, count
+from perfci.bench.call_counts.graph_counts import trace
+from perfci.bench.groups.training_loop import Training
 from perfci.bench.readings import Absent, Measured, Reading, exact
-from perfci.bench.training import Training
 
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from perfci.bench.proxies import PROXY_METRICS, count
+from perfci.bench.call_counts import PROXY_METRICS, count
 from perfci.bench.readings import Measured
 
 if TYPE_CHECKING:

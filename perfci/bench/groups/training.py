@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.caches import caches
-from perfci.bench.device import Device
-from perfci.bench.energy import joules_per_call
-from perfci.bench.flops import count_flops, mfu
+from perfci.bench.call_counts.flops import count_flops, mfu
+from perfci.bench.compilers.compile_caches import caches
+from perfci.bench.devices.device_monitor import WITNESSES, watch
+from perfci.bench.devices.energy_meter import joules_per_call
+from perfci.bench.devices.peak_rates import peak_flops
+from perfci.bench.devices.torch_devices import Device
 from perfci.bench.groups.numerics import require_parity
-from perfci.bench.memory import MEMORY_METRICS, allocator_readings
-from perfci.bench.peaks import peak_flops
+from perfci.bench.groups.training_loop import Mark, Training
+from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
 from perfci.bench.readings import Absent, Measured, Reading, witness
-from perfci.bench.stages import Stages
-from perfci.bench.timing import Timing, time_blocks
-from perfci.bench.training import Mark, Training
-from perfci.bench.validity import WITNESSES, watch
+from perfci.bench.timers.stage_timers import Stages
+from perfci.bench.timers.timed_blocks import Timing, time_blocks
 from perfci.model import Clock, Metric
 
 if TYPE_CHECKING:

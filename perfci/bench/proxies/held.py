@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from perfci.bench.storages import storages
+from perfci.bench.memory_use.storage_tracker import storages
 from perfci.model import PerfciError
 
 

@@ -15,9 +15,9 @@ def main() -> None:
     package.__path__ = [here]
     sys.modules["perfci_harness"] = package
     if sys.argv[1] == "cell":
-        importlib.import_module("perfci_harness.spawned").run(json.loads(sys.argv[2]))
+        importlib.import_module("perfci_harness.spawned_cell").run(json.loads(sys.argv[2]))
     else:
-        importlib.import_module("perfci_harness.environment").serve(socket.socket(fileno=int(sys.argv[1])))
+        importlib.import_module("perfci_harness.environment_parent").serve(socket.socket(fileno=int(sys.argv[1])))
 
 
 main()

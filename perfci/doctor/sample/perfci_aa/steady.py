@@ -6,8 +6,8 @@ try:
     import torch
 
     from perfci.bench import metrics
-    from perfci.bench.device import this_device
-    from perfci.bench.timing import time_blocks
+    from perfci.bench.devices.torch_devices import this_device
+    from perfci.bench.timers.timed_blocks import time_blocks
     from perfci.model import Metric
 except ImportError:
 

@@ -12,8 +12,8 @@ from lm.model import LM, Cache
 from torch import Tensor
 
 from perfci.bench import Bench, Clock, Measured, Metric, ModelBench, Reading, metrics
-from perfci.bench.device import this_device
-from perfci.bench.proxies import NO_DEVICE, count, fake_tensors
+from perfci.bench.call_counts import NO_DEVICE, count, fake_tensors
+from perfci.bench.devices.torch_devices import this_device
 
 COPIES = ("copied_to_device_bytes", "pageable_copy_bytes", "blocking_copy_bytes")
 

@@ -1,0 +1,179 @@
+"""A GPT: token and position embeddings, pre-norm blocks, causal attention, and a cache of keys and values."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from .workload_sizes import Sizes
+
+KEPT = {
+    torch.ops.aten.mm.default,
+    torch.ops.aten.addmm.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+}
+"""What selective checkpointing keeps: the dear operators. The cheap ones are computed again, as torchtitan does it."""
+
+
+class GPT(nn.Module):
+    """``checkpointing`` throws activations away and computes them again in the backward pass: all, or cheap ones."""
+
+    def __init__(self, sizes: Sizes, *, checkpointing: str = "none") -> None:
+        super().__init__()
+        self.checkpointing = checkpointing
+        self.tokens = nn.Embedding(sizes.vocab, sizes.width)
+        self.positions = nn.Embedding(sizes.positions, sizes.width)
+        self.blocks = nn.ModuleList(Block(sizes.width, sizes.heads) for _ in range(sizes.layers))
+        self.norm = nn.LayerNorm(sizes.width)
+        self.head = nn.Linear(sizes.width, sizes.vocab, bias=False)
+        nn.init.normal_(self.tokens.weight, std=0.02)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(batch, length) -> (batch, length, vocab)"""
+        return self.head(self.hidden(tokens))
+
+    def hidden(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
+        """(batch, length) -> (batch, length, width); a cache supplies what came before."""
+        start = cache.length if cache else 0
+        positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
+        x = self.tokens(tokens) + self.positions(positions)
+        for index, block in enumerate(self.blocks):
+            layer = cache.layers[index] if cache else None
+            if not torch.is_grad_enabled() or self.checkpointing == "none":
+                x = block(x, layer, start)
+            elif self.checkpointing == "full":
+                x = checkpoint(block, x, layer, start, use_reentrant=False)
+            else:
+                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=selective)
+        if cache:
+            cache.length += tokens.shape[1]
+        return self.norm(x)
+
+
+def keep_the_dear(context: Any, operator: Any, *_: object, **__: object) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SAVE if operator in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def selective() -> Any:
+    return create_selective_checkpoint_contexts(keep_the_dear)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor, layer: Layer | None, start: int) -> Tensor:
+        x = x + self.attention(self.norm1(x), layer, start)
+        return x + self.mlp(self.norm2(x))
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, layer: Layer | None, start: int) -> Tensor:
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        if layer is not None:
+            k, v = layer.extend(k, v, start)
+        # Tokens come all at once at the start, then one by one: a single new token may look at everything. Without a
+        # cache no length is asked for, so that dynamo compiles one graph for all.
+        causal = layer is None or length > 1
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+
+
+class Layer(Protocol):
+    """Keys and values of one layer, (batch, heads, length, width) each."""
+
+    def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        """Keep what belongs to the positions from ``start`` on; give all there is so far."""
+        ...
+
+    def tensors(self) -> list[Tensor]: ...
+
+
+class Static:
+    """Room for all positions, taken at once: it never grows while tokens come."""
+
+    dtype = torch.get_default_dtype()
+
+    def __init__(self, shape: tuple[int, ...], device: str) -> None:
+        self.kept = torch.zeros(shape, device=device, dtype=self.dtype)
+
+    def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        end = start + k.shape[2]
+        self.kept[0, :, :, start:end] = k
+        self.kept[1, :, :, start:end] = v
+        k_so_far, v_so_far = self.kept[:, :, :, :end].to(k.dtype)
+        return k_so_far, v_so_far
+
+    def tensors(self) -> list[Tensor]:
+        return [self.kept]
+
+
+class Float8(Static):
+    """The same in a quarter of the bytes: rounded to float8 when kept, widened when read."""
+
+    dtype = torch.float8_e4m3fn
+
+
+class Dynamic:
+    """Grown by every token: all that is there is copied each time."""
+
+    def __init__(self, shape: tuple[int, ...], device: str) -> None:
+        self.kept: tuple[Tensor, ...] = ()
+
+    def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
+        self.kept = tuple(torch.cat(pair, dim=2) for pair in zip(self.kept, (k, v), strict=True)) if start else (k, v)
+        return self.kept[0], self.kept[1]
+
+    def tensors(self) -> list[Tensor]:
+        return list(self.kept)
+
+
+CACHES: dict[str, type[Static] | type[Dynamic]] = {"static": Static, "dynamic": Dynamic, "fp8": Float8}
+
+
+class Cache:
+    """The keys and values of every layer, and how many positions they hold."""
+
+    def __init__(self, sizes: Sizes, device: str, *, batch: int, length: int, kind: str = "static") -> None:
+        shape = (2, batch, sizes.heads, length, sizes.width // sizes.heads)
+        self.layers = [CACHES[kind](shape, device) for _ in range(sizes.layers)]
+        self.length = 0
+
+    def tensors(self) -> list[Tensor]:
+        return [tensor for layer in self.layers for tensor in layer.tensors()]
+
+
+def prefill(model: GPT, prompt: Tensor, cache: Cache) -> Tensor:
+    """Read the prompt and return its first new token."""
+    return likeliest(model, model.hidden(prompt, cache))
+
+
+def decode(model: GPT, token: Tensor, cache: Cache, count: int) -> Tensor:
+    """Return ``count`` tokens more, greedily; no token ends the text, so the work is always the same."""
+    tokens = []
+    for _ in range(count):
+        token = likeliest(model, model.hidden(token, cache))
+        tokens.append(token)
+    return torch.cat(tokens, dim=1)
+
+
+def likeliest(model: GPT, hidden: Tensor) -> Tensor:
+    return model.head(hidden[:, -1]).argmax(dim=-1, keepdim=True)

@@ -1,0 +1,366 @@
+"""How large the suite measures: real sizes on a GPU, smoke sizes on a CPU and where PERFCI_SMOKE=1 asks for them.
+
+The name of the sizes is a parameter of every benchmark, so that smoke and real numbers never share a series.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, replace
+
+import torch
+from asv_runner.benchmarks.mark import SkipNotImplemented
+
+from perfci.bench.devices.number_formats import precision
+from perfci.bench.devices.torch_devices import this_device
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """One model with the work it is given, and how often a process repeats it."""
+
+    name: str
+    vocab: int
+    width: int
+    heads: int
+    layers: int
+    length: int  # of a training sequence
+    batches: list[int]  # sequences of a training step
+    prompts: list[int]  # lengths of a prompt
+    requests: list[int]  # prompts answered together
+    positions: int  # the most tokens a text may have
+
+
+GPT2 = Sizes(
+    name="gpt2-124m",
+    vocab=50304,
+    width=768,
+    heads=12,
+    layers=12,
+    length=1024,
+    batches=[4, 8],
+    prompts=[128, 512],
+    requests=[1, 8],
+    positions=4096,
+)
+SMOKE = Sizes(
+    name="smoke",
+    vocab=512,
+    width=128,
+    heads=4,
+    layers=2,
+    length=64,
+    batches=[4],
+    prompts=[32, 128],
+    requests=[1, 8],
+    positions=256,
+)
+PRECISIONS = ["fp32", "tf32", "bf16", "fp16"]
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+# device_count asks the driver's management library: unlike is_available it leaves CUDA untouched, so forks stay safe.
+DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
+SIZES = SMOKE if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
+
+
+def settle() -> None:
+    """Make a process repeatable: one thread, one seed."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def precision_of(name: str) -> contextlib.AbstractContextManager[object]:
+    return precision(name, this_device())
+
+
+def dtype_of(precision: str) -> torch.dtype:
+    """Look a type up, or skip the cell where the device cannot compute in it."""
+    why = this_device().refuses(DTYPES[precision])
+    if why is not None:
+        raise SkipNotImplemented(why)
+    return DTYPES[precision]
+
+
+@dataclass(frozen=True)
+class TrainingSizes:
+    """How the training step is varied, and how long one timing of it may take."""
+
+    accumulated: list[int]  # micro-batches; the largest number is the whole batch
+    sweep: list[int]
+    batch_limit: int
+    budget_bytes: int | None  # None tries on the device until memory runs out
+    matrix: int  # edge of the float8 product
+    tokens: list[int]  # in a batch whose memory is measured
+    memory_precisions: list[str]
+    budget_s: float
+    timing: dict[str, float]
+
+
+@dataclass(frozen=True)
+class LearningSizes:
+    """A model small enough to learn a rule while one waits, and how long its losses are compared."""
+
+    model: Sizes
+    rate: float
+    limit: int
+    parity_steps: int
+
+
+@dataclass(frozen=True)
+class GenerationSizes:
+    """How many requests a process sends, how long they are, and what may go wrong with them."""
+
+    requests: int
+    new_tokens: list[int]
+    context: int  # prompt of the comparison of caches
+    checked: int  # tokens for which a cache is compared with none
+    sla: dict[str, float]
+    quantised_error: float  # of logits, relative to the largest
+
+
+@dataclass(frozen=True)
+class PipelineSizes:
+    """Requests to a whole pipeline: how many, how long, how fast they come, what was promised."""
+
+    requests: int
+    new_tokens: int
+    served: int
+    rates: list[float]  # requests per second
+    sla: dict[str, float]
+
+
+@dataclass(frozen=True)
+class AudioSizes:
+    """A small model of speech and what it says."""
+
+    model: Sizes
+    chunks: list[int]  # tokens decoded together
+    texts: list[int]  # length of the prompt
+    tokens: int  # of sound
+    requests: int
+
+
+@dataclass(frozen=True)
+class KernelSizes:
+    """What attention and the feed-forward part compute alone, and how long one timing of theirs may take."""
+
+    batch: int
+    heads: int
+    head_width: int
+    lengths: list[int]
+    precisions: list[str]
+    causal: list[bool]
+    kv_heads: list[int]
+    masked_length: int  # of the sequences that a sparse mask is laid over
+    masks: list[str]
+    block: int  # edge of a mask's blocks
+    tokens: int  # through the feed-forward part
+    width: int
+    expansions: list[int]
+    losses: int  # terms of a loss over K
+    classes: int
+    timing: dict[str, float]
+
+
+@dataclass(frozen=True)
+class DataSizes:
+    """What is loaded, copied, read and prepared before a model sees it."""
+
+    workers: list[int]
+    prefetch: list[int]
+    loader_batch: int
+    loader_steps: int  # per epoch
+    step_width: int  # of the network that takes the batches: a step about as long as a few workers need for a batch
+    epochs: int
+    copy_bytes: int
+    file_bytes: int
+    packed_bytes: int  # before compression
+    documents: int
+    notes: int
+    timing: dict[str, float]
+
+
+if SIZES is SMOKE:
+    TRAINING = TrainingSizes(
+        accumulated=[1, 4],
+        sweep=[1, 8],
+        batch_limit=64,
+        budget_bytes=256 << 20,
+        matrix=256,
+        tokens=[512],
+        memory_precisions=["fp32"],
+        budget_s=0.4,
+        timing={"warmup_s": 0.1, "budget_s": 0.4},
+    )
+    LEARNING = LearningSizes(
+        model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=16), rate=1e-2, limit=400, parity_steps=10
+    )
+    GENERATION = GenerationSizes(
+        requests=8, new_tokens=[24], context=64, checked=8, sla={"ttft": 0.5, "e2el": 2.0}, quantised_error=0.05
+    )
+    PIPELINE = PipelineSizes(requests=8, new_tokens=4, served=64, rates=[20.0], sla={"ttft": 0.2, "e2el_p90": 1.0})
+    AUDIO = AudioSizes(model=SMOKE, chunks=[6, 24], texts=[16], tokens=48, requests=6)
+    KERNELS = KernelSizes(
+        batch=2,
+        heads=4,
+        head_width=32,
+        lengths=[160],
+        precisions=["fp32"],
+        causal=[True],
+        kv_heads=[4, 2, 1],
+        masked_length=160,
+        masks=["window-32", "blocks-50", "blocks-75", "blocks-90"],
+        block=16,
+        tokens=64,
+        width=192,
+        expansions=[4],
+        losses=8,
+        classes=256,
+        timing={"warmup_s": 0.05, "budget_s": 0.25},
+    )
+    DATA = DataSizes(
+        workers=[0, 2],
+        prefetch=[2],
+        loader_batch=8,
+        loader_steps=16,
+        step_width=768,
+        epochs=4,
+        copy_bytes=8 << 20,
+        file_bytes=8 << 20,
+        packed_bytes=1 << 18,
+        documents=8,
+        notes=2000,
+        timing={"warmup_s": 0.05, "budget_s": 0.25},
+    )
+else:
+    TRAINING = TrainingSizes(
+        accumulated=[1, 4, 8],
+        sweep=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+        batch_limit=4096,
+        budget_bytes=None,
+        matrix=8192,
+        tokens=[4096, 8192],
+        memory_precisions=["fp32", "bf16"],
+        budget_s=2.0,
+        timing={},
+    )
+    LEARNING = LearningSizes(
+        model=replace(GPT2, vocab=64, width=128, heads=4, layers=4, length=64), rate=3e-3, limit=2000, parity_steps=200
+    )
+    GENERATION = GenerationSizes(
+        requests=64,
+        new_tokens=[512, 1024, 2048],
+        context=512,
+        checked=16,
+        sla={"ttft": 0.2, "e2el_p90": 2.0},
+        quantised_error=0.05,
+    )
+    PIPELINE = PipelineSizes(
+        requests=64, new_tokens=32, served=662, rates=[1.0, 4.0], sla={"ttft": 0.2, "e2el_p90": 2.0}
+    )
+    AUDIO = AudioSizes(model=GPT2, chunks=[8, 25, 75], texts=[64, 256], tokens=300, requests=64)
+    KERNELS = KernelSizes(
+        batch=8,
+        heads=12,
+        head_width=64,
+        lengths=[512, 2048, 8192],
+        precisions=["bf16"],
+        causal=[True, False],
+        kv_heads=[12, 4, 1],
+        masked_length=8192,
+        masks=["window-128", "window-512", "blocks-50", "blocks-75", "blocks-90"],
+        block=128,
+        tokens=8192,
+        width=768,
+        expansions=[3, 4],
+        losses=16,
+        classes=8192,
+        timing={},
+    )
+    DATA = DataSizes(
+        workers=[0, 2, 4, 8],
+        prefetch=[2, 4],
+        loader_batch=32,
+        loader_steps=100,
+        step_width=16384,
+        epochs=5,
+        copy_bytes=256 << 20,
+        file_bytes=256 << 20,
+        packed_bytes=32 << 20,
+        documents=500,
+        notes=100_000,
+        timing={},
+    )
+
+
+@dataclass(frozen=True)
+class ParallelSizes:
+    """What several ranks do together; every rank has a core or a GPU of its own."""
+
+    model: Sizes
+    precision: str
+    worlds: list[int]
+    rows: int  # sequences per rank where the work grows with the ranks, of all ranks together where it does not
+    parity_steps: int
+    reduced_bytes: list[int]
+    heads: int
+    head_width: int
+    length: int  # of the sequence that the ranks of a ring share
+    timing: dict[str, float]
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class CompileSizes:
+    """What is compiled: by inductor as a whole model where there is time for it, by dynamo alone everywhere."""
+
+    model: Sizes
+    whole: bool  # else inductor compiles one linear layer and a GELU: ten seconds and not 70
+    lengths: list[int]  # of sequences that come one after another
+    cap_s: float  # for one compilation
+    timing: dict[str, float]
+
+
+if SIZES is SMOKE:
+    PARALLEL = ParallelSizes(
+        model=replace(SMOKE, vocab=512, width=128, heads=4, layers=2, length=64),
+        precision="fp32",
+        worlds=[2],
+        rows=4,
+        parity_steps=3,
+        reduced_bytes=[1 << 20],
+        heads=4,
+        head_width=32,
+        length=256,
+        timing={"warmup_s": 0.1, "budget_s": 0.3},
+        timeout_s=60,
+    )
+    COMPILED = CompileSizes(
+        model=replace(SMOKE, vocab=256, width=64, heads=2, layers=1, length=32),
+        whole=False,
+        lengths=[16, 24, 32],
+        cap_s=120,
+        timing={"warmup_s": 0.1, "budget_s": 0.2},
+    )
+else:
+    PARALLEL = ParallelSizes(
+        model=GPT2,
+        precision="bf16",
+        worlds=[1, 2, 4, 8],
+        rows=8,
+        parity_steps=3,
+        reduced_bytes=[1 << 20, 16 << 20, 256 << 20],
+        heads=32,
+        head_width=128,
+        length=32768,
+        timing={"warmup_s": 3.0, "budget_s": 10.0},
+        timeout_s=300,
+    )
+    COMPILED = CompileSizes(
+        model=GPT2,
+        whole=True,
+        lengths=[512, 768, 1024],
+        cap_s=600,
+        timing={},
+    )

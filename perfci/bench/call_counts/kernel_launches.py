@@ -1,0 +1,38 @@
+"""Kernels that the host launches on an accelerator, as torch's profiler sees the launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from perfci.bench.devices.torch_devices import Device
+from perfci.bench.readings import Absent
+
+LAUNCHES = (
+    "cudaLaunchKernel",
+    "cuLaunchKernel",
+    "hipLaunchKernel",
+    "hipModuleLaunchKernel",
+    "hipExtModuleLaunchKernel",
+)
+GRAPHS = ("cudaGraphLaunch", "hipGraphLaunch")
+
+
+def kernel_launches(function: Callable[[], object], device: Device) -> int | Absent:
+    """Count calls of the driver that launch a kernel, or a whole captured graph of kernels, which is one launch.
+
+    Copies and fills by the copy engines are not counted. The function runs once for the profiler.
+    """
+    if device.kind not in ("cuda", "rocm"):
+        return Absent(f"kernels are launched on CUDA and ROCm devices; this one is {device.name}")
+    from torch.profiler import ProfilerActivity, profile
+
+    device.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+        function()
+        device.synchronize()
+    return launches_among(event.name for event in profiler.events())
+
+
+def launches_among(names: Iterable[str]) -> int:
+    """``cudaLaunchKernel`` has variants with a suffix: ``ExC``, ``Ex``, ``_v2``."""
+    return sum(name.startswith(LAUNCHES + GRAPHS) for name in names)

@@ -1,0 +1,1 @@
+"""What ``torch.compile`` costs, and what its caches hold."""

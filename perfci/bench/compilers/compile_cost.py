@@ -1,0 +1,201 @@
+"""What ``torch.compile`` costs and gives: seconds until nothing is compiled any more, and exact counts."""
+
+from __future__ import annotations
+
+import functools
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+from perfci.bench.compilers.compile_caches import fingerprint
+from perfci.bench.devices.torch_devices import Device, this_device
+from perfci.bench.processes.child_processes import Child, ended, forked, fresh, results, why_not_fork
+from perfci.bench.readings import Reading
+from perfci.bench.timers.timed_blocks import Timing, time_blocks
+from perfci.bench.timers.warmup import compile_events
+from perfci.model import Clock
+
+QUIET_CALLS = 3
+"""Steady state begins when this many calls in a row have compiled, autotuned or recorded nothing."""
+
+MAX_CALLS = 64
+"""A function that still compiles after so many calls has no steady state."""
+
+NO_COMPILER = ("InvalidCxxCompiler", "TritonMissing", "No module named 'torch._inductor")
+"""How inductor says that what it needs is not installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What became of a compiled function in one process.
+
+    ``seconds`` (wall) and ``cpu_seconds`` (of this process and of compilers it waited for) are what the first
+    ``calls`` calls, up to the last that compiled, took longer than as many steady ones. ``graph_breaks`` are places
+    where dynamo gave the code back to Python, ``recompiles`` compilations of code that had one already, ``graphs`` what
+    was compiled. ``cache_misses`` counts graphs that inductor's caches did not have or could not keep. ``value`` is
+    what the last call returned, as a number. ``fingerprint`` names the kernels generated and the configurations
+    autotuned: equal ones ran the same code.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    calls: int
+    graph_breaks: int
+    recompiles: int
+    graphs: int
+    generated_kernels: int
+    cache_misses: int
+    value: float
+    timing: Timing | None
+    fingerprint: str = ""
+
+    def reading(self, device: Device | None = None) -> Reading:
+        """Seconds of compiling; where the host is what is measured, its CPU seconds are judged."""
+        cpu = (self.cpu_seconds,) if (device or this_device()).kind == "cpu" else ()
+        return Reading((self.seconds,), Clock.WALL, cpu=cpu)
+
+
+def compile_twice(
+    make: Callable[..., Callable[[], Any]],
+    *arguments: Any,
+    timing: Mapping[str, Any],
+    cap_s: float = 600.0,
+) -> tuple[Compilation, Compilation]:
+    """Compile ``make(*arguments)``, a function without arguments, cold and then warm.
+
+    Each in a process of its own that has compiled nothing (forked where this one is fit for it, else started from
+    nothing: ``make`` must be picklable). Cold begins with empty caches of inductor, of Triton and of the GPU's driver;
+    warm finds what cold left. Raises TimeoutError after ``cap_s`` seconds of one of them, ChildFailed where compiling
+    fails, and NotImplementedError (asv's SkipNotImplemented) where inductor has no compiler here.
+    """
+    with tempfile.TemporaryDirectory(prefix="perfci-compile-") as caches:
+        work = functools.partial(_compile, make, arguments, timing, caches)
+        cold = _in_its_own_process("the cold compilation", work, caches, cap_s)
+        warm = _in_its_own_process("the warm compilation", work, caches, cap_s)
+    return cold, warm
+
+
+def _in_its_own_process(name: str, work: Callable[[], Compilation], caches: str, cap_s: float) -> Compilation:
+    start = fresh if why_not_fork() or compile_events() else forked
+    children: list[Child] = []
+    with ended(children):
+        children.append(start(name, work, _caches_in(caches)))
+        try:
+            compilation: Compilation = results(children, cap_s)[0]
+        except RuntimeError as error:
+            if not any(reason in str(error) for reason in NO_COMPILER):
+                raise
+            from asv_runner.benchmarks.mark import SkipNotImplemented
+
+            raise SkipNotImplemented(f"inductor has no compiler here: {error}") from error
+    return compilation
+
+
+def _caches_in(folder: str) -> dict[str, str]:
+    inductor, triton, driver = (os.path.join(folder, name) for name in ("inductor", "triton", "driver"))
+    return {"TORCHINDUCTOR_CACHE_DIR": inductor, "TRITON_CACHE_DIR": triton, "CUDA_CACHE_PATH": driver}
+
+
+def _compile(
+    make: Callable[..., Callable[[], Any]], arguments: Any, timing: Mapping[str, Any] | None, caches: str
+) -> Compilation:
+    import torch
+    import torch._inductor.compile_fx  # takes a second, which is none of compiling
+    from torch._inductor import config
+
+    if this_device().kind == "cpu":
+        torch.set_num_threads(1)
+        config.compile_threads = 1  # else compilers run beside, and their CPU seconds are not known
+    return compile_here(make, *arguments, imports="aot_eager", timing=timing, caches=caches)
+
+
+def compile_here(
+    make: Callable[..., Callable[[], Any]],
+    *arguments: Any,
+    imports: str = "eager",
+    timing: Mapping[str, Any] | None = None,
+    caches: str = "",
+) -> Compilation:
+    """Compile ``make(*arguments)`` in this process, which forgets what it compiled before.
+
+    The clocks run from the first call of what ``make`` returned; what torch imports when a backend is first used is
+    imported before, for the backend that ``imports`` names. With ``timing``, which is handed to ``time_blocks``,
+    the steady state is timed; ``caches`` is the folder whose contents are fingerprinted.
+    """
+    from torch._dynamo.callback import callback_handler
+    from torch._dynamo.utils import counters, get_compilation_metrics
+
+    device = this_device()
+    _import_and_forget(imports)
+    events: list[Any] = []
+    callback_handler.register_start_callback(events.append)
+    step = make(*arguments)
+    calls, value = _until_quiet(step, events, device)
+    timed = None if timing is None else time_blocks(step, device=device, **timing)
+    noisy = max((index + 1 for index, call in enumerate(calls) if call[2]), default=0)
+    inductor = sys.modules.get("torch._inductor.metrics")
+    return Compilation(
+        seconds=_beyond_steady([wall for wall, _, _ in calls], noisy),
+        cpu_seconds=_beyond_steady([cpu for _, cpu, _ in calls], noisy),
+        calls=noisy,
+        graph_breaks=int(sum(counters["graph_break"].values())),
+        recompiles=sum(metrics.recompile_reason is not None for metrics in get_compilation_metrics()),
+        graphs=int(counters["stats"]["unique_graphs"]),
+        generated_kernels=int(getattr(inductor, "generated_kernel_count", 0)),
+        cache_misses=sum(int(counters[where][what]) for where, what in CACHE_MISSES),
+        value=value,
+        timing=timed,
+        fingerprint=fingerprint([Path(caches)]) if caches else "",
+    )
+
+
+CACHE_MISSES = (
+    ("inductor", "fxgraph_cache_miss"),
+    ("inductor", "fxgraph_cache_bypass"),
+    ("aot_autograd", "autograd_cache_miss"),
+    ("aot_autograd", "autograd_cache_bypass"),
+)
+
+
+def _import_and_forget(backend: str) -> None:
+    """Compile nearly nothing: torch imports a good part of its compiler when it is first used. Then forget it all."""
+    import torch
+    from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
+
+    torch.compile(lambda x: x + 1, backend=backend, dynamic=True)(torch.ones(2, requires_grad=True)).sum()
+    torch._dynamo.reset()
+    counters.clear()
+    set_compilation_metrics_limit(10_000)
+    clear_compilation_metrics()
+
+
+def _until_quiet(
+    step: Callable[[], Any], events: list[Any], device: Device
+) -> tuple[list[tuple[float, float, int]], float]:
+    """Call until nothing is compiled: wall seconds, CPU seconds and events of each call, and the last one's value."""
+    calls: list[tuple[float, float, int]] = []
+    while len(calls) < QUIET_CALLS or any(happened for _, _, happened in calls[-QUIET_CALLS:]):
+        if len(calls) == MAX_CALLS:
+            raise RuntimeError(f"something is compiled even after {MAX_CALLS} calls: this has no steady state")
+        before, wall_s, cpu_s = len(events), perf_counter(), _cpu_seconds()
+        value = step()
+        device.synchronize()
+        calls.append((perf_counter() - wall_s, _cpu_seconds() - cpu_s, len(events) - before))
+    return calls, float(getattr(value, "detach", lambda: value)())
+
+
+def _cpu_seconds() -> float:
+    import resource
+
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return process_time() + children.ru_utime + children.ru_stime
+
+
+def _beyond_steady(seconds: list[float], noisy: int) -> float:
+    return sum(seconds[:noisy]) - noisy * statistics.median(seconds[noisy:])

@@ -1,0 +1,1 @@
+"""What a benchmark runs on: torch devices, NVML, peak rates, energy and number formats."""

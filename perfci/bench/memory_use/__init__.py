@@ -1,0 +1,1 @@
+"""Memory of a function: peaks, live storages, the largest batch that fits."""

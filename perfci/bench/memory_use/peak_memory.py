@@ -1,0 +1,167 @@
+"""Peak memory of a function: in tensors (exactly, on any device), in the device's allocator, in the whole process."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+from perfci.bench.devices.torch_devices import Device
+from perfci.bench.readings import Absent, Reading, exact
+from perfci.bench.timers.timed_blocks import collector_off
+from perfci.model import Metric
+
+PEAKS = {
+    "peak_allocated_bytes": "allocated_bytes.all.peak",
+    "peak_reserved_bytes": "reserved_bytes.all.peak",
+    "peak_active_bytes": "active_bytes.all.peak",
+    "peak_requested_bytes": "requested_bytes.all.peak",
+    "peak_inactive_split_bytes": "inactive_split_bytes.all.peak",
+}
+EVENTS = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_sync_all_streams")
+
+MEMORY_METRICS: tuple[Metric, ...] = (
+    *(Metric(name, "bytes") for name in PEAKS),
+    Metric("rounding_bytes", "bytes"),
+    Metric("fragmentation", "ratio"),
+    *(Metric(name, "count") for name in EVENTS),
+)
+"""What ``allocator_readings`` gives. Of the events none is expected: any other number than 0 is news."""
+
+
+def peak_tensor_bytes(function: Callable[[], object]) -> int:
+    """Count the most bytes of tensor storage that are alive at once while the function runs.
+
+    Counted is what the function makes (activations saved for backward, gradients, optimizer state) and what it
+    touches of what was there before: build inside it whatever should count for certain. A storage counts once, however
+    many views it has. Not counted is scratch that a kernel frees before it returns, and what the allocator rounds up.
+
+    The number repeats exactly, in this process and in another. So the cycle collector, whose moment depends on
+    everything that ran before, is off meanwhile: garbage in cycles counts as alive.
+    """
+    from perfci.bench.memory_use.storage_tracker import LiveStorages
+
+    with collector_off(), LiveStorages() as live:
+        function()
+    return int(live.peak_bytes)
+
+
+def fake_peak_bytes(function: Callable[[], object]) -> int:
+    """Count what ``peak_tensor_bytes`` counts, without computing and without taking the memory.
+
+    The function has to build everything itself, so that all its tensors are torch's fake ones, which have a shape and
+    no values: GPT-2 of 124 million parameters takes seconds. Raises ``PerfciError`` where a size or a branch depends on
+    a value.
+    """
+    from perfci.bench.memory_use.fake_tensors import fake_tensors
+
+    with fake_tensors():
+        return peak_tensor_bytes(function)
+
+
+def peak_allocated_bytes(function: Callable[[], object]) -> int:
+    """Ask CUDA's caching allocator for the most bytes it had handed out on this device while the function ran.
+
+    Where there is no CUDA the answer is "not available", which asv and perfci both show as skipped: torch itself would
+    answer 0.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        from asv_runner.benchmarks.mark import SkipNotImplemented  # a NotImplementedError that asv also skips mid-run
+
+        raise SkipNotImplemented("allocator peaks need a CUDA device, and torch sees none")
+    gc.collect()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    function()
+    torch.cuda.synchronize()
+    return int(torch.cuda.memory_stats()["allocated_bytes.all.peak"])
+
+
+def allocator_readings(
+    device: Device, function: Callable[[], object], *, warmups: int = 1
+) -> dict[str, Reading | Absent]:
+    """Ask the device's caching allocator what one call needed, once ``warmups`` calls have filled every cache.
+
+    Bytes are the peaks in the allocator's own statistics (``torch.cuda.memory_stats`` explains each): *allocated* is
+    what tensors got, *requested* what they asked for (the rest is ``rounding_bytes``), *active* also what a stream may
+    still use, *reserved* what the allocator took from the device, *inactive split* what is free in a block that is
+    partly used. ``fragmentation`` is 1 - active/reserved at their peaks: what was reserved and nobody used.
+    The peaks are those of a call that finds the allocator empty. Events are counted over the call after it, which finds
+    its memory there: retries after giving cached memory back, allocations that failed, calls of the driver's
+    allocation, waits for all streams. torchtitan logs the first two.
+
+    Where there is no such allocator, or it keeps no peaks (MPS), the readings are absent: torch answers 0 for CUDA
+    memory on a machine that has none.
+    """
+    if device.memory() is None:
+        return dict.fromkeys(_NAMES, Absent(f"{device.name} has no caching allocator to ask"))
+    for _ in range(warmups):
+        function()
+    device.synchronize()
+    gc.collect()
+    device.empty_cache()
+    device.reset_peaks()
+    peaks = _stats_after(device, function)
+    after = _stats_after(device, function)
+    readings = {name: _peak(device, peaks, key) for name, key in PEAKS.items()}
+    return {
+        **readings,
+        "rounding_bytes": _difference(readings["peak_allocated_bytes"], readings["peak_requested_bytes"]),
+        "fragmentation": _fragmentation(readings["peak_active_bytes"], readings["peak_reserved_bytes"]),
+        **{name: _events(device, peaks, after, name) for name in EVENTS},
+    }
+
+
+_NAMES = [metric.name for metric in MEMORY_METRICS]
+
+
+def _stats_after(device: Device, function: Callable[[], object]) -> dict[str, int]:
+    function()
+    device.synchronize()
+    return dict(device.memory() or {})
+
+
+def _peak(device: Device, stats: dict[str, int], key: str) -> Reading | Absent:
+    return Reading((float(stats[key]),)) if key in stats else Absent(f"the allocator of {device.name} keeps no {key}")
+
+
+def _difference(whole: Reading | Absent, part: Reading | Absent) -> Reading | Absent:
+    if isinstance(whole, Absent) or isinstance(part, Absent):
+        return Absent("the allocator does not say what was requested")
+    return Reading((whole.samples[0] - part.samples[0],))
+
+
+def _fragmentation(active: Reading | Absent, reserved: Reading | Absent) -> Reading | Absent:
+    if isinstance(active, Absent) or isinstance(reserved, Absent) or not reserved.samples[0]:
+        return Absent("the allocator reserved nothing, or does not say how much")
+    return Reading((1 - active.samples[0] / reserved.samples[0],))
+
+
+def _events(device: Device, before: dict[str, int], after: dict[str, int], name: str) -> Reading | Absent:
+    if name not in after:
+        return Absent(f"the allocator of {device.name} keeps no {name}")
+    return exact(after[name] - before[name])
+
+
+def peak_resident_growth(function: Callable[[], object]) -> int | Absent:
+    """Read by how many bytes the memory of this process grew at its highest while the function ran.
+
+    A witness for the counts: it contains what libraries keep, in whole pages, and not what an allocator still had from
+    before, so only a fresh process repeats it. Resident memory is no device memory. Linux keeps the peak (``VmHWM``)
+    and lets a process restart it (``proc(5)``, ``clear_refs``).
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError as error:
+        return Absent(f"the peak of resident memory cannot be restarted on this system: {error}")
+    before = _status_bytes("VmRSS")
+    function()
+    return _status_bytes("VmHWM") - before
+
+
+def _status_bytes(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))

@@ -1,0 +1,1 @@
+"""Other processes: children, distributed ranks and what these send each other."""

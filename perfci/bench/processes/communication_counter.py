@@ -1,0 +1,69 @@
+"""What a step of torch.distributed says to other ranks: how often, how many bytes, for how long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from perfci.bench.devices.torch_devices import Device, this_device
+
+NAMESPACES = ("c10d", "_c10d_functional")
+SILENT = ("wait_tensor", "barrier", "monitored_barrier_")  # they move nothing
+ON_DEVICE = re.compile(r"[nr]ccl\w*Kernel")
+ON_HOST = re.compile(r"gloo:")
+
+
+class Communication(TorchDispatchMode):  # type: ignore[misc]
+    """While it is entered, counts what this rank hands over; both counts repeat exactly.
+
+    ``operations``: collectives and single sends or receives. ``sent_bytes``: the tensors that this rank puts into
+    them, once each, whatever the algorithm then makes of them on the wire: the input of an all-gather is its own
+    shard, that of a reduce-scatter the whole, and a receive puts in nothing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations = 0
+        self.sent_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func._schema.name.partition("::")[2]
+        if func.namespace in NAMESPACES and name not in SILENT:
+            self.operations += 1
+            self.sent_bytes += 0 if name.startswith("recv") else _bytes_of(_given(func, args))
+        return func(*args, **(kwargs or {}))
+
+
+def _given(func: Any, args: Any) -> Any:
+    """The argument that holds what is sent: the one called input, where results have one of their own."""
+    named = [value for declared, value in zip(func._schema.arguments, args, strict=False) if "input" in declared.name]
+    return named[0] if named else args[0]
+
+
+def _bytes_of(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def communicating_seconds(step: Callable[[], object], device: Device | None = None) -> float:
+    """Profile one step and add up how long its collectives took, overlapped with computing or not.
+
+    On a GPU these are NCCL's kernels; over gloo, the spans of its worker threads. Both contain waiting for a rank that
+    comes later. A pass of its own: nothing is timed under the profiler.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    device = device or this_device()
+    activities = [ProfilerActivity.CPU]
+    if device.kind in ("cuda", "rocm"):
+        activities.append(ProfilerActivity.CUDA)
+    pattern = ON_HOST if device.kind == "cpu" else ON_DEVICE
+    with profile(activities=activities) as profiled:
+        step()
+        device.synchronize()
+    spans = [event.time_range.elapsed_us() for event in profiled.events() if pattern.match(event.name)]
+    return float(sum(spans)) / 1e6

@@ -1,0 +1,1 @@
+"""Profiles of a benchmark: kernels, operators, phases and Python lines."""

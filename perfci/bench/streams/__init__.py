@@ -1,0 +1,1 @@
+"""Generation and serving: requests, latencies and percentiles."""

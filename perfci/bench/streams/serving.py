@@ -1,0 +1,169 @@
+"""Send requests to a pipeline at a rate, one worker serving them in order, and trace them with their waiting."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from statistics import fmean
+from time import perf_counter
+from typing import Any
+
+from perfci.bench.devices.torch_devices import Device, this_device
+from perfci.bench.readings import Absent, Measured, Reading, witness
+from perfci.bench.streams import latency
+from perfci.bench.streams.latency import Objective, Trace
+from perfci.bench.streams.stream_requests import PERCENTILES, Recording, Request, TraceReadings, busy_seconds
+from perfci.bench.timers.timed_blocks import collector_off
+from perfci.bench.timers.warmup import warm_up
+from perfci.model import Metric
+
+SERVING_METRICS = (
+    Metric("ttft", "seconds"),
+    Metric("e2el", "seconds"),
+    *(Metric(f"{name}_{rank}", "seconds") for name in ("ttft", "e2el") for rank in PERCENTILES),
+    Metric("queue_time", "seconds"),
+    Metric("utilisation", "ratio"),
+    Metric("throughput", "requests/s", "higher"),
+    Metric("sla_attainment", "ratio", "higher"),
+    Metric("goodput", "requests/s", "higher"),
+)
+"""What ``measure_serving`` gives. Unlike those of a stream alone, its latencies begin when a request arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Requests as their senders saw them, from arrival, and as the worker did, from the moment it began."""
+
+    seen: Recording
+    worked: Recording
+
+
+def poisson_arrivals(rate: float, requests: int, *, seed: int = 0) -> tuple[float, ...]:
+    """Seconds after the start at which requests arrive, ``rate`` a second on average, gaps exponentially distributed.
+
+    Independent users arrive like this; MLPerf's server scenario and ``vllm bench serve`` send the same. One seed gives
+    one schedule, so two commits meet the same bursts.
+    """
+    if not rate > 0:
+        raise ValueError(f"requests have to arrive at a rate above 0 per second; got {rate}")
+    gaps = random.Random(seed)
+    return tuple(accumulate(gaps.expovariate(rate) for _ in range(requests)))
+
+
+def measure_serving(
+    stream: Callable[[], Iterable[Any]],
+    *,
+    rate: float | None,
+    requests: int = 64,
+    seed: int = 0,
+    device: Device | None = None,
+    tokens_of: Callable[[Any], int] | None = None,
+    audio_seconds: Callable[[Any], float] | None = None,
+    sla: Mapping[str, float] | None = None,
+    warmup_s: float = 0.5,
+) -> Measured:
+    """Let ``requests`` arrive at ``rate`` per second, or back to back with None, and give ``SERVING_METRICS``.
+
+    ``stream()`` serves one request; a pipeline that does not stream yields its one result. What it costs, how a chunk
+    is timed and what raises is as in ``perfci.bench.streams.stream_requests.record_stream``.
+    """
+    if requests < 1:
+        raise ValueError(f"at least 1 request has to be served; got {requests}")
+    objectives = latency.parse_sla(sla) if sla is not None else ()
+    device = device or this_device()
+    request = Request(stream, device, tokens_of, audio_seconds)
+    with collector_off():
+        unsettled = warm_up(request, device, warmup_s).unsettled
+        arrivals = None if rate is None else poisson_arrivals(rate, requests, seed=seed)
+        served = serve(request, requests if arrivals is None else arrivals)
+    flags = (f"unsettled: {unsettled}",) if unsettled else ()
+    measured = serving_readings(served, sla=objectives)
+    return Measured(measured.readings, (*flags, *measured.flags))
+
+
+measure_serving.skip_benchmark = True  # type: ignore[attr-defined]  # a suite that imports it does not measure it
+
+
+def serve(request: Request, arrivals: Sequence[float] | int) -> Served:
+    """Serve requests one at a time in order of arrival: an open loop, or a closed one for a mere number of them.
+
+    In an open loop a request is sent at its arrival, whether or not the worker is free: what it waited is in its
+    latency. A loop that sends the next one only after the last has ended leaves out exactly the waiting that a slow
+    moment causes (Tene's coordinated omission). By the CPU's clock nothing passes while the worker sleeps, so there the
+    same arrivals are queued before the CPU seconds each request took: the queue as it were without neighbours.
+    """
+    if isinstance(arrivals, int):
+        pairs = [request() for _ in range(arrivals)]
+        worked = _recording(request.device, pairs)
+        return Served(worked, worked)
+    start = perf_counter()
+    pairs = [_at(start + arrival, request) for arrival in arrivals]
+    worked = _recording(request.device, pairs)
+    seen = [replace(trace, sent=start + arrival) for trace, arrival in zip(worked.wall, arrivals, strict=True)]
+    return Served(Recording(tuple(seen), queued(worked.cpu, arrivals) if worked.cpu else ()), worked)
+
+
+def _at(moment: float, request: Request) -> tuple[Trace, Trace]:
+    while (early := moment - perf_counter()) > 0:
+        time.sleep(early)
+    return request()
+
+
+def _recording(device: Device, pairs: Sequence[tuple[Trace, Trace]]) -> Recording:
+    wall, cpu = zip(*pairs, strict=True)
+    return Recording(wall, cpu if device.kind == "cpu" else ())
+
+
+def queued(traces: Sequence[Trace], arrivals: Sequence[float]) -> tuple[Trace, ...]:
+    """Lay requests that were traced without waiting onto their arrivals, one worker, first come first served.
+
+    Each begins when it has arrived and the one before has ended (Lindley 1952), and takes as long as it took.
+    """
+    laid: list[Trace] = []
+    free = 0.0
+    for trace, arrival in zip(traces, arrivals, strict=True):
+        begin = max(arrival, free)
+        chunks = tuple((begin + (time - trace.sent), tokens) for time, tokens in trace.chunks)
+        free = begin + (trace.done - trace.sent)
+        laid.append(replace(trace, sent=arrival, chunks=chunks, done=free))
+    return tuple(laid)
+
+
+def serving_readings(served: Served, *, sla: Sequence[Objective] = ()) -> Measured:
+    """Turn served requests into the readings of ``SERVING_METRICS``.
+
+    Judged are ttft, e2el, sla_attainment and goodput, by CPU seconds where the CPU computed. The rest is shown, by the
+    wall: ``queue_time`` is the mean wait for the worker, ``utilisation`` the share of the time it worked. Rates are
+    over the time from the first arrival to the last end.
+    """
+    read = TraceReadings(served.seen, sla, seconds_of=span_seconds)
+    seen, worked = served.seen.wall, served.worked.wall
+    readings: dict[str, Reading | Absent] = {
+        "ttft": read.each(latency.ttft),
+        "e2el": read.each(latency.e2el),
+        **read.percentiles(),
+        "queue_time": witness(fmean(work.sent - trace.sent for trace, work in zip(seen, worked, strict=True))),
+        "utilisation": witness(busy_seconds(worked) / span_seconds(seen)),
+        "throughput": witness(latency.throughput(seen)),
+        "sla_attainment": read.attainment(),
+        "goodput": read.goodput(),
+    }
+    return Measured(readings, (*read.flags(), *_overload(served)))
+
+
+def span_seconds(traces: Sequence[Trace]) -> float:
+    """Seconds from the first arrival to the last end."""
+    return max(trace.done for trace in traces) - min(trace.sent for trace in traces)
+
+
+def _overload(served: Served) -> tuple[str, ...]:
+    """Where requests come faster than they are served, latency is a matter of how many were sent."""
+    sent = [trace.sent for trace in served.seen.wall]
+    coming, working = max(sent) - min(sent), busy_seconds(served.worked.wall[:-1])
+    if not working > coming > 0:
+        return ()
+    gaps = len(sent) - 1
+    return (f"overloaded: {gaps / coming:.3g} requests came per second and {gaps / working:.3g} can be served",)

@@ -1,0 +1,1 @@
+"""Time functions: clocks, blocks, warm-up, stages and turn taking."""

@@ -1,0 +1,227 @@
+"""Time a function in blocks: warmed up to a state, one synchronise per block, stopped by evidence."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import repeat
+from time import perf_counter, process_time
+from typing import Any
+
+from perfci.bench.devices.torch_devices import Device, Marker, this_device
+from perfci.bench.readings import Reading
+from perfci.bench.timers.turn_taking import agree, offer_turn
+from perfci.bench.timers.warmup import Events, warm_up
+from perfci.model import Clock
+
+BLOCK_S = 0.01
+"""How long a block lasts at least: 1000 launches of 10 us, 20 000 steps of a device event's 0.5 us clock, and long
+enough for the ten-thousandth part that ``torch.utils.benchmark`` allows its timer's own cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per call, one sample per block of ``number`` calls, by each clock that was read at the block's ends.
+
+    ``device`` is empty without an accelerator. ``wall`` and ``cpu`` are empty where the L2 cache was flushed before
+    each call, which only device events can leave out of their time.
+    """
+
+    wall: tuple[float, ...]
+    cpu: tuple[float, ...]
+    device: tuple[float, ...]
+    number: int
+    warmup_calls: int
+    settled: bool
+    flags: tuple[str, ...] = ()
+
+    @property
+    def judged(self) -> tuple[float, ...]:
+        """The samples a verdict rests on: the device's, else the CPU seconds of this process."""
+        return self.device or self.cpu
+
+    @property
+    def precision(self) -> float:
+        """The half-width of the 95 % interval of the judged median, as a ratio of that median."""
+        return half_width(self.judged)
+
+    def reading(self) -> Reading:
+        """What a measuring function returns: device samples where there are any, else wall with its CPU twin."""
+        if self.device:
+            return Reading(self.device, Clock.DEVICE, self.number)
+        return Reading(self.wall, Clock.WALL, self.number, cpu=self.cpu)
+
+
+def time_blocks(
+    function: Callable[[], object],
+    *,
+    device: Device | None = None,
+    prepare: Callable[[], object] | None = None,
+    number: int | None = None,
+    min_blocks: int = 7,
+    max_blocks: int = 50,
+    warmup_s: float = 0.5,
+    budget_s: float = 2.0,
+    target: float = 0.0125,
+    flush_l2: bool = False,
+) -> Timing:
+    """Time blocks of calls until the median is known well enough, or a cap is reached.
+
+    - Warm-up ends in a state (``warm_up``) and no later than after ``warmup_s`` seconds; a function that did not
+      settle is measured all the same and flagged ``unsettled: ...``.
+    - A block is ``number`` calls, by default as many as last 10 ms. The host's wall clock, the CPU clock of the
+      process and the device's events are read at its two ends, with *one* synchronise before the last reading:
+      synchronising every call would add its launch latency and hide what overlaps. Triton's ``do_bench`` and nvbench
+      place their events so too. Where a device starves between launches, ``wall`` against ``device`` tells.
+    - ``prepare`` runs untimed before each block, and what it queued is waited for.
+    - The cycle collector is off in blocks and collects, untimed, between them. It is taken off before the warm-up:
+      a look at the whole heap empties the CPU's caches, and made a step of 9 ms after it 1 ms slower.
+    - After ``min_blocks`` blocks it stops as soon as the 95 % interval of the median is no wider than ``target`` on
+      either side: a quarter of the 5 % that verdicts are about. nvbench stops by the noise of its samples in the same
+      way. ``max_blocks`` and ``budget_s`` seconds (at least one block) stop it anyway; ``Timing.precision`` tells.
+    - Before each block a process that is measured beside this one may take its turn (``perfci.bench.timers.turn_taking``).
+    - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's cold mode
+      do, and times each call with events of its own. A kernel that is timed so belongs to another series: label it.
+
+    No samples are dropped. One process is one replicate, however many blocks it has: they only tell its median.
+    """
+    device = device or this_device()
+    blocks = cold_blocks(device) if flush_l2 else Blocks(device)
+    with collector_off() as collect:
+        warmed = warm_up(function, device, warmup_s, between=collect)
+        number = number or agree(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
+        events = Events(device)
+        until = perf_counter() + budget_s
+        while not enough(blocks, min_blocks, max_blocks, target, out_of_time=perf_counter() >= until):
+            until += offer_turn()
+            collect()
+            if prepare is not None:
+                prepare()
+                device.synchronize()
+            blocks.run(function, number)
+    reasons = [reason for reason in (warmed.unsettled, events.happened("in a timed block")) if reason]
+    return Timing(
+        tuple(blocks.wall),
+        tuple(blocks.cpu),
+        tuple(blocks.device_s),
+        number=number,
+        warmup_calls=warmed.calls,
+        settled=not reasons,
+        flags=tuple(f"unsettled: {reason}" for reason in reasons),
+    )
+
+
+time_blocks.skip_benchmark = True  # type: ignore[attr-defined]  # asv takes any time_* that a suite imports for its own
+
+
+@dataclass(slots=True)
+class Blocks:
+    """The samples so far, and how to take one more."""
+
+    device: Device
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    device_s: list[float] = field(default_factory=list)
+    markers: tuple[Marker, Marker] | None = None
+
+    def __post_init__(self) -> None:
+        self.markers = self.device.events()
+
+    def run(self, function: Callable[[], object], number: int) -> None:
+        if self.markers:
+            self.markers[0].record()
+        wall_s, cpu_s = perf_counter(), process_time()
+        for _ in repeat(None, number):
+            function()
+        if self.markers:
+            self.markers[1].record()
+        self.device.synchronize()
+        cpu_s, wall_s = process_time() - cpu_s, perf_counter() - wall_s
+        self.cpu.append(cpu_s / number)
+        self.wall.append(wall_s / number)
+        if self.markers:
+            self.device_s.append(self.markers[0].elapsed_time(self.markers[1]) / 1000 / number)
+
+
+@dataclass(slots=True)
+class ColdBlocks(Blocks):
+    """Blocks whose calls each find an L2 cache full of zeros."""
+
+    buffer: Any = None
+
+    def run(self, function: Callable[[], object], number: int) -> None:
+        pairs = [pair for pair in (self.device.events() for _ in repeat(None, number)) if pair]
+        for begin, end in pairs:
+            self.buffer.zero_()
+            begin.record()
+            function()
+            end.record()
+        self.device.synchronize()
+        self.device_s.append(sum(begin.elapsed_time(end) for begin, end in pairs) / 1000 / number)
+
+
+def cold_blocks(device: Device) -> ColdBlocks:
+    if device.events() is None or device.l2_bytes is None:
+        from asv_runner.benchmarks.mark import SkipNotImplemented
+
+        raise SkipNotImplemented(f"a cold L2 cache needs an accelerator that tells its size, and this is {device.name}")
+    import torch
+
+    return ColdBlocks(device, buffer=torch.empty(device.l2_bytes, dtype=torch.uint8, device=device.torch_device))
+
+
+def enough(blocks: Blocks, min_blocks: int, max_blocks: int, target: float, *, out_of_time: bool) -> bool:
+    taken = len(blocks.device_s or blocks.cpu)
+    if taken >= max_blocks or (taken and out_of_time):
+        return True
+    return taken >= min_blocks and half_width(blocks.device_s or blocks.cpu) <= target
+
+
+def half_width(samples: Sequence[float]) -> float:
+    """Half of the 95 % interval of the median, as a ratio of it; infinite below six samples or at a median of 0.
+
+    The interval lies between two order statistics and holds for any distribution (Conover, *Practical Nonparametric
+    Statistics*, 3.2; Le Boudec, *Performance Evaluation*, 2.2.2): the sample's median is exceeded by each value with
+    probability 1/2, so its rank is binomial. It takes samples for independent; blocks of one process nearly are. It is
+    looked at after every block, which makes it optimistic: it decides when to stop, never what is a regression.
+    """
+    rank = interval_rank(len(samples))
+    median = statistics.median(samples) if samples else 0.0
+    if not rank or not median:
+        return math.inf
+    ordered = sorted(samples)
+    return (ordered[-rank] - ordered[rank - 1]) / 2 / median
+
+
+@functools.cache
+def interval_rank(count: int) -> int:
+    """The rank, from either end, of the values that hold the median between them with at least 95 %; 0 if none do."""
+    tail, rank = 0.0, 0
+    while (tail := tail + math.comb(count, rank) / 2**count) <= 0.025:
+        rank += 1
+    return rank
+
+
+@contextmanager
+def collector_off() -> Iterator[Callable[[], int]]:
+    """Keep the cycle collector from running by itself, and give what runs it; afterwards all is as it was.
+
+    What is alive is frozen first, so that collecting between blocks looks only at what the blocks left behind. A heap
+    that was frozen before, as in a forked cell, stays so: thawing it would copy the pages it shares with its parent.
+    """
+    collected, was_frozen = gc.isenabled(), gc.get_freeze_count()
+    gc.disable()
+    gc.collect()
+    gc.freeze()
+    try:
+        yield gc.collect
+    finally:
+        if not was_frozen:
+            gc.unfreeze()
+        if collected:
+            gc.enable()

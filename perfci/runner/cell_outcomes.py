@@ -1,0 +1,104 @@
+"""How one fresh process of one cell ended, and what a commit's import of the suite found, as model values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from perfci.model import IN_TURNS, Clock, Status
+from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMetric:
+    """The samples of one metric that one process gave, or why it gave none (``status`` skipped)."""
+
+    name: str
+    unit: str
+    direction: Literal["lower", "higher"]
+    clock: Clock
+    number: int
+    samples: tuple[float, ...]
+    status: Status = Status.OK
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one fresh process of one cell ended. ``work_s`` is what setup, run and teardown took inside it."""
+
+    cell: Cell
+    status: Status
+    reason: str
+    metrics: tuple[MeasuredMetric, ...]
+    started_at: datetime
+    duration_s: float
+    work_s: float
+    exit_code: int | None
+    stderr_tail: str
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """Groups of metrics that a class of the suite does not give, and why."""
+
+    owner: str
+    omits: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        *others, last = self.omits
+        return f"{self.owner}: no {', '.join(others)}{' or ' * bool(others)}{last} metrics, because {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a commit's import of the suite found, which of its modules failed, and what its classes leave out."""
+
+    benchmarks: dict[str, DiscoveredBenchmark]
+    errors: tuple[tuple[str, str], ...]
+    omissions: tuple[Omission, ...] = ()
+
+
+def read_omissions(notes: Sequence[Mapping[str, str]]) -> tuple[Omission, ...]:
+    """One for all that a class leaves out for the same reason."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        together.setdefault((note["owner"], note["reason"]), []).append(note["omits"])
+    return tuple(Omission(owner, tuple(omits), reason) for (owner, reason), omits in together.items())
+
+
+def read_outcome(cell: Cell, message: Mapping[str, Any]) -> Outcome:
+    in_turns = (IN_TURNS,) if message["took_turns"] else ()
+    return Outcome(
+        cell=cell,
+        status=Status(message["status"]),
+        reason=message["reason"],
+        metrics=tuple(_metric(metric) for metric in message["metrics"]),
+        started_at=datetime.fromtimestamp(message["started_at"], UTC),
+        duration_s=message["duration_s"],
+        work_s=message["work_s"],
+        exit_code=message["exit_code"],
+        stderr_tail=message["stderr_tail"],
+        flags=(*message["flags"], *in_turns),
+    )
+
+
+def _metric(message: Mapping[str, Any]) -> MeasuredMetric:
+    return MeasuredMetric(
+        name=message["name"],
+        unit=message["unit"],
+        direction=message["direction"],
+        clock=Clock(message["clock"]),
+        number=message["number"],
+        samples=tuple(message["samples"]),
+        status=Status(message["status"]),
+        reason=message["reason"],
+    )
+
+
+def lost(cell: Cell, reason: str, status: Status = Status.FAILED, tail: str = "") -> Outcome:
+    return Outcome(cell, status, reason, (), datetime.now(UTC), 0.0, 0.0, None, tail, ())

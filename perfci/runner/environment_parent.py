@@ -1,0 +1,118 @@
+"""Our side of the measured environments: starts the environment parent and has it fork desks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from perfci.model import PerfciError
+from perfci.runner.frozen_suite import Suite
+from perfci.runner.measurement_worker import About, Desk
+from perfci.runner.worker_connection import Lines, hang_up
+
+HARNESS = "perfci-1"
+"""Version of the measuring method: another one is another series."""
+
+THREAD_POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class EnvironmentParent:
+    """A process of the measured environment that has imported torch and waits to be forked.
+
+    A fresh one has another memory layout and hash seed, so renewing it between rounds turns what would be a bias
+    between commits into ordinary noise between rounds.
+    """
+
+    def __init__(
+        self, python: str, suite: Suite, *, launch: str = "fork", threads: int = 1, preload: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self._python = python
+        self._about = About(suite, launch, dict(variables or {}), self._why_ended)
+        self._scratch = tempfile.mkdtemp(prefix="perfci-")
+        self._desks: list[Desk] = []
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = self._start(theirs, threads)
+        self._socket = ours
+        try:
+            self.hello = self._greet(preload)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> EnvironmentParent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up: every desk kills whatever it is supervising, and all of them end."""
+        for desk in self._desks:
+            desk.close()
+        hang_up(self._socket)
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def desk(self, number: int = 0) -> Desk:
+        """One of its desks, all forked from one process; it is there as soon as it is asked for."""
+        while len(self._desks) <= number:
+            place = Path(self._scratch, f"desk-{len(self._desks)}")
+            self._desks.append(Desk(self._connection(), self._about, place))
+        return self._desks[number]
+
+    def _connection(self) -> socket.socket:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._socket, [b"d"], [theirs.fileno()])
+        return ours
+
+    def _start(self, theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
+        script = Path(__file__).with_name("harness")
+        env = self._variables(threads)
+        command = [self._python, str(script), str(theirs.fileno())]
+        try:
+            with self._log("wb") as log:
+                return subprocess.Popen(
+                    command, pass_fds=[theirs.fileno()], env=env, cwd=self._scratch, start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
+                )  # fmt: skip
+        except OSError as error:
+            raise PerfciError(f"the interpreter {self._python} does not start: {error.strerror}") from None
+
+    def _variables(self, threads: int) -> dict[str, str]:
+        pools = dict.fromkeys(THREAD_POOLS, str(threads))
+        return {**os.environ, **pools, **self._about.variables, "PYTHONUNBUFFERED": "1"}
+
+    def _greet(self, preload: Sequence[str]) -> dict[str, Any]:
+        hello = {"preload": list(preload), "parent": os.getpid()}
+        self._socket.sendall(json.dumps(hello).encode() + b"\n")
+        answer = Lines(self._socket).next()
+        if answer is None:
+            raise PerfciError(self._why_ended())
+        return answer
+
+    def _why_ended(self) -> str:
+        with self._log("rb") as log:
+            text = log.read().decode("utf-8", "replace").strip()
+        last = text.splitlines()[-1] if text else f"status {self._process.wait()}"
+        return f"the environment {self._python} cannot measure: {last}"
+
+    def _log(self, mode: str) -> Any:
+        return open(os.path.join(self._scratch, "parent.log"), mode)

@@ -1,0 +1,59 @@
+"""A cell that is profiled instead of measured, with the tools of the perfci that its environment has."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from .messages import Json
+
+
+def profiled(benchmark: Any, asked: Json) -> Json:
+    """Write a profile of a benchmark that is set up into the folder asked for; it gives no samples.
+
+    Without a folder its calls only run in NVTX ranges, for another profiler to record.
+    """
+    try:
+        tools = importlib.import_module("perfci.bench.profiles.profiler")
+    except ImportError as error:
+        return {"status": "failed", "reason": why_no_tools(error)}
+    work, prepare = work_of(benchmark)
+    if asked["folder"]:
+        tools.profile(work, Path(asked["folder"]), prepare=prepare, roots=asked["roots"])
+    else:
+        tools.ranges(work, prepare=prepare)
+    return {"status": "ok", "metrics": []}
+
+
+def why_no_tools(error: ImportError) -> str:
+    missing = (error.name or "").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and missing in ("perfci", "torch"):
+        return (
+            f"{missing} is not installed in the environment that measures, and it is what profiles; install it there: "
+            f"{sys.executable} -m pip install 'perfci[torch]'"
+        )
+    return (
+        f"perfci.bench.profiles.profiler does not import in the environment that measures ({sys.executable}): {error}"
+    )
+
+
+def work_of(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
+    """What to call, and what makes it ready to be called again.
+
+    A function that describes itself with ``profiled`` gives work with phases, on a model that it builds once. Any other
+    is called as it is measured: asv sets it up anew before every call.
+    """
+    from asv_runner.benchmarks.mark import SkipNotImplemented
+    from asv_runner.benchmarks.timeraw import TimerawBenchmark
+
+    parameters = benchmark._current_params
+    if isinstance(benchmark, TimerawBenchmark):
+        raise SkipNotImplemented("timeraw_* gives code for a process of its own, which is not profiled")
+    marking = getattr(benchmark.func, "profiled", None)
+    if marking is None:
+        return (lambda mark: benchmark.func(*parameters)), benchmark.redo_setup
+    owner = [benchmark.func.__self__] if hasattr(benchmark.func, "__self__") else []
+    return marking(*owner, *parameters), lambda: None

@@ -1,0 +1,79 @@
+"""The commit parent: one commit's code and the suite, imported once for the cells of one visit."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+
+from .cell_supervisor import supervise
+from .messages import Json, not_run, redirected, send
+from .processes import adopt_orphans, die_with_parent
+from .suite_discovery import describe, foreign_code, load_suite
+from .turn_slots import Seat
+
+
+def visit(request: Json, control: socket.socket, parent: int) -> None:
+    """Import one commit's code and the suite, then run the asked cells one after another."""
+    adopt_orphans()
+    die_with_parent(parent)
+    output = os.path.join(request["scratch"], "import.log")
+    with redirected(output):
+        suite = load_suite(request)
+        wrong = foreign_code(request)
+    told = [describe(benchmark) for benchmark in suite.benchmarks.values()]
+    send(control, {"event": "suite", "benchmarks": told, "errors": suite.errors, "notes": suite.notes})
+    launch, why_spawn = choose_launch(request)
+    gc.freeze()
+    for cell in request["cells"]:
+        told_to_go, seat = receive_go(control)
+        if not told_to_go:
+            return
+        if wrong:
+            outcome = not_run("failed", wrong)
+        elif cell["benchmark"] not in suite.benchmarks:
+            outcome = not_run("failed", missing_reason(cell["benchmark"], suite.errors))
+        else:
+            outcome = supervise(suite.benchmarks[cell["benchmark"]], cell, request, launch, seat)
+        if why_spawn:
+            outcome["flags"].append("spawned: " + why_spawn)
+        if seat is not None:
+            seat.leave()
+        send(control, {"event": "cell", **cell, **outcome})
+
+
+def receive_go(control: socket.socket) -> tuple[bool, Seat | None]:
+    """Wait until the next cell may start, and take its seat, if it shares its turns with others.
+
+    The other side says so once the last process is stored: one at a time, and none is lost.
+    """
+    said, handed_over, _, _ = socket.recv_fds(control, 1, 1)
+    return bool(said), Seat(handed_over[0]) if handed_over else None
+
+
+def missing_reason(benchmark: str, errors: list[Json]) -> str:
+    """Blame the module that failed to import, where the missing benchmark's name says it came from there."""
+    for error in errors:
+        inner = error["module"].partition(".")[2]
+        if not inner or benchmark.startswith(inner + "."):
+            return f"module {error['module']} of the suite does not import: {error['error']}"
+    return "the benchmark does not exist at this commit"
+
+
+def choose_launch(request: Json) -> tuple[str, str]:
+    if request["launch"] == "spawn":
+        return "spawn", ""
+    why = why_not_fork()
+    return ("spawn", why) if why else ("fork", "")
+
+
+def why_not_fork() -> str:
+    """Say why a fork from here would not be a faithful fresh process, or nothing."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"{threads} threads are running after the imports"
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "CUDA was initialised by the imports"
+    return ""

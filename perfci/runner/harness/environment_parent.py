@@ -1,0 +1,99 @@
+"""The environment parent imports what every commit shares and forks desks; a desk forks one commit parent per visit."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import json
+import os
+import socket
+import sys
+import time
+
+from .commit_visit import visit, why_not_fork
+from .messages import Json, last_line, send
+from .processes import adopt_orphans, any_child, die_with_parent, end_group, reap, run_as_child, sweep, wait_until
+from .suite_discovery import try_import
+
+MADV_COLLAPSE = 25
+HUGE_PAGE = 2 << 20
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a desk for every socket that is handed in, until the other side hangs up.
+
+    Commits that are measured beside each other are visited from one desk each. All desks are forks of one process, so
+    that they share its layout of memory and its hash seed: a difference there would pass for one between the commits.
+    """
+    with control.makefile("r", encoding="utf-8") as lines:
+        hello = json.loads(lines.readline())
+    die_with_parent(hello["parent"])
+    send(control, introduce(hello["preload"]))
+    me = os.getpid()
+    while handed_in := socket.recv_fds(control, 1, 1)[1]:
+        with socket.socket(fileno=handed_in[0]) as theirs:
+            if os.fork() == 0:
+                control.close()
+                run_as_child(functools.partial(desk, theirs, me))
+    while any_child():
+        os.wait()
+
+
+def desk(control: socket.socket, parent: int) -> None:
+    """Answer visits until the other side hangs up; nothing that was started outlives this loop."""
+    adopt_orphans()
+    die_with_parent(parent)
+    lines = control.makefile("r", encoding="utf-8")
+    for line in filter(str.strip, lines):  # an empty line was meant for a commit parent that ended before it was read
+        request = json.loads(line)
+        me = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            run_as_child(functools.partial(visit, request, control, me))
+        ended, status = wait_until(pid, time.monotonic() + request["visit_timeout_s"], watch=control)
+        if not ended:
+            end_group(pid)
+            status = reap(pid)
+        sweep()
+        send(control, {"event": "visited", "visit": request["visit"], "timed_out": not ended, "status": status})
+
+
+def introduce(preload: list[str]) -> Json:
+    """Import what every commit shares and tell what this environment is."""
+    gc.disable()  # a fifth of the time of importing torch went to looking for garbage
+    failed = {name: last_line(error) for name in preload if (error := try_import(name))}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+    import asv_runner.discovery  # noqa: F401  (its import walks every installed distribution: once is enough)
+
+    gc.enable()
+    gc.collect()
+    gc.freeze()  # children must not copy pages by counting references in them
+    gather_into_huge_pages()
+    return {
+        "event": "hello",
+        "python": sys.version.split()[0],
+        "executable": sys.executable,
+        "torch": getattr(torch, "__version__", ""),
+        "preload_failed": failed,
+        "why_spawn": why_not_fork(),
+    }
+
+
+def gather_into_huge_pages() -> None:
+    """Back the heap that torch's import left with huge pages: a fork then copies a third of the page tables.
+
+    MADV_COLLAPSE needs Linux 6.1; where it is refused, forks are only slower (13 ms instead of 4 ms measured).
+    """
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    with open("/proc/self/maps") as maps:
+        regions = [line.split() for line in maps]
+    for region in regions:
+        private = region[1] == "rw-p" and (len(region) == 5 or region[5] == "[heap]")
+        start, end = (int(address, 16) for address in region[0].split("-"))
+        start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+        if private and start < end:
+            madvise(start, end - start, MADV_COLLAPSE)

@@ -1,0 +1,26 @@
+"""A cell that shares no memory with its parent: started from nothing, where a fork would not be faithful."""
+
+from __future__ import annotations
+
+import os
+
+from .cell_supervisor import report_or_fail
+from .messages import Json, Report
+from .run_cell import run_cell
+from .suite_discovery import load_suite
+from .turn_slots import Seat
+
+
+def run(arguments: Json) -> None:
+    """Import the suite and run one cell; the commit parent supervises this process as it does a forked one."""
+
+    def work(report: Report) -> None:
+        suite = load_suite(arguments["request"])
+        seat = Seat(*arguments["seat"]) if arguments["seat"] else None
+        run_cell(
+            suite.benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], seat, report
+        )
+
+    with os.fdopen(arguments["report"], "w+b") as report:
+        report_or_fail(work, report)
+        os._exit(0)
