@@ -22,8 +22,8 @@ from stateful_github import BASE, HEAD, FakeGitHub
 
 from perfci.config import Settings
 from perfci.formats import run_document
-from perfci.github.app import App, Key
-from perfci.github.calls import Patience
+from perfci.github.app_auth import App, Key
+from perfci.github.requester import Patience
 from perfci.model import Commit, Role, Run
 from perfci.service.pulls.inbox_worker import Reporting
 from perfci.service.pulls.results_artifact import HandedOver, hand_over

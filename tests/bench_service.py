@@ -33,7 +33,7 @@ from bench_store import GROUP, Plain, a_run, ingest, timed
 from databases import KINDS
 from kill_server import Server, a_database
 
-from perfci.cli.children import NICENESS
+from perfci.cli.shared.supervised_process import NICENESS
 from perfci.formats import run_document
 from perfci.model import Run
 from perfci.store import open_store

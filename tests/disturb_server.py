@@ -35,10 +35,10 @@ from databases import KINDS, fresh_database
 from kill_server import Server
 
 from perfci.formats import run_document
-from perfci.net.client import Client
-from perfci.net.door import in_process, open_client
-from perfci.net.sending import Patience, flush
-from perfci.net.spool import Spool
+from perfci.net.api_client import Client
+from perfci.net.http_client import in_process, open_client
+from perfci.net.spool_sender import Patience, flush
+from perfci.net.upload_spool import Spool
 from perfci.policies import Standards
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import check, open_store

@@ -36,12 +36,12 @@ from builders import a_commit, a_process, a_result, a_run, a_series
 from ports import held_port, number_of
 
 from perfci import cli
-from perfci.cli.children import NICENESS
+from perfci.cli.shared.supervised_process import NICENESS
 from perfci.formats import run_document
-from perfci.net.client import Client
-from perfci.net.door import open_client
-from perfci.net.sending import Patience, flush
-from perfci.net.spool import Spool
+from perfci.net.api_client import Client
+from perfci.net.http_client import open_client
+from perfci.net.spool_sender import Patience, flush
+from perfci.net.upload_spool import Spool
 from perfci.store import check, open_store
 
 CLIENTS = 4

@@ -15,7 +15,7 @@ from descriptions import PREFIXES, Description
 from flask import Flask, Response, abort, request
 from werkzeug.exceptions import HTTPException
 
-from perfci.github.app import PERMISSIONS
+from perfci.github.app_auth import PERMISSIONS
 
 Json = dict[str, Any]
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from study_pages import circumstances, fill
 
-from perfci.cli.compare import seconds as seconds_of
-from perfci.cli.progress import duration
+from perfci.cli.compare.commands import seconds as seconds_of
+from perfci.cli.shared.terminal_progress import duration
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import visible
 from perfci.measure.measurement_session import Session

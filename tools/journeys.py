@@ -58,7 +58,7 @@ from perfci.model import (
     Status,
     Variant,
 )
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.policies import standards_of
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, open_store

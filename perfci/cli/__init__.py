@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from perfci import __version__
-from perfci.cli.options import Globals, global_options
+from perfci.cli.shared.options import Globals, global_options
 from perfci.model import PerfciError
 
 VERBS = {
@@ -40,6 +40,10 @@ VERBS = {
 }
 
 
+FOLDERS = {"alerts": "incidents", "compare": "compare", "github": "github", "project": "project"}
+"""Verbs that have a folder of modules; their command is in its ``commands``."""
+
+
 class Verbs(click.Group):
     """Verbs by name, so that ``perfci --help`` imports none of them."""
 
@@ -49,9 +53,10 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
+        module = f"{FOLDERS[name]}.commands" if name in FOLDERS else name.replace("-", "_")
         gc.disable()  # what an import makes is no garbage: to look through it for some takes a quarter of the time
         try:
-            command: click.Command = importlib.import_module(f"perfci.cli.{name.replace('-', '_')}").command
+            command: click.Command = importlib.import_module(f"perfci.cli.{module}").command
         finally:
             gc.enable()
         return command

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.context import config_here, store_to_read, write_json
-from perfci.cli.options import global_options, json_option
+from perfci.cli.shared.context import config_here, store_to_read, write_json
+from perfci.cli.shared.options import global_options, json_option
 from perfci.history.calibration import calibration
 from perfci.policies import policy_of
 from perfci.report.calibration_text import calibration_fields, calibration_text

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from perfci.cli.context import config_here, store_to_read, write_json
-from perfci.cli.options import global_options, json_option
+from perfci.cli.shared.context import config_here, store_to_read, write_json
+from perfci.cli.shared.options import global_options, json_option
 from perfci.history.replay_comparisons import Replay, ReplayedVerdict, replay
 from perfci.history.verify_verdicts import Difference, Repetition, repeat
 from perfci.model import ChangePoint, PerfciError

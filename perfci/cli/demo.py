@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.options import global_options
-from perfci.cli.progress import Progress
 from perfci.cli.serve import serve_dashboard, with_server
+from perfci.cli.shared.options import global_options
+from perfci.cli.shared.terminal_progress import Progress
 from perfci.demo.score import Score, complaints, open_lines, score, score_table
 from perfci.demo.show import Shown, look, measure, sample, sample_config
 from perfci.demo.story import read_planted

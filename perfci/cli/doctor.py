@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.context import config_here, repository_here, write_json
-from perfci.cli.options import global_options, json_option, suite_option
+from perfci.cli.shared.context import config_here, repository_here, write_json
+from perfci.cli.shared.options import global_options, json_option, suite_option
 from perfci.doctor import Finding, Level, Patient, examine
 from perfci.doctor.findings import counted
 from perfci.model import PerfciError

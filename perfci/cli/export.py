@@ -7,8 +7,8 @@ from contextlib import closing
 
 import click
 
-from perfci.cli.context import config_here, store_to_read
-from perfci.cli.options import global_options
+from perfci.cli.shared.context import config_here, store_to_read
+from perfci.cli.shared.options import global_options
 from perfci.model import PerfciError
 from perfci.service.uploads.export_history import EXPORTS, export
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.context import config_here, write_json
-from perfci.cli.options import global_options, json_option
-from perfci.cli.sending import exit_code, fields, server_option, tell
+from perfci.cli.shared.context import config_here, write_json
+from perfci.cli.shared.flush_report import exit_code, fields, server_option, tell
+from perfci.cli.shared.options import global_options, json_option
 from perfci.service.uploads.send_runs import send_waiting, spool_of
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.context import config_here, store_to_write, write_json
-from perfci.cli.options import global_options, json_option
+from perfci.cli.shared.context import config_here, store_to_write, write_json
+from perfci.cli.shared.options import global_options, json_option
 from perfci.formats import FORMATS, Given
 from perfci.history.derive_change_points import update_change_points
 from perfci.model import Commit, Direction, PerfciError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.context import repository_here
-from perfci.cli.options import global_options
+from perfci.cli.shared.context import repository_here
+from perfci.cli.shared.options import global_options
 from perfci.scaffold.starter_files import is_guessed, starter_files
 
 UNKNOWN_BRANCH = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.filtering import filter_json
-from perfci.cli.options import global_options
+from perfci.cli.shared.json_filter import filter_json
+from perfci.cli.shared.options import global_options
 from perfci.verdicts.filters import judge
 
 

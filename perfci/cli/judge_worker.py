@@ -9,9 +9,9 @@ from functools import partial
 
 import click
 
-from perfci.cli.context import config_here, store_to_write
-from perfci.cli.logs import write_logs
-from perfci.cli.options import global_options
+from perfci.cli.shared.context import config_here, store_to_write
+from perfci.cli.shared.log_setup import write_logs
+from perfci.cli.shared.options import global_options
 from perfci.config import Config
 from perfci.policies import standards_of
 from perfci.service.notify.deliver_notifications import deliver

@@ -14,13 +14,13 @@ import click
 from pydantic import BaseModel
 
 from perfci.auth.permissions import LOOKER
-from perfci.cli.context import config_here, store_to_read
-from perfci.cli.options import global_options
-from perfci.cli.sending import server_option
+from perfci.cli.shared.context import config_here, store_to_read
+from perfci.cli.shared.flush_report import server_option
+from perfci.cli.shared.options import global_options
 from perfci.config import Config
 from perfci.model import PerfciError
-from perfci.net.client import Client
-from perfci.net.door import in_process, open_client
+from perfci.net.api_client import Client
+from perfci.net.http_client import in_process, open_client
 
 Tool = Callable[..., dict[str, Any]]
 

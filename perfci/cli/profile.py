@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.context import config_for, repository_here, write_json
-from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
-from perfci.cli.progress import Progress
+from perfci.cli.shared.context import config_for, repository_here, write_json
+from perfci.cli.shared.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
+from perfci.cli.shared.terminal_progress import Progress
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.measure.profiles import TABLES, TRACE, Profiled, Row, Tables, profile_cells
 from perfci.model import PerfciError, Status

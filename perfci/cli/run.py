@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.context import config_for, repository_here, store_to_write, write_json
-from perfci.cli.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
-from perfci.cli.progress import Progress
-from perfci.cli.sending import tell
+from perfci.cli.shared.context import config_for, repository_here, store_to_write, write_json
+from perfci.cli.shared.flush_report import tell
+from perfci.cli.shared.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
+from perfci.cli.shared.terminal_progress import Progress
 from perfci.measure.compare_range import RangeResult, run_range
 from perfci.measure.open_session import open_subject, open_workbench
 from perfci.model import Commit, Status, VerdictKind

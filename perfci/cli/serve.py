@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from perfci.cli.children import Beside
-from perfci.cli.context import config_file_given, config_here, store_to_read, store_to_write
-from perfci.cli.logs import write_logs
-from perfci.cli.options import global_options
+from perfci.cli.shared.context import config_file_given, config_here, store_to_read, store_to_write
+from perfci.cli.shared.log_setup import write_logs
+from perfci.cli.shared.options import global_options
+from perfci.cli.shared.supervised_process import Beside
 from perfci.config import Config
 from perfci.service.pulls.workflow_run_handler import app_of
 from perfci.store import open_store, upgrade_if_older

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import click
 
 from perfci.auth.permissions import Scope
-from perfci.cli.context import config_here, write_json
-from perfci.cli.options import global_options, json_option
-from perfci.cli.registry import said, server_option, the_registry
+from perfci.cli.shared.backend import said, server_option, the_registry
+from perfci.cli.shared.context import config_here, write_json
+from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.net.shapes.access import NewToken, ScopeWord, TokenShape
 from perfci.service.accounts.accounts import DAYS, MOST_DAYS

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.context import config_for, repository_here, store_to_write, write_json
-from perfci.cli.options import global_options, json_option, wait_option
-from perfci.cli.progress import Progress, duration
+from perfci.cli.shared.context import config_for, repository_here, store_to_write, write_json
+from perfci.cli.shared.options import global_options, json_option, wait_option
+from perfci.cli.shared.terminal_progress import Progress, duration
 from perfci.formats.step_log import FIELDS
 from perfci.measure.script_run import STEPS_VARIABLE, WARMUP_RULE, WITNESSES, Wrapped, WrapResult, wrap_script
 from perfci.model import PerfciError, Status, cell_name

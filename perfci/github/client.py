@@ -10,11 +10,11 @@ import httpx
 
 from perfci.github import operations as ask
 from perfci.github import shapes
-from perfci.github.calls import Caller, Patience, Where
 from perfci.github.downloads import Limits
 from perfci.github.operations import Operation, full, place
+from perfci.github.requester import Caller, Patience, Where
 from perfci.model import PerfciError
-from perfci.net.door import open_client
+from perfci.net.http_client import open_client
 
 T = TypeVar("T")
 

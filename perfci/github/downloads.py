@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from perfci.github.refusals import Refused, Unanswered
+from perfci.github.errors import Refused, Unanswered
 from perfci.model import PerfciError
 
 

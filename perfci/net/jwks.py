@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from perfci.model import PerfciError
-from perfci.net.door import open_client
+from perfci.net.http_client import open_client
 
 FRESH_FOR = timedelta(hours=1)
 GOOD_FOR = timedelta(hours=24)

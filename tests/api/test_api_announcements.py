@@ -12,9 +12,9 @@ from api_client import NOW, Api
 from builders import NOON, PROJECT, a_sha
 
 from perfci.auth.grants import Grant, announcing_objection
-from perfci.net.client import Client, Refused
-from perfci.net.door import open_client
-from perfci.net.shapes.announcements import AnnouncementShape, NewAnnouncement, NewAnnouncements
+from perfci.net.api_client import Client, Refused
+from perfci.net.http_client import open_client
+from perfci.net.shapes.expected_changes import AnnouncementShape, NewAnnouncement, NewAnnouncements
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.projects import create_project

@@ -11,9 +11,9 @@ import pytest
 from api_client import NOW, Api
 from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
-from perfci.net.client import Client, Refused
-from perfci.net.door import open_client
-from perfci.net.shapes.expectations import NewExpectation
+from perfci.net.api_client import Client, Refused
+from perfci.net.http_client import open_client
+from perfci.net.shapes.reporting_schedules import NewExpectation
 from perfci.service.missing_data.missing_data_monitor import Watch
 from perfci.store import Store
 from perfci.store.conversions import series_identity

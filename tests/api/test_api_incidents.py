@@ -12,7 +12,7 @@ from builders import PROJECT
 from looks import a_move, a_project, look, told
 from werkzeug.test import TestResponse
 
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.store import Store
 
 P = f"/projects/{segment(PROJECT)}"

@@ -20,9 +20,9 @@ from perfci.auth.tokens import checked
 from perfci.config import Settings
 from perfci.model import Commit, Role, Run
 from perfci.net import jwks as door
-from perfci.net.client import Client, Refused
-from perfci.net.door import in_process, open_client
-from perfci.net.shapes.jobs import NewRepository
+from perfci.net.api_client import Client, Refused
+from perfci.net.http_client import in_process, open_client
+from perfci.net.shapes.github_jobs import NewRepository
 from perfci.store import Store
 from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, project

@@ -11,7 +11,7 @@ from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_resul
 
 from perfci.formats import run_document
 from perfci.model import VerdictKind
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.store import Store
 from perfci.store.conversions import series_identity
 from perfci.store.writes.ingest import add_verdicts, replace_change_points

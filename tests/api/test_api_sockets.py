@@ -13,8 +13,8 @@ from builders import a_result, a_run
 from kill_server import Server
 
 from perfci.formats import run_document
-from perfci.net.client import Client
-from perfci.net.door import open_client
+from perfci.net.api_client import Client
+from perfci.net.http_client import open_client
 from perfci.store import open_store
 
 MIB = 1024 * 1024

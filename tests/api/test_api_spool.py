@@ -12,10 +12,10 @@ from api_client import Api
 from builders import NOON, PROJECT, a_result, a_run
 
 from perfci.formats import run_document
-from perfci.net.client import Client
-from perfci.net.door import open_client
-from perfci.net.sending import Patience, flush
-from perfci.net.spool import Spool
+from perfci.net.api_client import Client
+from perfci.net.http_client import open_client
+from perfci.net.spool_sender import Patience, flush
+from perfci.net.upload_spool import Spool
 from perfci.store import Store
 from perfci.store.writes.ingest import add_run, start_session
 

@@ -12,7 +12,7 @@ from api_client import Api
 from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from receivers import a_hook
 
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.policies import Standards
 from perfci.service.notify.deliver_notifications import deliver
 from perfci.service.notify.senders import Means

@@ -18,7 +18,7 @@ from real_servers import a_bound_server, stored
 from perfci.cli import run
 from perfci.formats import run_document
 from perfci.model import Role
-from perfci.net.job_login import NO_PERMISSION
+from perfci.net.github_job_auth import NO_PERMISSION
 
 ORIGIN = (("attempt", "1"), ("job", "bench"), ("run_id", "4711"))
 

@@ -20,7 +20,7 @@ from mcp.client.stdio import stdio_client
 from perfci.cli import run
 from perfci.cli.mcp import Tools, client_of
 from perfci.config import load_config
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.store import open_store
 from perfci.store.conversions import series_identity
 from perfci.store.writes.ingest import add_verdicts, ingest_run, replace_change_points

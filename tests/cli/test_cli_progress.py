@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from builders import NOON
 
-from perfci.cli.progress import Progress, duration
+from perfci.cli.shared.terminal_progress import Progress, duration
 from perfci.model import Clock, Status
 from perfci.runner.cell_outcomes import MeasuredMetric, Outcome
 from perfci.runner.frozen_suite import Cell
@@ -80,7 +80,7 @@ def test_what_does_not_work_is_told_once_for_each_reason() -> None:
 def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("perfci.cli.progress.on_terminal", lambda: True)
+    monkeypatch.setattr("perfci.cli.shared.terminal_progress.on_terminal", lambda: True)
     watch = Watch()
     progress = Progress(clock=lambda: watch.now_s)
 

@@ -15,7 +15,7 @@ from real_servers import serving
 from waiting import until
 
 from perfci.cli import run
-from perfci.cli.children import STEADY_S, Beside
+from perfci.cli.shared.supervised_process import STEADY_S, Beside
 
 
 def of_session(process: subprocess.Popen[str]) -> list[str]:

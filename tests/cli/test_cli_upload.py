@@ -14,7 +14,7 @@ from git_project import GitProject
 from perfci.cli import run
 from perfci.formats import run_document
 from perfci.model import Run
-from perfci.net import door
+from perfci.net import http_client
 from perfci.service.uploads import send_runs
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
@@ -48,7 +48,9 @@ def line(there: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     line = Line(there)
     monkeypatch.setenv("PERFCI_CLIENT_GIVE_UP_AFTER_S", "0")
     monkeypatch.setenv("PERFCI_TOKEN", "")
-    monkeypatch.setattr(send_runs, "open_client", lambda url, token: door.open_client(url, token=token, transport=line))
+    monkeypatch.setattr(
+        send_runs, "open_client", lambda url, token: http_client.open_client(url, token=token, transport=line)
+    )
     yield line
     line.app.extensions["perfci_api"].group.close()
 

@@ -11,8 +11,8 @@ from descriptions import HOSTS, Description, described
 from npm_files import asked_of_npm
 from stateful_github import FakeGitHub, pull
 
-from perfci.github.calls import Patience
 from perfci.github.client import Client, connect
+from perfci.github.requester import Patience
 
 
 @pytest.fixture(params=list(HOSTS))

@@ -24,8 +24,8 @@ from test_github_verbs import job as job
 
 from perfci.cli import run
 from perfci.github.client import connect
-from perfci.net.client import Client
-from perfci.net.door import open_client
+from perfci.net.api_client import Client
+from perfci.net.http_client import open_client
 from perfci.service.uploads import send_runs
 from perfci.store import Store
 from perfci.store.access import audit_log
@@ -159,7 +159,7 @@ def upload_job(job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.Monk
     app = create_app(store, read_only=False, clock=lambda: NOON)
     transport = httpx.WSGITransport(app=app)
     monkeypatch.setattr(
-        "perfci.cli.github.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
+        "perfci.cli.github.commands.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
     )
     monkeypatch.setattr(
         send_runs, "client_of", lambda config, url: Client(open_client("http://localhost:8787", transport=transport))
@@ -205,7 +205,7 @@ def test_of_a_push_every_pull_request_is_asked_for(
 def test_of_a_large_push_the_newest_commits_are_asked_for(
     upload_job: Announce, hub: FakeGitHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perfci.cli.github.MOST_ASKED", 3)
+    monkeypatch.setattr("perfci.cli.github.commands.MOST_ASKED", 3)
     older = [f"{number:040x}" for number in range(1200)]
 
     upload_job(merged(), commits=older)

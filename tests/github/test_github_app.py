@@ -9,9 +9,9 @@ import pytest
 from httpx import Response
 from stateful_github import FakeGitHub
 
-from perfci.github.app import PERMISSIONS, App, Key
-from perfci.github.calls import Patience
-from perfci.github.wanted import Author
+from perfci.github.app_auth import PERMISSIONS, App, Key
+from perfci.github.pull_report import Author
+from perfci.github.requester import Patience
 from perfci.model import PerfciError
 
 

@@ -13,8 +13,8 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
 
-from perfci.github import artifacts
-from perfci.github.artifacts import Hostile, contents, runs_in
+from perfci.github import artifact_archive
+from perfci.github.artifact_archive import Hostile, contents, runs_in
 
 GOOD = {"findings.json": b'{"project": "acme/model"}', "runs/s-0.json": b"{}", "runs/s-1.json": b'{"more": 1}'}
 MIB = 1024 * 1024
@@ -99,7 +99,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "a flat bomb": (lambda: zipped({"findings.json": b"0" * 20 * MIB}), "it unpacks to more than any comparison takes"),
     "large without packing": (
-        lambda: zipped({"findings.json": b"0" * (artifacts.MOST_BYTES + 1)}, ZIP_STORED), "it unpacks to more than",
+        lambda: zipped({"findings.json": b"0" * (artifact_archive.MOST_BYTES + 1)}, ZIP_STORED), "it unpacks to more than",
     ),
     "large together": (
         lambda: zipped({f"runs/{n}.json": b"0" * 30 * MIB for n in range(3)}, ZIP_STORED), "it unpacks to more than",
@@ -203,7 +203,7 @@ def test_a_bomb_takes_no_more_memory_than_is_allowed() -> None:
 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2 * artifacts.MOST_BYTES + 8 * MIB
+    assert peak < 2 * artifact_archive.MOST_BYTES + 8 * MIB
 
 
 def test_whatever_is_damaged_ends_in_the_one_sentence() -> None:

@@ -6,10 +6,10 @@ import pytest
 from httpx import Response
 from stateful_github import STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
-from perfci.github.calls import Patience
 from perfci.github.client import Client, connect
 from perfci.github.downloads import Limits
-from perfci.github.refusals import Refused, Unanswered, Unreachable
+from perfci.github.errors import Refused, Unanswered, Unreachable
+from perfci.github.requester import Patience
 from perfci.model import PerfciError
 
 ENOUGH = Limits(most_bytes=10_000)

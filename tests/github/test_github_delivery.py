@@ -8,10 +8,10 @@ import pytest
 from stateful_github import BOT, HEAD, NEWER, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 from perfci.github.client import Client
-from perfci.github.comments import age_comment
-from perfci.github.delivery import deliver
-from perfci.github.refusals import Refused, Unanswered
-from perfci.github.wanted import Author, Check, Conclusion, Overtaken, PullReport, State
+from perfci.github.deliver_report import deliver
+from perfci.github.errors import Refused, Unanswered
+from perfci.github.publish_comment import age_comment
+from perfci.github.pull_report import Author, Check, Conclusion, Overtaken, PullReport, State
 from perfci.model import PerfciError
 
 US = Author("perfci[bot]", 7)

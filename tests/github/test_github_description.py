@@ -15,7 +15,7 @@ from descriptions import PREFIXES, Description
 
 from perfci.github import operations as ask
 from perfci.github import shapes
-from perfci.github.app import PERMISSIONS
+from perfci.github.app_auth import PERMISSIONS
 from perfci.github.operations import ALL, Operation
 
 ANSWERS: dict[Operation, Any] = {

@@ -13,7 +13,9 @@ from npm_files import EXAMPLES, asked_of_npm, content
 from stateful_github import HEAD, FakeGitHub, pull
 
 from perfci.github.client import Client
-from perfci.github.events import (
+from perfci.github.find_pulls import pulls_of_run
+from perfci.github.pull_report import Overtaken
+from perfci.github.webhook_events import (
     KINDS,
     CheckRunEvent,
     CheckSuiteEvent,
@@ -26,9 +28,7 @@ from perfci.github.events import (
     WorkflowRunEvent,
     event,
 )
-from perfci.github.resolving import pulls_of_run
-from perfci.github.signatures import is_signed
-from perfci.github.wanted import Overtaken
+from perfci.github.webhook_signature import is_signed
 from perfci.model import PerfciError
 
 HERE = {"id": 1, "full_name": "acme/model"}

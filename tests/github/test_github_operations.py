@@ -5,11 +5,11 @@ from __future__ import annotations
 from builders import NOON
 from stateful_github import HEAD, STORE, FakeGitHub, Grant
 
-from perfci.github.app import App, Key
-from perfci.github.calls import Patience
+from perfci.github.app_auth import App, Key
 from perfci.github.client import Client
 from perfci.github.downloads import Limits
 from perfci.github.operations import ALL
+from perfci.github.requester import Patience
 
 CHECK = {"name": "perfci/H100", "status": "queued"}
 STATUS = {"state": "success", "context": "perfci/H100", "description": "unchanged"}

@@ -12,9 +12,9 @@ from comments import hungrier, slower, told
 from git_project import GitProject
 from report_builders import a_series, a_verdict
 
-from perfci.cli.context import repository_here
-from perfci.cli.side_profiles import profile_sides, slowest
-from perfci.cli.variants import Asked
+from perfci.cli.compare.variants import Asked
+from perfci.cli.github.slowdown_profiles import profile_sides, slowest
+from perfci.cli.shared.context import repository_here
 from perfci.config import load_config
 from perfci.measure.profiles import Profiled, Row, Tables
 from perfci.model import Commit, Status, Verdict, VerdictKind
@@ -68,7 +68,7 @@ def profiler(monkeypatch: pytest.MonkeyPatch) -> None:
             (out / cell.name / "trace.json").write_text('{"traceEvents": []}')
             yield Profiled(cell, Status.OK, "", out / cell.name, TABLES)
 
-    monkeypatch.setattr("perfci.cli.side_profiles.profile_cells", profile_cells)
+    monkeypatch.setattr("perfci.cli.github.slowdown_profiles.profile_cells", profile_cells)
 
 
 @pytest.mark.usefixtures("profiler")
@@ -88,7 +88,7 @@ def test_both_sides_are_profiled_unless_one_of_them_fails(here: Path) -> None:
 
 @pytest.mark.usefixtures("profiler")
 def test_a_trace_that_is_too_large_is_left_out(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfci.cli.side_profiles.LARGEST_TRACE", 10)
+    monkeypatch.setattr("perfci.cli.github.slowdown_profiles.LARGEST_TRACE", 10)
 
     profiled(compared(here, worse("time_step")))
 
@@ -97,7 +97,7 @@ def test_a_trace_that_is_too_large_is_left_out(here: Path, monkeypatch: pytest.M
 
 def test_nothing_is_profiled_once_the_time_is_over(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = compared(here, worse("time_step"))
-    monkeypatch.setattr("perfci.cli.side_profiles.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("perfci.cli.github.slowdown_profiles.time.monotonic", lambda: 100.0)
 
     assert (profiled(found, until=100.0), Path("out").exists()) == ([], False)
 

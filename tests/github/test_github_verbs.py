@@ -14,7 +14,7 @@ from git_project import GitProject
 from stateful_github import FakeGitHub, Grant, comment, pull
 
 from perfci.cli import run
-from perfci.cli.compare import measured
+from perfci.cli.compare.commands import measured
 from perfci.formats import run_document
 from perfci.github.client import connect
 from perfci.model import PerfciError, Role
@@ -87,7 +87,7 @@ def github(hub: FakeGitHub, job: Job) -> FakeGitHub:
     hub.pulls = [pull(head=job.head)]
     hub.tokens = {"t0ken": WORKFLOW}
     job.monkeypatch.setattr(
-        "perfci.cli.github.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
+        "perfci.cli.github.commands.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
     )
     return hub
 
@@ -171,7 +171,7 @@ def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
             raise PerfciError("the disk is full")
         return measured(repository, config, base, head, asked)
 
-    monkeypatch.setattr("perfci.cli.github.measured", but_main)
+    monkeypatch.setattr("perfci.cli.github.commands.measured", but_main)
     job.starts("pull_request", job.proposed())
 
     code = run(["github", "compare", "--main"])

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from perfci.net.client import Client, Refused
-from perfci.net.door import open_client
-from perfci.net.job_login import NO_PERMISSION, JobLogin
-from perfci.net.sending import Patience, flush
-from perfci.net.spool import Spool
+from perfci.net.api_client import Client, Refused
+from perfci.net.github_job_auth import NO_PERMISSION, JobLogin
+from perfci.net.http_client import open_client
+from perfci.net.spool_sender import Patience, flush
+from perfci.net.upload_spool import Spool
 
 SERVER, GITHUB = "https://perf.example.com", "https://pipelines.example/idtoken?api-version=2.0"
 KEY = "a" * 64

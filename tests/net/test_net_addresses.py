@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from perfci.net.addresses import Forbidden, checked_addresses, is_public
+from perfci.net.address_check import Forbidden, checked_addresses, is_public
 
 INSIDE = (
     "127.0.0.1", "127.8.9.1", "0.0.0.0", "10.0.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "100.64.0.1",

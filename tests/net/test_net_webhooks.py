@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from perfci.model import PerfciError
-from perfci.net.addresses import Forbidden
-from perfci.net.door import open_client
-from perfci.net.webhooks import MOST_BYTES, CheckedTransport, Unreachable, request
+from perfci.net.address_check import Forbidden
+from perfci.net.checked_http import MOST_BYTES, CheckedTransport, Unreachable, request
+from perfci.net.http_client import open_client
 
 HERE = [ipaddress.ip_network("127.0.0.0/8")]
 

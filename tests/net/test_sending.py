@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perfci.net.client import Client
-from perfci.net.door import open_client
-from perfci.net.sending import Patience, flush
+from perfci.net.api_client import Client
+from perfci.net.http_client import open_client
 from perfci.net.shapes.runs import Receipt
-from perfci.net.spool import Spool
+from perfci.net.spool_sender import Patience, flush
+from perfci.net.upload_spool import Spool
 
 SERVER = "https://perf.example.com"
 KEYS = [letter * 64 for letter in "abc"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from perfci.model import PerfciError
-from perfci.net.spool import Spool
+from perfci.net.upload_spool import Spool
 
 SERVER = "https://perf.example.com"
 KEY, OTHER = "a" * 64, "b" * 64

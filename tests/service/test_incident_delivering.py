@@ -16,7 +16,7 @@ from receivers import GitHub, Hook, Mailbox, a_github, a_hook, a_mailbox
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
-from perfci.net.mail import MailServer
+from perfci.net.smtp_mail import MailServer
 from perfci.service.incidents.state_changes import By, Change
 from perfci.service.incidents.triage import change, incident_of
 from perfci.service.notify import deliver_notifications

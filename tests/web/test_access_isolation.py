@@ -16,7 +16,7 @@ from werkzeug.routing import Rule
 
 from perfci.auth.permissions import NOT_HERE, Need
 from perfci.formats import run_document
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.store import open_store
 from perfci_web.api import serving
 from perfci_web.api.calls import Reply

@@ -10,7 +10,7 @@ from web_builders import MACHINE, STEP_TIME, a_series
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
-from perfci.net.slugs import TWINS, name_of, segment
+from perfci.net.url_segments import TWINS, name_of, segment
 from perfci_web.missing import Offer, nearest
 from perfci_web.urls import Links, answers_to, project_segment
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.history.series_points import JudgedLines
 from perfci.model import Series
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.store import Store
 from perfci.store.incidents.mutes import suspensions
 from perfci.store.queries import measurements

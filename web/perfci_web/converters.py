@@ -6,7 +6,7 @@ from flask import Flask
 from werkzeug.routing import BaseConverter, ValidationError
 
 from perfci.config import RESERVED_PROJECTS
-from perfci.net.slugs import TWINS, name_of, segment
+from perfci.net.url_segments import TWINS, name_of, segment
 
 
 def install(app: Flask) -> None:

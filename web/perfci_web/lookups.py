@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Commit, PerfciError, Series
-from perfci.net.slugs import name_of
+from perfci.net.url_segments import name_of
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import measurements

@@ -9,7 +9,7 @@ from functools import partial
 from flask import Flask, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.report.charts.series_trend import Trend, of_witness, thinned
 from perfci.report.charts.svg_charts import trend_svg
 from perfci.report.serializers import trend_fields

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Series
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 
 PARAMETER, VARIANT = "p.", "v."
 """What stands before the name of a parameter or of a chosen environment axis in a query."""

@@ -9,9 +9,9 @@ from datetime import datetime
 from flask import Flask, Request, Response, request
 
 from perfci.config import Secrets, Settings
-from perfci.github import events
-from perfci.github.events import Event, PullRequestEvent
-from perfci.github.signatures import is_signed
+from perfci.github import webhook_events
+from perfci.github.webhook_events import Event, PullRequestEvent
+from perfci.github.webhook_signature import is_signed
 from perfci.model import PerfciError
 from perfci.service.pulls.webhook_receiver import hear
 from perfci.store.writes.group_commit import Group, Unavailable
@@ -66,7 +66,7 @@ def _require_plain(asked: Request) -> None:
 
 def _event(asked: Request, body: bytes) -> Event | None:
     try:
-        return events.event(_named(asked, "X-GitHub-Event", KIND), body)
+        return webhook_events.event(_named(asked, "X-GitHub-Event", KIND), body)
     except PerfciError as error:
         raise Declined("bad-request", str(error)) from None
 

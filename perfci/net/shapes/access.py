@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from perfci.net.shapes import Asked, Name, Page, Shape
+from perfci.net.shapes.project_tables import ProjectTablesShape
 from perfci.net.shapes.runs import Visibility
-from perfci.net.shapes.standards import ProjectTablesShape
 
 ScopeWord = Literal["results:read", "results:write", "admin"]
 RoleWord = Literal["reader", "sheriff", "admin"]

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from perfci.net.shapes import Asked, Key, Moment, Page, Paged, Shape
+from perfci.net.shapes.project_tables import ProjectTablesShape
 from perfci.net.shapes.series import ShaPart, Words
-from perfci.net.shapes.standards import ProjectTablesShape
 
 Visibility = Literal["public", "private"]
 

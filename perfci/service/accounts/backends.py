@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import EVERYWHERE, LOCAL, Role, Scope
 from perfci.model import PerfciError
-from perfci.net.client import Client, Refused
+from perfci.net.api_client import Client, Refused
 from perfci.net.shapes.access import MemberShape, NewRole, NewToken, ProjectChange, TokenMade, TokenShape
 from perfci.net.shapes.runs import ProjectShape, Visibility
 from perfci.service.accounts import accounts

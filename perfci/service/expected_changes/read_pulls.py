@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from perfci.github import accepting
+from perfci.github import accept_comment
 from perfci.github.client import Client
 from perfci.github.shapes import PullRequest
 from perfci.verdicts.announcing import Announcement, announcements
@@ -15,7 +15,7 @@ from perfci.verdicts.arrived import Arrived
 def announced_by(client: Client, repository: str, proposed: PullRequest) -> list[Announcement]:
     """The announcements in a description count where its author may write to the repository."""
     found = announcements(proposed.body or "")
-    if found and not (proposed.user and accepting.may_write(client, repository, proposed.user.login)):
+    if found and not (proposed.user and accept_comment.may_write(client, repository, proposed.user.login)):
         return [replace(one, counts=False) for one in found]
     return found
 

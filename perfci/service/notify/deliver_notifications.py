@@ -9,7 +9,7 @@ from itertools import groupby
 from types import MappingProxyType
 
 from perfci.model import PerfciError
-from perfci.net.addresses import Forbidden
+from perfci.net.address_check import Forbidden
 from perfci.service.notify.github_issues import to_issue
 from perfci.service.notify.quiet_hours import send_at
 from perfci.service.notify.senders import Means, Sender, Undelivered, to_mail, to_slack, to_webhook

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from perfci.github.calls import Patience
 from perfci.github.client import Client, connect
-from perfci.github.refusals import Refused
-from perfci.net.webhooks import CheckedTransport
+from perfci.github.errors import Refused
+from perfci.github.requester import Patience
+from perfci.net.checked_http import CheckedTransport
 from perfci.report.incidents import notification_text
 from perfci.service.notify.senders import Means, Sent, Undelivered
 from perfci.store.jobs.delivery_queue import Delivery

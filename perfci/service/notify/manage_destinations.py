@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.github.operations import place
 from perfci.model import PerfciError
-from perfci.net.mail import recipient
+from perfci.net.checked_http import destination as web_address
 from perfci.net.shapes import VISIBLE
-from perfci.net.webhooks import destination as web_address
+from perfci.net.smtp_mail import recipient
 from perfci.service.incidents.state_changes import By
 from perfci.service.notify.deliver_notifications import SENDERS
 from perfci.service.notify.quiet_hours import clock, send_at

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.net import mail
-from perfci.net.addresses import Network
-from perfci.net.slugs import segment
-from perfci.net.webhooks import Answer, request
+from perfci.net import smtp_mail
+from perfci.net.address_check import Network
+from perfci.net.checked_http import Answer, request
+from perfci.net.url_segments import segment
 from perfci.report.incidents import notification_text
 from perfci.store.jobs.delivery_queue import Delivery
 
@@ -28,7 +28,7 @@ class Means:
     """What all senders need: networks that may be reached beside the public one, the mail server, and addresses."""
 
     allowed: Sequence[Network] = ()
-    mail_server: mail.MailServer = field(default_factory=lambda: mail.MailServer(""))
+    mail_server: smtp_mail.MailServer = field(default_factory=lambda: smtp_mail.MailServer(""))
     github_api: str = "https://api.github.com"
     link: Link = lambda project, number: ""
 
@@ -36,7 +36,7 @@ class Means:
 def means_of(settings: Settings, secrets: Secrets) -> Means:
     """What senders need, as it is configured."""
     notify, public = settings.notify, settings.server.public_url
-    server = mail.MailServer(
+    server = smtp_mail.MailServer(
         host=notify.smtp_host,
         port=notify.smtp_port,
         user=notify.smtp_user,
@@ -93,7 +93,7 @@ def to_webhook(batch: Sequence[Delivery], uid: str, means: Means, now: datetime)
 def to_mail(batch: Sequence[Delivery], uid: str, means: Means, now: datetime) -> Sent:
     """Plain text; the same ``Message-ID`` each time it is tried."""
     to, server = batch[0].destination.address, means.mail_server
-    mail.send(mail.message(server, to, _subject(batch), _text(batch, means), uid, now), server)
+    smtp_mail.send(smtp_mail.message(server, to, _subject(batch), _text(batch, means), uid, now), server)
     return Sent()
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfci.github.refusals import Refused
+from perfci.github.errors import Refused
 from perfci.model import PerfciError
 from perfci.service.retry import again_at
 from perfci.store import Store

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice, takewhile
 
 from perfci.auth.github_jobs import PULL_REQUEST
-from perfci.github.accepting import asks_to_accept
+from perfci.github.accept_comment import asks_to_accept
 from perfci.github.client import Client
 from perfci.service.pulls.webhook_receiver import ACCEPTED, ENDED, MERGED, is_bound_run
 from perfci.store.access.github_bindings import Repository

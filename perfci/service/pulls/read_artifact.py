@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from perfci.github.artifacts import contents, runs_in
+from perfci.github.artifact_archive import contents, runs_in
 from perfci.github.client import Client
 from perfci.github.downloads import Limits
 from perfci.github.shapes import Artifact

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfci.github.app import App
+from perfci.github.app_auth import App
 from perfci.model import PerfciError
 from perfci.service.pulls.missed_deliveries import LOOKS, Happened, Look, Place
 from perfci.store import Store

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perfci.config.github_job import GitHubJob
-from perfci.github import accepting, events
+from perfci.github import accept_comment, webhook_events
 from perfci.github.client import Client
-from perfci.github.comments import age_comment
-from perfci.github.delivery import Delivered, deliver
-from perfci.github.events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
-from perfci.github.resolving import pulls_of_run
-from perfci.github.wanted import Author, Check, PullReport
+from perfci.github.deliver_report import Delivered, deliver
+from perfci.github.find_pulls import pulls_of_run
+from perfci.github.publish_comment import age_comment
+from perfci.github.pull_report import Author, Check, PullReport
+from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
 from perfci.model import Commit, PerfciError
-from perfci.net.slugs import segment
+from perfci.net.url_segments import segment
 from perfci.report.escaping import printable
 from perfci.report.pulls.check_result import Gate, State, check_title, conclusion, state_of, status_text
 from perfci.report.pulls.comparison_findings import is_worse
@@ -174,23 +174,23 @@ def _as_meant(client: Client, pull: Pull, handed: HandedOver) -> HandedOver:
     proposed = client.pull(pull.repository, pull.number)
     told = replace(handed.findings, announced=announced_by(client, pull.repository, proposed))
     if state_of(told) is State.WORSE:
-        found = accepting.acceptance(client, pull.repository, pull.number, pull.head)
-        told = replace(told, accept=accepting.command(pull.head), accepted=str(found) if found else "")
+        found = accept_comment.acceptance(client, pull.repository, pull.number, pull.head)
+        told = replace(told, accept=accept_comment.command(pull.head), accepted=str(found) if found else "")
     return replace(handed, findings=told)
 
 
 def _pull_talked_about(event: IssueCommentEvent, client: Client) -> list[Pull]:
     """The pull request of a comment that accepts something; nothing is to be done about any other."""
-    if event.issue.pull_request is None or not accepting.asks_to_accept(event.comment.body):
+    if event.issue.pull_request is None or not accept_comment.asks_to_accept(event.comment.body):
         return []
     found = client.pull(event.repository.full_name, event.issue.number)
     return [Pull(event.repository.full_name, found.number, found.base.sha, found.head.sha)]
 
 
-def _event(job: GitHubJob) -> events.Event | None:
+def _event(job: GitHubJob) -> webhook_events.Event | None:
     if job.event is None:
         raise PerfciError("GITHUB_EVENT_PATH is not set: a job of GitHub Actions tells there why it was started")
     try:
-        return events.event(job.event_name, job.event.read_bytes())
+        return webhook_events.event(job.event_name, job.event.read_bytes())
     except OSError as error:
         raise PerfciError(f"the event {job.event} cannot be read: {error.strerror}") from None

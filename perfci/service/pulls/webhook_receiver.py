@@ -8,9 +8,9 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.auth.github_jobs import PULL_REQUEST
-from perfci.github.accepting import asks_to_accept
-from perfci.github.events import Event, IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
+from perfci.github.accept_comment import asks_to_accept
 from perfci.github.shapes import RepositoryRef, WorkflowRun
+from perfci.github.webhook_events import Event, IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
 from perfci.service.accounts.repository_bindings import follow_name
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import Repository

@@ -9,12 +9,12 @@ from functools import cached_property
 from pathlib import Path
 
 from perfci.config import Config, Settings
-from perfci.github.app import App, Key
+from perfci.github.app_auth import App, Key
 from perfci.github.client import Client
-from perfci.github.refusals import Refused, Unanswered, Unreachable
-from perfci.github.resolving import pulls_of_run
+from perfci.github.errors import Refused, Unanswered, Unreachable
+from perfci.github.find_pulls import pulls_of_run
+from perfci.github.pull_report import Author, Overtaken
 from perfci.github.shapes import WorkflowRun
-from perfci.github.wanted import Author, Overtaken
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.placeholder_comment import NotMeasured
 from perfci.service.accounts.accounts import Act

@@ -11,12 +11,12 @@ from pathlib import Path
 from perfci.config import Config
 from perfci.formats import Given, Warn, detect_format, read_documents, run_document
 from perfci.model import PerfciError, Run
-from perfci.net.client import Client
-from perfci.net.door import open_client
-from perfci.net.job_login import JobLogin
-from perfci.net.sending import Flushed, Patience, flush
-from perfci.net.shapes.announcements import NewAnnouncement, NewAnnouncements
-from perfci.net.spool import Spool
+from perfci.net.api_client import Client
+from perfci.net.github_job_auth import JobLogin
+from perfci.net.http_client import open_client
+from perfci.net.shapes.expected_changes import NewAnnouncement, NewAnnouncements
+from perfci.net.spool_sender import Flushed, Patience, flush
+from perfci.net.upload_spool import Spool
 from perfci.store import Store
 from perfci.store.queries import measurements, run_lookup
 from perfci.verdicts.arrived import Arrived

@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from perfci import __version__
 from perfci.auth.permissions import Need
-from perfci.net.shapes.problem import Problem
+from perfci.net.shapes.problem_details import Problem
 from perfci_web.api.addresses import SCHEMAS
 from perfci_web.api.operations import Answer, Operation, Stream
 from perfci_web.api.problems import MEDIA_TYPE, WORDS

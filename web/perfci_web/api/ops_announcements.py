@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.auth.grants import announcing_objection
 from perfci.auth.permissions import Denied, Need
 from perfci.net.shapes import Paged
-from perfci.net.shapes.announcements import AnnouncementPage, AnnouncementShape, AnnouncementsKept, NewAnnouncements
+from perfci.net.shapes.expected_changes import AnnouncementPage, AnnouncementShape, AnnouncementsKept, NewAnnouncements
 from perfci.service.accounts.accounts import Act
 from perfci.service.expected_changes.save_changes import arrive
 from perfci.store.incidents import expected_changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import Need
-from perfci.net.shapes.expectations import ExpectationPage, ExpectationShape, NewExpectation
+from perfci.net.shapes.reporting_schedules import ExpectationPage, ExpectationShape, NewExpectation
 from perfci.service.incidents.mute_benchmarks import expect
 from perfci.service.incidents.state_changes import By
 from perfci.store.incidents.reporting_schedules import Expectation, expectations

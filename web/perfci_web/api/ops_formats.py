@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import Need
 from perfci.net.shapes import Paged
-from perfci.net.shapes.quarantine import Meaning, QuarantinedPage, QuarantinedShape, Resolved
+from perfci.net.shapes.unresolved_results import Meaning, QuarantinedPage, QuarantinedShape, Resolved
 from perfci.service.uploads.export_history import export
 from perfci.service.uploads.unresolved_units import resolve
 from perfci.store.access import audit_log

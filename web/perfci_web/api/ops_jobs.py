@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import Need
 from perfci.net.jwks import Unanswered
-from perfci.net.shapes.jobs import JobToken, NewRepository, RepositoryShape, RunTokenMade
+from perfci.net.shapes.github_jobs import JobToken, NewRepository, RepositoryShape, RunTokenMade
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.accounts import Act
 from perfci.service.accounts.job_tokens import exchange, expected_of

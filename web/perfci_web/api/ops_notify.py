@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 
 from perfci.auth.permissions import Need
 from perfci.config import Secrets
-from perfci.net.shapes.incidents import DeliveryShape
-from perfci.net.shapes.notify import (
+from perfci.net.shapes.destinations import (
     DeliveryFilter,
     DeliveryPage,
     DestinationKind,
@@ -20,6 +19,7 @@ from perfci.net.shapes.notify import (
     Routes,
     TestAnswer,
 )
+from perfci.net.shapes.incidents import DeliveryShape
 from perfci.service.incidents.serialize_incidents import delivery_fields
 from perfci.service.incidents.state_changes import By
 from perfci.service.notify.manage_destinations import drop_destination, keep_destination, note_trial, try_destination

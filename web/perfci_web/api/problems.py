@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from perfci.net.shapes.problem import Fault, Problem
+from perfci.net.shapes.problem_details import Fault, Problem
 
 MEDIA_TYPE = "application/problem+json"
 PAGES = "/api/problems/"

@@ -19,7 +19,7 @@ from perfci.config import Settings, project_name
 from perfci.model import PerfciError
 from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import Asked
-from perfci.net.shapes.problem import Fault
+from perfci.net.shapes.problem_details import Fault
 from perfci.report.escaping import printable
 from perfci.service.accounts.accounts import Act, first_seen
 from perfci.store import Store

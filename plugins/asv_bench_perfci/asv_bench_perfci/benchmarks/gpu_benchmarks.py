@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from asv_bench_perfci.benchmark_base import PerfciBenchmark, bound, tell
 from asv_runner.benchmarks.mark import SkipNotImplemented
+
+from asv_bench_perfci.benchmark_base import PerfciBenchmark, bound, tell
 
 NO_ACCELERATOR = "torch sees no accelerator here"
 

@@ -1,0 +1,1 @@
+"""``perfci compare``: commits, variants, ablations and recorded files."""

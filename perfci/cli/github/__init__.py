@@ -1,0 +1,1 @@
+"""``perfci github``: the jobs of GitHub Actions."""

@@ -1,0 +1,1 @@
+"""``perfci incidents``: list, change and mute incidents, and say where their messages go."""

@@ -1,0 +1,97 @@
+"""``perfci alerts destination``: where the messages about incidents go."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from perfci.cli.shared.context import config_here, write_list
+from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.project_transaction import by_me, read, written
+from perfci.model import IncidentState, PerfciError
+from perfci.service.notify.manage_destinations import CHECKS, drop_destination, keep_destination, try_destination
+from perfci.service.notify.senders import means_of
+from perfci.store.jobs.delivery_queue import Destination, destination, destinations
+
+
+@click.group("destination")
+@global_options
+def command() -> None:
+    """Set, list, try and remove where messages about incidents go."""
+
+
+@command.command("set")
+@click.argument("name")
+@click.option("--kind", type=click.Choice(list(CHECKS)), required=True)
+@click.option("--address", required=True, help="a URL, a mail address, or owner/name of a repository")
+@click.option("--secret-stdin", is_flag=True, help="read the secret from standard input: no list of processes shows it")
+@click.option("--state", "states", type=click.Choice([one.value for one in IncidentState]), multiple=True)
+@click.option("--bench", "benchmarks", multiple=True, metavar="GLOB", help="only benchmarks like train.*")
+@click.option("--quiet", metavar="FROM-TO", help="hours without messages, such as 22:00-07:00")
+@click.option("--digest", default="", metavar="daily@HH:MM", help="all of a day in one message")
+@click.option("--tz", default="UTC", show_default=True, help="the time zone of both")
+@click.option("--urgent", is_flag=True, help="do not wait for the end of the quiet hours")
+@click.option("--off", is_flag=True, help="keep it, but send nothing there")
+@global_options
+def set_command(name: str, kind: str, address: str, secret_stdin: bool, **asked: Any) -> None:
+    """Add a destination, or change the one of this name; a secret that is not given stays."""
+    begin, _, end = (asked["quiet"] or "").partition("-")
+    routes = {"states": list(asked["states"]), "benchmarks": list(asked["benchmarks"]), "urgent": asked["urgent"]}
+    wanted = Destination(
+        name=name,
+        kind=kind,
+        address=address,
+        routes={key: value for key, value in routes.items() if value},
+        quiet={"tz": asked["tz"]} | ({"from": begin, "to": end} if asked["quiet"] else {}),
+        digest=asked["digest"],
+        enabled=not asked["off"],
+    )
+    secret = sys.stdin.readline().strip() if secret_stdin else None
+    new = written(lambda tx, project: keep_destination(tx, project, wanted, by_me(), secret=secret))
+    click.echo(f"{name}: {'added' if new else 'changed'}; perfci alerts destination test {name} tries it")
+
+
+@command.command("list")
+@json_option
+@global_options
+def list_command(json_file: str | None) -> None:
+    """List the destinations; no secret is shown."""
+    found = read(lambda tx, project: destinations(tx, project.id))
+    names = ("name", "kind", "address", "routes", "quiet", "digest", "enabled")
+    lines = [f"{one.name}  {one.kind}  {one.address}{'' if one.enabled else '  off'}" for one in found]
+    nothing = "nobody is told of incidents: perfci alerts destination set adds somebody"
+    write_list(json_file, [{name: getattr(one, name) for name in names} for one in found], lines, nothing)
+
+
+@command.command("remove")
+@click.argument("name")
+@global_options
+def remove_command(name: str) -> None:
+    """Remove a destination, and all that waits to be sent there."""
+    if not written(lambda tx, project: drop_destination(tx, project, name, by_me())):
+        raise _unknown(name)
+    click.echo(f"{name}: removed")
+
+
+@command.command("test")
+@click.argument("name")
+@global_options
+def test_command(name: str) -> int:
+    """Send a message that only tries the way. Exit code 1 where it did not arrive."""
+    config = config_here()
+    found = read(lambda tx, project: destination(tx, project.id, name))
+    if found is None:
+        raise _unknown(name)
+    means = means_of(config.settings, config.secrets)
+    if problem := try_destination(config.project, found, means, datetime.now(UTC)):
+        click.echo(problem, err=True)
+        return 1
+    click.echo(f"{name}: sent")
+    return 0
+
+
+def _unknown(name: str) -> PerfciError:
+    return PerfciError(f"There is no destination {name}: perfci alerts destination list shows them.")

@@ -1,0 +1,74 @@
+"""One comment on a pull request, edited in place: ours by its hidden mark and by who wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perfci.github.client import Client
+from perfci.github.pull_report import Author, PullReport, about, mark
+from perfci.github.shapes import Comment
+from perfci.model import PerfciError
+
+
+def show_comment(client: Client, author: Author, report: PullReport) -> tuple[str, list[str]]:
+    """Where the comment is (nowhere, where there is none), and what had to be written for it.
+
+    Two senders at once may both have found none and written one each; the first of them stays.
+    """
+    ours = _ours(client, author, report.repository, report.pull, report.key)
+    if not ours:
+        return (_created(client, author, report), ["comment"]) if report.opens_comment else ("", [])
+    first, *others = ours
+    written = []
+    if not _same(first.body, report.comment_body):
+        client.update_comment(report.repository, first.id, report.comment_body)
+        written.append("comment")
+    for other in others:
+        client.delete_comment(report.repository, other.id)
+        written.append("second comment deleted")
+    return first.html_url, written
+
+
+def age_comment(
+    client: Client, author: Author, repository: str, pull: int, key: str, head: str, aged: Callable[[str], str]
+) -> str:
+    """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is none."""
+    for one in _ours(client, author, repository, pull, key)[:1]:
+        first, second, text = [*one.body.replace("\r", "").split("\n", 2), "", ""][:3]
+        if second == about(head):
+            return ""
+        body = f"{first}\n{second}\n{aged(text)}"
+        if not _same(one.body, body):
+            client.update_comment(repository, one.id, body)
+        return one.html_url
+    return ""
+
+
+def _ours(client: Client, author: Author, repository: str, pull: int, key: str) -> list[Comment]:
+    """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes first."""
+    found = [one for one in client.comments(repository, pull) if one.body.startswith(mark(key)) and _is_by(one, author)]
+    return sorted(found, key=lambda one: one.id)
+
+
+def _created(client: Client, author: Author, report: PullReport) -> str:
+    """A comment that the next run would not know as ours would be followed by another one; it is taken back."""
+    made = client.create_comment(report.repository, report.pull, report.comment_body)
+    if not _is_by(made, author):
+        client.delete_comment(report.repository, made.id)
+        found = made.user.login if made.user else "nobody"
+        raise PerfciError(
+            f"Comments with this token appear as {found}, and {author.login} was expected: the next run would not "
+            f"find its own comment. Name {found} as the author."
+        )
+    return made.html_url
+
+
+def _is_by(comment: Comment, author: Author) -> bool:
+    return comment.user is not None and comment.user.login.lower() == author.login.lower()
+
+
+def _same(left: str, right: str) -> bool:
+    """Line ends, and blanks at the end of a line, are no difference that a reader sees."""
+    return [line.rstrip() for line in left.strip().splitlines()] == [
+        line.rstrip() for line in right.strip().splitlines()
+    ]

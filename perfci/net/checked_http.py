@@ -1,0 +1,197 @@
+"""Requests to addresses that users typed in: to checked addresses only, without redirects, in bounded time and size."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpcore
+import httpx
+
+from perfci.model import PerfciError
+from perfci.net.address_check import Forbidden, Network, Resolve, checked_addresses, is_within, resolved
+
+WITHIN_S = 5.0
+"""A receiver that takes longer is asked again later; others are waiting."""
+
+MOST_BYTES = 64 * 1024
+"""Of an answer that much is read, and no more."""
+
+TLS_PORT = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    @property
+    def retry_after_s(self) -> float | None:
+        """How long the receiver wants to be left alone, where it said so in seconds."""
+        told = self.headers.get("retry-after", "")
+        return float(told) if told.isdecimal() else None
+
+
+class Unreachable(PerfciError):
+    """Nobody answered in time; another try may do better."""
+
+
+def request(
+    method: str,
+    url: str,
+    *,
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    allowed: Sequence[Network] = (),
+    within_s: float = WITHIN_S,
+    most_bytes: int = MOST_BYTES,
+    resolve: Resolve = resolved,
+) -> Answer:
+    """Send one request to a checked address of the host that the URL names.
+
+    Names are resolved once, and the connection goes to what was checked; the certificate is still that of the name.
+    """
+    target = destination(url)
+    addresses = checked_addresses(target.host, _port(target), allowed, resolve)
+    if _port(target) != TLS_PORT and not all(is_within(one, allowed) for one in addresses):
+        raise Forbidden(f"{target.host}: outside [notify] allow_networks only https on port 443 is used.")
+    deadline = time.monotonic() + within_s
+    timeout = {"connect": within_s, "read": within_s, "write": within_s, "pool": within_s}
+    told = {"Host": target.netloc.decode(), "User-Agent": "perfci", "Content-Length": str(len(body))} | dict(
+        headers or {}
+    )
+    pool = httpcore.ConnectionPool(
+        ssl_context=ssl.create_default_context(), network_backend=_Pinned(addresses, deadline)
+    )
+    try:
+        with (
+            pool,
+            pool.stream(
+                method, str(target), headers=list(told.items()), content=body, extensions={"timeout": timeout}
+            ) as answer,
+        ):
+            found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+            return Answer(answer.status, found, _start_of(answer.iter_stream(), most_bytes))
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
+        raise Unreachable(f"{target.host} did not answer: {type(error).__name__} {error}".strip()) from error
+
+
+class CheckedTransport(httpx.BaseTransport):
+    """The same care under an httpx client: whatever is asked through it reaches checked addresses only."""
+
+    def __init__(self, allowed: Sequence[Network], most_bytes: int) -> None:
+        self._allowed, self._most_bytes = allowed, most_bytes
+
+    def handle_request(self, asked: httpx.Request) -> httpx.Response:
+        told = {name: value for name, value in asked.headers.items() if name not in ABOUT_THE_CONNECTION}
+        try:
+            found = request(
+                asked.method, str(asked.url), body=asked.read(), headers=told, allowed=self._allowed,
+                most_bytes=self._most_bytes,
+            )  # fmt: skip
+        except Unreachable as error:
+            raise httpx.ReadError(str(error)) from error
+        return httpx.Response(found.status, headers=dict(found.headers), content=found.body)
+
+
+ABOUT_THE_CONNECTION = frozenset({"host", "content-length", "connection", "user-agent", "accept-encoding"})
+"""What a client says of its own connection, where this one is made otherwise; nothing comes compressed."""
+
+
+def destination(url: str) -> httpx.URL:
+    """An address to send to, or a sentence why it is none; whether it may be reached is asked when it is."""
+    try:
+        target = httpx.URL(url)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise PerfciError(f"{url!r} is no address: {error}.") from error
+    if target.scheme not in ("https", "http") or not target.host:
+        raise PerfciError(f"{url!r} is no address to send to; expected for example https://hooks.example.com/T0/B1.")
+    if target.userinfo:
+        raise PerfciError("An address may hold no user name or password: whoever sees it would know them.")
+    return target
+
+
+def _port(target: httpx.URL) -> int:
+    return target.port or (TLS_PORT if target.scheme == "https" else 80)
+
+
+def _start_of(stream: Iterable[bytes], most_bytes: int) -> bytes:
+    found = bytearray()
+    for piece in stream:
+        found += piece
+        if len(found) >= most_bytes:
+            break
+    return bytes(found[:most_bytes])
+
+
+class _Pinned(httpcore.SyncBackend):
+    """Connects to addresses that were checked, whatever a resolver would say by now, and keeps one deadline."""
+
+    def __init__(self, addresses: Sequence[str], deadline: float) -> None:
+        self._addresses = addresses
+        self._deadline = deadline
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        failed: Exception = httpcore.ConnectError(f"no address of {host} left to try")
+        for address in self._addresses:
+            try:
+                stream = super().connect_tcp(address, port, _left(self._deadline), local_address, socket_options)
+                return _Hurried(stream, self._deadline)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failed = error
+        raise failed
+
+    def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        raise httpcore.ConnectError("sockets in files are no destination")
+
+
+class _Hurried(httpcore.NetworkStream):
+    """A connection in which everything together ends at one moment: a receiver that drips bytes gains no time."""
+
+    def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
+        self._stream = stream
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, _left(self._deadline))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, _left(self._deadline))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Hurried(self._stream.start_tls(ssl_context, server_hostname, _left(self._deadline)), self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise httpcore.ReadTimeout("out of time")
+    return left

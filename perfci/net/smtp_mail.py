@@ -1,0 +1,72 @@
+"""Mail by SMTP: one message, one connection."""
+
+from __future__ import annotations
+
+import re
+import smtplib
+import ssl
+from dataclasses import dataclass
+from datetime import datetime
+from email.message import EmailMessage
+from email.utils import format_datetime
+from typing import Literal
+
+from perfci.model import PerfciError
+from perfci.net.checked_http import Unreachable
+
+WITHIN_S = 10.0
+"""For each answer of the mail server."""
+
+RECIPIENT = re.compile(r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9.-]{1,253}")
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """Where mail is handed in; the password comes from the environment alone."""
+
+    host: str
+    port: int = 587
+    user: str = ""
+    password: str = ""
+    tls: Literal["starttls", "tls", "none"] = "starttls"
+    sender: str = "perfci@localhost"
+
+
+def message(server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime) -> EmailMessage:
+    """A message that is the same one however often it is sent: mail programs show a ``Message-ID`` once."""
+    found = EmailMessage()
+    domain = server.sender.rpartition("@")[2] or "localhost"
+    found["From"], found["To"] = server.sender, recipient(to)
+    found["Subject"] = " ".join(subject.split())
+    found["Date"], found["Message-ID"] = format_datetime(sent_at), f"<{uid}@{domain}>"
+    found["X-Perfci-Delivery"] = uid
+    found["Auto-Submitted"] = "auto-generated"  # RFC 3834: no vacation program answers it
+    found.set_content(text)
+    return found
+
+
+def send(mail: EmailMessage, server: MailServer) -> None:
+    """Hand one message in; refused for good is told apart from out of reach."""
+    if not server.host:
+        raise PerfciError("No mail server is named: set [notify] smtp_host.")
+    try:
+        with _connected(server) as connection:
+            if server.tls == "starttls":
+                connection.starttls(context=ssl.create_default_context())
+            if server.user:
+                connection.login(server.user, server.password)
+            connection.send_message(mail)
+    except (smtplib.SMTPException, OSError) as error:
+        raise Unreachable(f"The mail server {server.host} did not take it: {type(error).__name__} {error}") from error
+
+
+def recipient(address: str) -> str:
+    if not RECIPIENT.fullmatch(address):
+        raise PerfciError(f"{address!r} is no mail address; expected for example perf@example.com.")
+    return address
+
+
+def _connected(server: MailServer) -> smtplib.SMTP:
+    if server.tls == "tls":
+        return smtplib.SMTP_SSL(server.host, server.port, timeout=WITHIN_S, context=ssl.create_default_context())
+    return smtplib.SMTP(server.host, server.port, timeout=WITHIN_S)
