@@ -17,7 +17,7 @@ from perfci.config import Config
 from perfci.service.pulls.workflow_run_handler import app_of
 from perfci.store import open_store, upgrade_if_older
 from perfci_web import serve, serve_workers
-from perfci_web.starting import READ_ONLY_LINE, may_write
+from perfci_web.write_access import READ_ONLY_LINE, may_write
 
 
 @click.command("serve")

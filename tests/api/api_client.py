@@ -18,10 +18,10 @@ from werkzeug.test import TestResponse
 
 from perfci.formats import run_document
 from perfci.model import Run
-from perfci_web.api.openapi import document
-from perfci_web.api.operations import PREFIX
+from perfci_web.api.openapi_document import document
+from perfci_web.api.operation import PREFIX
+from perfci_web.api.operation_table import ALL
 from perfci_web.api.problems import MEDIA_TYPE
-from perfci_web.api.table import ALL
 
 NOW = NOON + timedelta(days=30)
 

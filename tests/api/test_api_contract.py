@@ -27,8 +27,8 @@ from perfci.service.accounts.accounts import Act
 from perfci.store import open_store
 from perfci.store.writes import ingest
 from perfci_web import create_app
-from perfci_web.api.openapi import document
-from perfci_web.api.table import ALL
+from perfci_web.api.openapi_document import document
+from perfci_web.api.operation_table import ALL
 
 EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "1"))
 

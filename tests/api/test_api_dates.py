@@ -9,8 +9,8 @@ import pytest
 
 from perfci.net.shapes.incidents import IncidentChange
 from perfci.net.shapes.runs import RunFilter
-from perfci_web.api.bodies import parsed
 from perfci_web.api.problems import Declined
+from perfci_web.api.request_body import parsed
 
 
 def test_takes_a_date_with_a_zone() -> None:

@@ -8,8 +8,8 @@ import pytest
 from api_client import Api
 from openapi_spec_validator import validate
 
-from perfci_web.api.openapi import document, path_of
-from perfci_web.api.table import ALL
+from perfci_web.api.openapi_document import document, path_of
+from perfci_web.api.operation_table import ALL
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from perfci.store.jobs.delivery_queue import Destination, keep_destination
 from perfci.store.projects import projects
 from perfci.store.writes.ingest import ingest_run, upsert_commits
 from perfci.verdicts.policy import Policy
-from perfci_web.api.operations import PREFIX
-from perfci_web.api.table import ALL
+from perfci_web.api.operation import PREFIX
+from perfci_web.api.operation_table import ALL
 
 P = "/projects/acme:model"
 RUN = a_run(a_result(), session="uploaded")

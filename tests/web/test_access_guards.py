@@ -21,8 +21,8 @@ from perfci.service.accounts.accounts import Act
 from perfci.store import Store, open_store
 from perfci.store.access import api_tokens
 from perfci_web import create_app
-from perfci_web.api.table import ALL
-from perfci_web.starting import for_callers_of
+from perfci_web.api.operation_table import ALL
+from perfci_web.write_access import for_callers_of
 
 TOKENS = "/api/v1/projects/acme:secret/tokens"
 

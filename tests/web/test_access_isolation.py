@@ -18,10 +18,10 @@ from perfci.auth.permissions import NOT_HERE, Need
 from perfci.formats import run_document
 from perfci.net.url_segments import segment
 from perfci.store import open_store
-from perfci_web.api import serving
+from perfci_web.api import dispatch
 from perfci_web.api.calls import Reply
-from perfci_web.api.operations import Operation
-from perfci_web.api.table import ALL, BY_NAME
+from perfci_web.api.operation import Operation
+from perfci_web.api.operation_table import ALL, BY_NAME
 
 OPERATIONS = {
     Need.PUBLIC: {"list_projects", "get_openapi", "exchange_token"},
@@ -96,7 +96,7 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an operation does is not the matter here: only whether somebody gets so far."""
-    monkeypatch.setattr(serving, "_handled", lambda operation, call: Reply(None))
+    monkeypatch.setattr(dispatch, "_handled", lambda operation, call: Reply(None))
 
 
 def need_of(name: str, table: dict[Need, set[str]]) -> Need:

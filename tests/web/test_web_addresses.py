@@ -11,8 +11,8 @@ from web_builders import MACHINE, STEP_TIME, a_series
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
 from perfci.net.url_segments import TWINS, name_of, segment
-from perfci_web.missing import Offer, nearest
-from perfci_web.urls import Links, answers_to, project_segment
+from perfci_web.not_found import Offer, nearest
+from perfci_web.page_urls import Links, answers_to, project_segment
 
 names = st.text(max_size=30) | st.text(alphabet="ab/.~:%-_ é", max_size=12) | st.sampled_from(sorted(RESERVED_PROJECTS))
 

@@ -48,10 +48,15 @@ from perfci.model import (
 from perfci.report.charts.series_trend import Trend, trend_of
 from perfci.store.queries.project_status import AtHead, Ended, Tally
 from perfci.store.queries.records import ProjectRecord, SeriesRecord, VerdictRecord
-from perfci_web.pages import benchmarks, commit, compare, measured, overview, series
-from perfci_web.pages.cells import by_cell, parts
-from perfci_web.pages.reasons import Reason
+from perfci_web.benchmarks import view as benchmarks
+from perfci_web.commits import view as commit
+from perfci_web.comparisons import view as compare
+from perfci_web.overview import view as overview
+from perfci_web.series import view as series
 from perfci_web.trends import Decided
+from perfci_web.view_parts import commit_values as measured
+from perfci_web.view_parts.cells import by_cell, parts
+from perfci_web.view_parts.missing_reasons import Reason
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]

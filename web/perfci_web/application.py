@@ -15,27 +15,27 @@ from perfci.model import PerfciError
 from perfci.policies import standards_of
 from perfci.store import Store
 from perfci_web import (
-    admission,
-    benchmark_routes,
-    calibration_routes,
-    comparison_routes,
-    converters,
-    health,
-    incident_routes,
-    ledger_routes,
-    logs,
+    github_webhook,
+    health_checks,
     lookups,
-    metrics,
-    overview_routes,
-    rendering,
-    request_ids,
-    series_routes,
-    webhook,
+    page_access,
+    prometheus,
+    request_id,
+    request_log,
+    template_helpers,
+    url_converters,
 )
 from perfci_web.api import routes as api
-from perfci_web.assets import serve_assets
-from perfci_web.guards import guard
-from perfci_web.missing import Missing
+from perfci_web.benchmarks import routes as benchmark_routes
+from perfci_web.calibration import routes as calibration_routes
+from perfci_web.comparisons import routes as comparison_routes
+from perfci_web.impact import routes as ledger_routes
+from perfci_web.incidents import routes as incident_routes
+from perfci_web.middleware import guard
+from perfci_web.not_found import Missing
+from perfci_web.overview import routes as overview_routes
+from perfci_web.series import routes as series_routes
+from perfci_web.static_files import serve_assets
 
 
 def create_app(
@@ -59,17 +59,17 @@ def create_app(
     app.json.sort_keys = False  # type: ignore[attr-defined]
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.url_map.strict_slashes = True
-    request_ids.install(app)
-    logs.install(app)
-    metrics.install(app, store, clock)
-    rendering.install(app, clock)
+    request_id.install(app)
+    request_log.install(app)
+    prometheus.install(app, store, clock)
+    template_helpers.install(app, clock)
     guard(
         app,
         read_only=read_only,
         loopback_only=loopback_only,
         public_url=settings.server.public_url,
     )
-    gate = admission.install(
+    gate = page_access.install(
         app,
         store,
         settings,
@@ -78,7 +78,7 @@ def create_app(
         group=lambda: app.extensions["perfci_api"].group(),
         secrets=secrets,
     )
-    health.install(app, store, read_only=read_only, clock=clock)
+    health_checks.install(app, store, read_only=read_only, clock=clock)
     serve_assets(app)
     _install_pages(app, store, clock, settings)
     api.install(
@@ -88,14 +88,14 @@ def create_app(
         clock=clock,
         settings=settings,
     )
-    webhook.install(app, lambda: app.extensions["perfci_api"].group(), settings, secrets or Secrets(), clock)
+    github_webhook.install(app, lambda: app.extensions["perfci_api"].group(), settings, secrets or Secrets(), clock)
     _explain_errors(app, store)
     return app
 
 
 def _install_pages(app: Flask, store: Store, clock: Callable[[], datetime], settings: Settings) -> None:
     by = partial(standards_of, settings)
-    converters.install(app)
+    url_converters.install(app)
     overview_routes.install(app, store, by)
     benchmark_routes.install(app, store, clock)
     series_routes.install(app, store, clock)
@@ -111,7 +111,7 @@ def _explain_errors(app: Flask, store: Store) -> None:
         """Whoever lost his way in a project keeps its tabs."""
         around = lookups.project_around(store, request.path)
         links = lookups.links_of(around) if around else None
-        return render_template("missing.html", error=error, project_name=around, links=links), 404
+        return render_template("layout/not_found.html", error=error, project_name=around, links=links), 404
 
     @app.errorhandler(NotFound)
     def unknown(error: NotFound) -> tuple[str, int] | Response:
@@ -127,7 +127,7 @@ def _explain_errors(app: Flask, store: Store) -> None:
         text = str(error).replace(store.url, "behind this dashboard")
         if api.is_api(request):
             return api.problem("unavailable", text)
-        return render_template("error.html", title="The store cannot be read", text=text), 503
+        return render_template("layout/error.html", title="The store cannot be read", text=text), 503
 
     @app.errorhandler(HTTPException)
     def refused(error: HTTPException) -> tuple[str, int] | Response | HTTPException:
@@ -137,4 +137,4 @@ def _explain_errors(app: Flask, store: Store) -> None:
             return api.http_problem(error)
         if error.code == 403:
             return Response(f"{error.description}\n", error.code, content_type="text/plain; charset=utf-8")
-        return render_template("error.html", title=error.name, text=error.description or ""), error.code
+        return render_template("layout/error.html", title=error.name, text=error.description or ""), error.code

@@ -19,10 +19,10 @@ from perfci.config import Secrets, Settings
 from perfci.service.gc_tuning import collecting_rarely
 from perfci.store import Store
 from perfci_web.application import create_app
-from perfci_web.guards import is_loopback
-from perfci_web.listening import listening, url_of
+from perfci_web.listen_socket import listening, url_of
+from perfci_web.middleware import is_loopback
 from perfci_web.server import GRACE_S
-from perfci_web.starting import for_callers_of
+from perfci_web.write_access import for_callers_of
 
 MEMORY = Path("/dev/shm")
 """Workers show that they are alive by touching a file; on a container's slow disk that alone may block them."""

@@ -13,9 +13,9 @@ from perfci.net.url_segments import name_of
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import measurements
-from perfci_web.admission import no_such_project, seen_projects
-from perfci_web.missing import Missing, Offer
-from perfci_web.urls import Links
+from perfci_web.not_found import Missing, Offer
+from perfci_web.page_access import no_such_project, seen_projects
+from perfci_web.page_urls import Links
 
 
 def nothing_here(store: Store, path: str) -> Missing:

@@ -19,13 +19,13 @@ from waitress.wasyncore import close_all, dispatcher, loop
 from perfci.config import Secrets, Settings
 from perfci.service.gc_tuning import collecting_rarely
 from perfci.store import Store
-from perfci_web.api.bodies import DRAIN, MIB
 from perfci_web.api.problems import OF_STATUS, Declined, response_of
+from perfci_web.api.request_body import DRAIN, MIB
 from perfci_web.application import create_app
-from perfci_web.guards import is_loopback
-from perfci_web.listening import listening, url_of
-from perfci_web.request_ids import new_request_id
-from perfci_web.starting import for_callers_of
+from perfci_web.listen_socket import listening, url_of
+from perfci_web.middleware import is_loopback
+from perfci_web.request_id import new_request_id
+from perfci_web.write_access import for_callers_of
 
 GRACE_S = 20.0
 """How long requests that were begun may take once the end was asked for; orchestrators kill after 30 s."""

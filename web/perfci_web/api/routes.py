@@ -16,14 +16,14 @@ from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
 from perfci.store import Store
 from perfci_web.api import problems
-from perfci_web.api.addresses import CONVERTERS
-from perfci_web.api.bodies import MIB, Bodies
-from perfci_web.api.limits import Allowance
-from perfci_web.api.operations import PREFIX, Operation
+from perfci_web.api.dispatch import Serving, Writer, answer
+from perfci_web.api.operation import PREFIX, Operation
+from perfci_web.api.operation_table import ALL
+from perfci_web.api.path_parameters import CONVERTERS
 from perfci_web.api.problems import Declined
-from perfci_web.api.serving import Serving, Writer, answer
-from perfci_web.api.table import ALL
-from perfci_web.request_ids import request_id
+from perfci_web.api.rate_limit import Allowance
+from perfci_web.api.request_body import MIB, Bodies
+from perfci_web.request_id import request_id
 
 
 def install(

@@ -1,0 +1,1 @@
+"""How often verdicts were wrong, and the noise floors."""

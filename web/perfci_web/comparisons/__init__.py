@@ -1,0 +1,1 @@
+"""Two commits beside each other."""

@@ -1,0 +1,1 @@
+"""Which commit moved which series, and by how much."""

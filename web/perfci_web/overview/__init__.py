@@ -1,0 +1,1 @@
+"""Pages of a store and of one project at a glance."""

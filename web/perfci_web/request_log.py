@@ -1,0 +1,38 @@
+"""One line for each request: who, what, how it went and how long. Never a query string, a body or a token."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from flask import Flask, Response, g, request
+
+from perfci_web.request_id import request_id
+
+LOG = logging.getLogger("perfci.requests")
+
+ASKED_BY_MACHINES = ("/healthz", "/readyz", "/metrics", "/static/")
+"""Asked every few seconds, or with every page: only their failures are worth a line."""
+
+
+def install(app: Flask) -> None:
+    @app.before_request
+    def begin() -> None:
+        g.began = time.monotonic()
+
+    @app.after_request
+    def tell(response: Response) -> Response:
+        if response.status_code < 500 and request.path.startswith(ASKED_BY_MACHINES):
+            return response
+        actor = getattr(g.get("actor"), "name", "")
+        duration_ms = round((time.monotonic() - g.get("began", time.monotonic())) * 1000, 1)
+        LOG.log(
+            logging.ERROR if response.status_code >= 500 else logging.INFO,
+            "%s %s %d in %.1f ms", request.method, request.path, response.status_code, duration_ms,
+            extra={
+                "request_id": request_id(), "method": request.method, "path": request.path, "actor": actor,
+                "endpoint": request.endpoint or "", "status": response.status_code, "duration_ms": duration_ms,
+                "sender": request.remote_addr or "", "sent_bytes": response.content_length or 0,
+            },
+        )  # fmt: skip
+        return response

@@ -1,0 +1,1 @@
+"""The page of one series, its chart and its twins."""
