@@ -26,11 +26,11 @@ from study_history import KINDS, Detector, Logs, change_free, peers
 
 from perfci.policies import Standards
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.stats.growing import Growing, detect_many, grow
+from perfci.stats.incremental_segmentation import Growing, detect_many, grow
 from perfci.store import open_store
 from perfci.store.jobs import outbox
 from perfci.store.writes import row_ids
-from perfci.verdicts.filters import judge
+from perfci.verdicts.json_filters import judge
 
 SERIES, POINTS = 10_000, 500
 CASES, PROCESSES, SAMPLES = 1_000, 8, 25

@@ -30,7 +30,7 @@ from perfci.store.engine import address_of
 from perfci.store.tables.measurements import Table
 from perfci.store.writes import bulk_insert
 from perfci.store.writes import ingest as writes
-from perfci.verdicts.levels import digest
+from perfci.verdicts.process_levels import digest
 
 BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
 """One upload: 500 rows of processes. The study's shape, and the harder of the two that are common."""

@@ -17,10 +17,10 @@ from perfci.model import Interval, Machine, ObservedChange, Series, Stage, Verdi
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
 from perfci.report.pulls.pull_comment import comment
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.goals import parse
-from perfci.verdicts.pooled import PooledKind, PooledVerdict
-from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
+from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.goals.goal_clauses import parse
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
 
 EXPECTED = Path(__file__).parent / "expected"
 PAGE = "https://perf.example.com/acme/tiny-lm/compare/0011001100...0012001200"

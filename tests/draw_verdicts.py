@@ -42,9 +42,9 @@ from perfci.report.charts.svg_charts import trend_svg
 from perfci.store import open_store
 from perfci.store.queries import measurements
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.compare import look
-from perfci.verdicts.history import change_points
-from perfci.verdicts.levels import process_level, usable
+from perfci.verdicts.compare.pairwise import look
+from perfci.verdicts.history.change_point_detection import change_points
+from perfci.verdicts.process_levels import process_level, usable
 from perfci.verdicts.rule import Rule
 from tests.tools.pair_charts import Column, intervals_svg, pairs_svg
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from perfci.model import ChangePoint, Commit, Environment, Machine, Series
-from perfci.verdicts.boundaries import Seen
-from perfci.verdicts.history import moves_of_levels
-from perfci.verdicts.moves import Known, Visit
+from perfci.verdicts.history.change_point_detection import moves_of_levels
+from perfci.verdicts.history.step_estimate import Seen
+from perfci.verdicts.incidents.step_causes import Known, Visit
 from tests.builders import NOON, PROJECT, a_commit, a_sha
 
 LENGTH = 40

@@ -13,7 +13,7 @@ from perfci.service.incidents.reconcile_incidents import Synced, sync
 from perfci.store import Store, projects
 from perfci.store.projects import Project
 from perfci.store.writes.row_ids import series_ids
-from perfci.verdicts.budget import Say, Told
+from perfci.verdicts.incidents.page_budget import Say, Told
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha
 

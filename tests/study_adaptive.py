@@ -23,8 +23,8 @@ from scipy.stats import t as student
 from study_pages import circumstances, fill
 
 from perfci.report.number_format import percent
-from perfci.stats.sequential import look_levels
-from perfci.verdicts.filters import judge
+from perfci.stats.group_sequential import look_levels
+from perfci.verdicts.json_filters import judge
 
 PROCESS_SDS = (0.005, 0.01, 0.02, 0.04)
 EFFECTS = (-0.10, 0.0, 0.02, 0.08, 0.10, 0.20)

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from study_pages import circumstances, fill
 
-from perfci.stats.growing import MIN_POINTS, Growing, grow
-from perfci.verdicts.filters import judge
-from perfci.verdicts.neighbours import FRESH_PAIRS
+from perfci.stats.incremental_segmentation import MIN_POINTS, Growing, grow
+from perfci.verdicts.compare.round_candidates import FRESH_PAIRS
+from perfci.verdicts.json_filters import judge
 
 SEED = 20_261_207
 SERIES, POINTS = 20, 500

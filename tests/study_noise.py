@@ -37,13 +37,13 @@ from perfci.runner.frozen_suite import Cell
 from perfci.runner.git_repository import Repository, private_folder
 from perfci.runner.locks import machine_lock
 from perfci.runner.measurement_runner import Workbench
-from perfci.stats import noise
+from perfci.stats import noise_model
 from perfci.store import Store, open_store
-from perfci.verdicts.compare import convict
-from perfci.verdicts.gating import gated
-from perfci.verdicts.levels import usable
+from perfci.verdicts.compare.pairwise import convict
+from perfci.verdicts.compare.side_costs import Sides
+from perfci.verdicts.judged_series import gated
+from perfci.verdicts.process_levels import usable
 from perfci.verdicts.rule import MOVES, Rule
-from perfci.verdicts.sides import Sides
 
 ROOT = Path(__file__).parent.parent
 PAIRS = 20
@@ -81,7 +81,7 @@ class Line:
     @property
     def floor(self) -> float:
         """95 % of the pairs differ by less, as a ratio minus one."""
-        return noise.floor(self.log_ratios) or 0.0
+        return noise_model.floor(self.log_ratios) or 0.0
 
     @property
     def largest(self) -> float:

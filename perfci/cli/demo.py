@@ -9,9 +9,9 @@ import click
 from perfci.cli.serve import serve_dashboard, with_server
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.terminal_progress import Progress
-from perfci.demo.score import Score, complaints, open_lines, score, score_table
-from perfci.demo.show import Shown, look, measure, sample, sample_config
-from perfci.demo.story import read_planted
+from perfci.demo.detection_score import Score, complaints, open_lines, score, score_table
+from perfci.demo.measure_sample import Shown, look, measure, sample, sample_config
+from perfci.demo.sample_repository import read_planted
 from perfci.report.number_format import percent
 
 

@@ -6,7 +6,7 @@ import click
 
 from perfci.cli.shared.json_filter import filter_json
 from perfci.cli.shared.options import global_options
-from perfci.verdicts.filters import detect
+from perfci.verdicts.json_filters import detect
 
 
 @click.command("detect")

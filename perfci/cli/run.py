@@ -22,7 +22,7 @@ from perfci.runner.locks import machine_lock
 from perfci.service.expected_changes.commit_trailers import keep_trailers
 from perfci.service.incidents.local_incidents import look_again
 from perfci.service.uploads.send_runs import runs_of_session, server_of, upload
-from perfci.verdicts.announcing import TRAILER
+from perfci.verdicts.expected_change import TRAILER
 
 MOST_COMMITS = 1000
 """Commits whose messages are searched for expected changes; a level that is older has long been settled."""

@@ -18,14 +18,14 @@ from perfci.model import Commit, PerfciError, Process, Role, Series, Status
 from perfci.runner import visit_plan
 from perfci.runner.git_repository import Repository
 from perfci.runner.measurement_runner import Workbench
-from perfci.stats import noise
-from perfci.stats.interval import Shift
+from perfci.stats import noise_model
+from perfci.stats.location_shift import Shift
 from perfci.stats.power import smallest_visible
 from perfci.store import open_store
-from perfci.verdicts.gating import gated
-from perfci.verdicts.limits import Limits
+from perfci.verdicts.compare.decision_limits import Limits
+from perfci.verdicts.compare.side_costs import Sides
+from perfci.verdicts.judged_series import gated
 from perfci.verdicts.rule import Rule
-from perfci.verdicts.sides import Sides
 
 EQUALS = Path(__file__).parent / "sample" / "perfci_aa"
 
@@ -46,7 +46,7 @@ class Equals:
 
 def quiet_findings(equals: Equals, judge: JudgeTable) -> list[Finding]:
     """The noise floor of this minute, and whether a change at the bar would stand out of it."""
-    floor = noise.floor(equals.log_ratios) or 0.0
+    floor = noise_model.floor(equals.log_ratios) or 0.0
     told = (
         f"equal processes next to each other differ by up to {floor:.1%} "
         f"({len(equals.log_ratios)} pairs in {equals.seconds:.0f} s, {equals.series})"

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Boundaries, Machine, Pairs, Point, Series, Status
 from perfci.store.queries.measurements import points_by_sha
-from perfci.verdicts.levels import point_level
+from perfci.verdicts.process_levels import point_level
 
 COLUMNS = (
     *("project", "commit", "committed_at", "benchmark", "version", "parameters", "metric", "unit", "direction"),

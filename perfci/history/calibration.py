@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.stats import noise
+from perfci.stats import noise_model
 from perfci.store import Store
 from perfci.store.queries.measurements import aa_log_ratios
 from perfci.store.queries.records import VerdictTally
@@ -39,7 +39,7 @@ def floors(tx: Transaction, project: str, policy: Policy) -> list[Floor]:
     """The noise floor of every series that was compared with itself, the noisiest first."""
     found = []
     for series, ratios in aa_log_ratios(tx, project).items():
-        floor = noise.floor(ratios)
+        floor = noise_model.floor(ratios)
         rule = policy.rule_for(series)
         if floor is not None:
             found.append(Floor(series, floor, len(ratios), rule.bar if floor else rule.counted_bar))

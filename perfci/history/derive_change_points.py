@@ -12,7 +12,7 @@ from perfci.model import ChangePoint, Digest, Series
 from perfci.store.queries.loaders import series_by_ids
 from perfci.store.queries.result_summaries import set_levels
 from perfci.store.writes.ingest import keep_change_points
-from perfci.verdicts.history import Levels, Memory, changes_of_levels, moves_of_histories
+from perfci.verdicts.history.change_point_detection import Levels, Memory, changes_of_levels, moves_of_histories
 from perfci.verdicts.policy import Policy
 
 MEMORY = Memory()

@@ -11,12 +11,12 @@ import scipy
 
 import perfci
 from perfci.model import Measured, MetricClass, PerfciError, Process, Role, Series
-from perfci.stats.interval import Prior, Shift
+from perfci.stats.location_shift import Prior, Shift
 from perfci.store import Store
 from perfci.store.queries.decisions import DecisionRecord, Equal, LookRecord, equals_until, newest_verdict
-from perfci.verdicts.compare import Look
-from perfci.verdicts.gating import gated_by_commit
-from perfci.verdicts.lending import Spread, lent
+from perfci.verdicts.compare.noise_prior import Spread, lent
+from perfci.verdicts.compare.pairwise import Look
+from perfci.verdicts.judged_series import gated_by_commit
 from perfci.verdicts.rule import Rule
 
 Readings = Mapping[str, Sequence[Measured]]

@@ -18,11 +18,11 @@ from perfci.store.queries.latest_results import series_on_trial
 from perfci.store.queries.loaders import load_environments
 from perfci.store.queries.measurements import change_points, commits, histories, verdict_records
 from perfci.store.queries.result_summaries import ResultLevel
-from perfci.verdicts.boundaries import REACH, Seen
-from perfci.verdicts.creep import AROUND, Line, Release
-from perfci.verdicts.moves import Known, convictions, with_convictions
+from perfci.verdicts.history.recent_jumps import NEWEST
+from perfci.verdicts.history.release_creep import AROUND, Line, Release
+from perfci.verdicts.history.step_estimate import REACH, Seen
+from perfci.verdicts.incidents.step_causes import Known, convictions, with_convictions
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.retests import NEWEST
 
 GAPS = 3
 """A series that is measured at every third commit of its machine still has its points found around a release."""

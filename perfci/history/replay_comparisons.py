@@ -11,13 +11,13 @@ from perfci.history.judge_samples import PAIRS
 from perfci.history.replay_histories import ReplayedHistory, replayed_histories
 from perfci.history.stored_samples import Samples
 from perfci.model import Series, Verdict, VerdictKind
-from perfci.stats.interval import Prior
+from perfci.stats.location_shift import Prior
 from perfci.store import Store
 from perfci.store.queries.decisions import DecisionRecord, Equal, decisions, equals_until
 from perfci.store.queries.measurements import session_processes, sessions, verdict_records
 from perfci.store.queries.records import SessionRecord, VerdictRecord
-from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
-from perfci.verdicts.neighbours import pair_spreads
+from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.compare.round_candidates import pair_spreads
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVES
 

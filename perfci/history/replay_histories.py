@@ -11,8 +11,8 @@ from perfci.history.derive_change_points import Histories
 from perfci.model import ChangePoint, Series
 from perfci.store.queries.loaders import series_by_project
 from perfci.store.queries.measurements import change_points
-from perfci.verdicts.levels import place_of
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.process_levels import place_of
 
 
 @dataclass(frozen=True, slots=True)

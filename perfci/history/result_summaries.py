@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Digest
 from perfci.store.queries.result_summaries import Measured, results_by_ids, results_with, set_levels
-from perfci.verdicts.levels import digest
+from perfci.verdicts.process_levels import digest
 
 
 def digests_of(tx: Transaction, result_ids: Collection[int]) -> dict[int, Digest]:

@@ -20,8 +20,8 @@ from perfci.store.queries.result_summaries import (
     processes_of_results,
     readings_of_results,
 )
-from perfci.verdicts.gating import Reading, cpu_twins, gated_readings
-from perfci.verdicts.levels import cpu_bound, digest, plainly_cpu_bound
+from perfci.verdicts.judged_series import Reading, cpu_twins, gated_readings
+from perfci.verdicts.process_levels import cpu_bound, digest, plainly_cpu_bound
 
 Readings = frozenset[Reading]
 

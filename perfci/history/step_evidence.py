@@ -11,7 +11,7 @@ from perfci.history.series_points import JudgedLines
 from perfci.stats.location import median
 from perfci.store.incidents.records import Member
 from perfci.store.queries.loaders import series_by_ids
-from perfci.verdicts.boundaries import REACH, Boundary, Seen, boundary
+from perfci.verdicts.history.step_estimate import REACH, Boundary, Seen, boundary
 
 MOST = 50
 """Series that are tested, the largest moves: somebody waits for the answer."""

@@ -9,8 +9,8 @@ from perfci.history.judge_samples import ROUNDS, Compared, Sides, judged_sides, 
 from perfci.model import Measured, Process, Role, Series, Verdict
 from perfci.store.queries.decisions import DecisionRecord, LookRecord
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.compare import Look, look, screen
-from perfci.verdicts.gating import ByCommit, gated_by_commit
+from perfci.verdicts.compare.pairwise import Look, look, screen
+from perfci.verdicts.judged_series import ByCommit, gated_by_commit
 from perfci.verdicts.rule import Rule
 
 

@@ -15,8 +15,8 @@ from perfci.store.queries.decisions import DecisionRecord, Equal, add_decisions,
 from perfci.store.queries.measurements import session_processes, verdict_records
 from perfci.store.queries.run_lookup import began_later
 from perfci.store.writes.ingest import add_verdicts
-from perfci.verdicts.compare import look
-from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.compare.pairwise import look
 from perfci.verdicts.policy import Policy
 
 Decided = tuple[Verdict, DecisionRecord]

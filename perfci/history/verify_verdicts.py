@@ -14,8 +14,8 @@ from perfci.store import Store
 from perfci.store.queries.decisions import DecisionRecord, Equal, LookRecord, decisions, equals_until
 from perfci.store.queries.measurements import session_processes, verdict_records
 from perfci.store.queries.records import VerdictRecord
-from perfci.verdicts.compare import Look
-from perfci.verdicts.discoveries import control
+from perfci.verdicts.compare.false_discovery import control
+from perfci.verdicts.compare.pairwise import Look
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 from perfci.model import Commit, Machine
 from perfci.store.queries.commit_visits import VisitRecord
-from perfci.verdicts.creep import Release
-from perfci.verdicts.moves import Visit
+from perfci.verdicts.history.release_creep import Release
+from perfci.verdicts.incidents.step_causes import Visit
 
 
 class Timetable:

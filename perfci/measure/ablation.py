@@ -25,9 +25,9 @@ from perfci.policies import policy_of
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.measurement_runner import Workbench
 from perfci.store import Store
-from perfci.verdicts.goals import Goal
-from perfci.verdicts.ladder import Ladder, Rung
-from perfci.verdicts.parity import Numerics
+from perfci.verdicts.goals.goal_clauses import Goal
+from perfci.verdicts.variants.ablation import Ladder, Rung
+from perfci.verdicts.variants.numeric_parity import Numerics
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from perfci.history.judge_samples import PAIRS, Noise, Sides, decision, judged_s
 from perfci.measure.measurement_session import Session
 from perfci.measure.questions import Question, visits
 from perfci.model import Role, Series, Stage, Verdict
-from perfci.stats.interval import Prior, Shift
-from perfci.stats.sequential import next_look
+from perfci.stats.group_sequential import next_look
+from perfci.stats.location_shift import Prior, Shift
 from perfci.store.queries.decisions import LookRecord
-from perfci.verdicts.compare import Look, look
-from perfci.verdicts.discoveries import control, is_exact
-from perfci.verdicts.plain import counted_alike
+from perfci.verdicts.compare.false_discovery import control, is_exact
+from perfci.verdicts.compare.pairwise import Look, look
+from perfci.verdicts.compare.special_cases import counted_alike
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVES
 

@@ -18,10 +18,10 @@ from perfci.runner.frozen_suite import Cell, cells_of
 from perfci.store import Store
 from perfci.store.queries.measurements import session_processes
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.goals import Goal, parse, require_metrics
+from perfci.verdicts.goals.goal_clauses import Goal, parse, require_metrics
+from perfci.verdicts.goals.goal_verdict import Compared, GoalVerdict, judge_goal
+from perfci.verdicts.goals.tradeoffs import Trade, trades
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.reached import Compared, GoalVerdict, judge_goal
-from perfci.verdicts.trades import Trade, trades
 
 
 def goals_of(config: Config) -> list[Goal]:

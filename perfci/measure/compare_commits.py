@@ -18,8 +18,8 @@ from perfci.model import IN_TURNS, Commit, ObservedChange, Stage, Status, Verdic
 from perfci.policies import policy_of
 from perfci.runner.measurement_runner import Workbench
 from perfci.store import Store
-from perfci.verdicts.epochs import changed
-from perfci.verdicts.pooled import PooledVerdict, pooled_verdict
+from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pooled_verdict
+from perfci.verdicts.history.environment_changes import changed
 from perfci.verdicts.rule import MOVES
 
 

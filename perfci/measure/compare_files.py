@@ -12,9 +12,9 @@ from perfci.formats.input_files import read_bytes
 from perfci.measure.open_session import Say
 from perfci.measure.variant_session import Sides
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
-from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.compare.recorded_runs import Key, Recorded, judged, recorded
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.recorded import Key, Recorded, judged, recorded
 
 
 @dataclass(frozen=True, slots=True)

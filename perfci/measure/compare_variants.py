@@ -23,10 +23,10 @@ from perfci.model import Commit, Stage, Status, Verdict
 from perfci.policies import policy_of
 from perfci.runner.measurement_runner import Workbench
 from perfci.store import Store
-from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
-from perfci.verdicts.goals import Goal
+from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.goals.goal_clauses import Goal
 from perfci.verdicts.rule import MOVES
-from perfci.verdicts.variants import Contrast, Variants
+from perfci.verdicts.variants.variant_contrast import Contrast, Variants
 
 KIND = "variants"
 

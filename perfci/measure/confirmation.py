@@ -13,7 +13,7 @@ from perfci.measure.questions import Question
 from perfci.measure.record_decisions import record
 from perfci.model import Stage, Status, Verdict
 from perfci.report.number_format import counting
-from perfci.verdicts.discoveries import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control
 from perfci.verdicts.policy import Policy
 
 

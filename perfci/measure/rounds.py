@@ -12,12 +12,12 @@ from perfci.measure.open_session import Subject
 from perfci.measure.progress import Watcher
 from perfci.model import Verdict
 from perfci.runner import visit_plan
-from perfci.stats.interval import Prior
-from perfci.stats.sequential import ALPHA
-from perfci.verdicts.compare import Look, screen
-from perfci.verdicts.gating import gated_by_commit
-from perfci.verdicts.lending import PRIOR_DF
-from perfci.verdicts.neighbours import nominate, pair_spreads
+from perfci.stats.group_sequential import ALPHA
+from perfci.stats.location_shift import Prior
+from perfci.verdicts.compare.noise_prior import PRIOR_DF
+from perfci.verdicts.compare.pairwise import Look, screen
+from perfci.verdicts.compare.round_candidates import nominate, pair_spreads
+from perfci.verdicts.judged_series import gated_by_commit
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import MOVES
 

@@ -36,7 +36,7 @@ from perfci.stats.location import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_leng
 from perfci.store import Store
 from perfci.store.queries.loaders import series_by_project
 from perfci.store.writes.ingest import add_processes, add_run, finish_session, start_session
-from perfci.verdicts.levels import process_level
+from perfci.verdicts.process_levels import process_level
 
 HARNESS = "wrap-1"
 """Version of this way of measuring: it changes with the rule for the warm-up, and another one is another series."""

@@ -11,11 +11,11 @@ from perfci.measure.variant_groups import Family
 from perfci.model import MetricClass, Process, Role, Series
 from perfci.runner import visit_plan
 from perfci.runner.frozen_suite import Cell
-from perfci.verdicts import parity
-from perfci.verdicts.goals import Goal
-from perfci.verdicts.parity import Numerics, Parity
+from perfci.verdicts.goals.goal_clauses import Goal
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.variants import Rejection
+from perfci.verdicts.variants import numeric_parity
+from perfci.verdicts.variants.numeric_parity import Numerics, Parity
+from perfci.verdicts.variants.variant_contrast import Rejection
 
 Sides = tuple[list[Process], list[Process]]
 
@@ -89,7 +89,7 @@ class Lineup:
         for family in self.families:
             for number, cell in family.cells.items():
                 readings = [process for _, process in self.session.readings(self.sha, cell)]
-                if number and (reason := parity.refusal(readings)):
+                if number and (reason := numeric_parity.refusal(readings)):
                     yield cell, reason
 
     def _beyond(self) -> Iterator[tuple[Cell, str]]:
@@ -109,7 +109,7 @@ class Lineup:
     def _held(self, series: Series, base: Cell, sides: Sides) -> Numerics | None:
         if self.policy.class_of(series) is not MetricClass.NUMERICS:
             return None
-        return parity.compared(series, base.parameters, *sides, declared(self.goals, series, self.policy))
+        return numeric_parity.compared(series, base.parameters, *sides, declared(self.goals, series, self.policy))
 
 
 def declared(goals: Sequence[Goal], series: Series, policy: Policy) -> float | None:

@@ -10,8 +10,8 @@ from perfci.report.number_format import counting, measured, signed_percent
 from perfci.report.text_tables import aligned
 from perfci.report.verdict_labels import GLYPHS, arrow
 from perfci.report.verdict_sentences import interval_text, level_texts
-from perfci.verdicts.ladder import Ladder, Line, lines_of, metrics_of, total_of
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.variants.ablation import Ladder, Line, lines_of, metrics_of, total_of
 
 HEADINGS = ("", "step", "level", "change", "95 % interval", "gain", "rounds", "")
 LEFT = frozenset({0, 1, 7})

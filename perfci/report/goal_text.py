@@ -9,10 +9,10 @@ from perfci.report.escaping import code_span, printable
 from perfci.report.number_format import measured, quantity, scale_of, signed_percent
 from perfci.report.text_tables import aligned
 from perfci.report.verdict_sentences import moved
-from perfci.verdicts.goals import scale
-from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
-from perfci.verdicts.trades import Trade
-from perfci.verdicts.variants import owner
+from perfci.verdicts.goals.goal_clauses import scale
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
+from perfci.verdicts.goals.tradeoffs import Trade
+from perfci.verdicts.variants.variant_contrast import owner
 
 GLYPHS = {Outcome.MET: "✓", Outcome.BROKEN: "✕", Outcome.UNDECIDED: "?", Outcome.REJECTED: "✕"}
 HEADINGS = ("", "clause", "benchmark", "found", "95 % interval", "")

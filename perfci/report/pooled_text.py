@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.model import Stage
 from perfci.report.number_format import counting, percent, signed_percent
 from perfci.report.verdict_sentences import interval_text
-from perfci.verdicts.pooled import PooledKind, PooledVerdict
+from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 
 WORDS = {
     PooledKind.WORSE: "worse everywhere",

@@ -11,9 +11,9 @@ from perfci.report.number_format import counting, signed_percent
 from perfci.report.text_tables import aligned
 from perfci.report.verdict_labels import verdict_glyph, verdict_word
 from perfci.report.verdict_sentences import counts_sentence, interval_text, level_texts
-from perfci.verdicts.parity import Numerics, Parity
-from perfci.verdicts.trades import Trade
-from perfci.verdicts.variants import Contrast, Rejection, Variants, owner
+from perfci.verdicts.goals.tradeoffs import Trade
+from perfci.verdicts.variants.numeric_parity import Numerics, Parity
+from perfci.verdicts.variants.variant_contrast import Contrast, Rejection, Variants, owner
 
 HEADINGS = ("", "metric", "variant", "base", "head", "change", "95 % interval", "pairs", "verdict")
 LEFT = frozenset({0, 1, 2, 8})

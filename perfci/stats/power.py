@@ -6,7 +6,7 @@ import math
 
 from scipy.special import ndtr, ndtri, stdtrit
 
-from perfci.stats.interval import Shift
+from perfci.stats.location_shift import Shift
 
 POWER = 0.8
 """The usual meaning of "could have seen" (Cohen 1988)."""

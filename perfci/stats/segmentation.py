@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from perfci.stats.lines import BLOCK
 from perfci.stats.location import Floats
+from perfci.stats.preprocessing import BLOCK
 
 MIN_SEGMENT = 3
 """A level is at least three points long; one or two are a spike (study, 6.2)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perfci.model import VerdictKind
-from perfci.verdicts.figures import number
+from perfci.verdicts.number_format import number
 
 MOVES = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 """The verdicts that say that something changed."""

@@ -16,7 +16,7 @@ from perfci.model import Environment, Series
 from perfci.store import Store, open_store
 from perfci.store.queries.measurements import history, series_of_project
 from perfci.store.writes.ingest import add_run, add_verdicts, finish_session, replace_change_points, start_session
-from perfci.verdicts.history import change_points
+from perfci.verdicts.history.change_point_detection import change_points
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
 from tests.histories import seen_levels, stepping
 

@@ -15,8 +15,8 @@ from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
 from perfci.store.queries.measurements import change_points, verdict_records
 from perfci.store.writes.ingest import add_run, add_verdicts, replace_change_points, start_session, upsert_commits
-from perfci.verdicts.compare import look
-from perfci.verdicts.history import change_points as moves_of
+from perfci.verdicts.compare.pairwise import look
+from perfci.verdicts.history.change_point_detection import change_points as moves_of
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
 
 NOISE = (0.0, 0.003, -0.003, 0.002, -0.002, 0.001, -0.001, 0.0, 0.002, -0.002)

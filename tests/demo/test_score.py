@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import a_commit, a_series, a_verdict
 
-from perfci.demo.score import complaints, open_lines, score, score_table
-from perfci.demo.story import Planted
+from perfci.demo.detection_score import complaints, open_lines, score, score_table
+from perfci.demo.sample_repository import Planted
 from perfci.model import Interval, Stage, Verdict, VerdictKind
 
 SLOW, QUIET = a_commit(1, subject="Sleep a little"), a_commit(2, subject="Rename a variable")

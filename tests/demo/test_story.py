@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perfci.demo.story import Planted, make_sample_repository, read_planted
+from perfci.demo.sample_repository import Planted, make_sample_repository, read_planted
 from perfci.model import PerfciError
 
 TRAINING = "training.Step.time_step"

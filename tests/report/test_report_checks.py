@@ -24,9 +24,9 @@ from perfci.model import Stage, VerdictKind
 from perfci.report.pulls.check_result import CONCLUSIONS, Gate, State, check_title, conclusion, state_of, status_text
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasured
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.reached import Outcome
-from perfci.verdicts.variants import Rejection
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.goals.goal_verdict import Outcome
+from perfci.verdicts.variants.variant_contrast import Rejection
 
 FINE = told(same(3))
 WORSE = told([slower(), *same(3)])

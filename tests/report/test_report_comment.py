@@ -28,12 +28,12 @@ from perfci.report.ablation_text import ladders_markdown
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
 from perfci.report.pulls.pull_comment import LIMIT, comment, worth_a_comment
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.goals import Clause
-from perfci.verdicts.ladder import Ladder, Rung
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.goals.goal_clauses import Clause
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
-from perfci.verdicts.variants import Rejection
+from perfci.verdicts.variants.ablation import Ladder, Rung
+from perfci.verdicts.variants.variant_contrast import Rejection
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -6,9 +6,9 @@ from report_builders import EXPECTED, a_series, a_verdict
 
 from perfci.model import Interval, VerdictKind
 from perfci.report.goal_text import goals_markdown, goals_text
-from perfci.verdicts.goals import parse
-from perfci.verdicts.reached import ClauseVerdict, GoalVerdict, Outcome
-from perfci.verdicts.trades import Trade
+from perfci.verdicts.goals.goal_clauses import parse
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
+from perfci.verdicts.goals.tradeoffs import Trade
 
 TIME = a_series("model.Gpt.measure_training", metric="cpu_step_time", attn="'flash'")
 PEAK = a_series("model.Gpt.measure_training", "bytes", "peak_allocated", attn="'flash'")

@@ -4,7 +4,7 @@ import pytest
 
 from perfci.model import Interval
 from perfci.report.pooled_text import pooled_markdown, pooled_text
-from perfci.verdicts.pooled import PooledKind, PooledVerdict
+from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 
 
 def told(kind: PooledKind, ratio: float, lo: float, hi: float, agreeing: int) -> PooledVerdict:

@@ -9,11 +9,11 @@ from perfci.report.ablation_text import ladder_text, ladders_markdown
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.pull_comment import comment
 from perfci.report.variant_text import variants_text
-from perfci.verdicts.ladder import Ladder, Rung
-from perfci.verdicts.parity import Numerics, Parity
+from perfci.verdicts.goals.tradeoffs import Trade
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.trades import Trade
-from perfci.verdicts.variants import Contrast, Rejection, Variants
+from perfci.verdicts.variants.ablation import Ladder, Rung
+from perfci.verdicts.variants.numeric_parity import Numerics, Parity
+from perfci.verdicts.variants.variant_contrast import Contrast, Rejection, Variants
 
 NAME = "model.Gpt.measure_training"
 BASE = (("attn", "'sdpa'"), ("batch", "8"))

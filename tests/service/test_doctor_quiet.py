@@ -10,7 +10,7 @@ import pytest
 from perfci.config import JudgeTable
 from perfci.doctor.findings import Finding, ok, problem, warning
 from perfci.doctor.noise_check import PAIRS, Equals, quiet_findings, sight_finding, visible
-from perfci.stats.interval import Shift, shift
+from perfci.stats.location_shift import Shift, shift
 
 JUDGE = JudgeTable()
 

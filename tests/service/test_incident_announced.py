@@ -30,9 +30,9 @@ from perfci.store.incidents.records import Event, IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import Group
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.arrived import Answer, Arrived
-from perfci.verdicts.budget import Told
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.incidents.expected_change_match import Answer, Arrived
+from perfci.verdicts.incidents.page_budget import Told
 from tests.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha
 from tests.looks import a_move, a_project, look, told
 

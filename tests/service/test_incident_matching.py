@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from perfci.model import Incident, IncidentKind, IncidentState
 from perfci.service.incidents.match_incidents import Found, Kept, matched
 from perfci.store.incidents.records import IncidentRecord, Member
-from perfci.verdicts.budget import Say, Told
+from perfci.verdicts.incidents.page_budget import Say, Told
 from tests.builders import a_sha
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)

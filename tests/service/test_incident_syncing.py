@@ -22,7 +22,7 @@ from perfci.store.incidents.incident_members import ledger, members
 from perfci.store.incidents.mutes import suspend
 from perfci.store.incidents.records import Event, IncidentRecord, Member, Suspension
 from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
-from perfci.verdicts.budget import Say
+from perfci.verdicts.incidents.page_budget import Say
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, a_sha
 from tests.looks import a_move, a_project, a_situation, look, measured_project, moved_on, told

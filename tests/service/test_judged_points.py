@@ -16,10 +16,10 @@ from perfci.store.queries import measurements, result_summaries
 from perfci.store.queries.loaders import series_by_ids
 from perfci.store.queries.result_summaries import set_levels
 from perfci.store.writes import ingest
-from perfci.verdicts.gating import gated
-from perfci.verdicts.history import Memory, changes_of_histories, moves_of_histories
-from perfci.verdicts.levels import judged_level
+from perfci.verdicts.history.change_point_detection import Memory, changes_of_histories, moves_of_histories
+from perfci.verdicts.judged_series import gated
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.process_levels import judged_level
 
 COMMITS = 24
 

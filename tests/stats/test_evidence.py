@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from perfci.stats.evidence import heard, in_order, middle
+from perfci.stats.boundary_evidence import heard, in_order, middle
 
 RNG = np.random.default_rng(5)
 BEFORE, AFTER = RNG.normal(0.0, 0.01, 20), RNG.normal(0.1, 0.01, 20)

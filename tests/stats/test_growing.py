@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.stats.growing import Growing, detect, detect_many, grow
+from perfci.stats.incremental_segmentation import Growing, detect, detect_many, grow
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfci.stats.hops import hop
+from perfci.stats.mode_switching import hop
 
 
 def line(*stays: tuple[float, int]) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.stats.interval import Prior, paired, shift, side_by_side, unpaired, within_modes
+from perfci.stats.location_shift import Prior, paired, shift, side_by_side, unpaired, within_modes
 
 Sides = tuple[np.ndarray, np.ndarray]
 

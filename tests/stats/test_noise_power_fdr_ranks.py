@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from perfci.stats import fdr, noise
-from perfci.stats.interval import Shift
+from perfci.stats import fdr, noise_model
+from perfci.stats.location_shift import Shift
 from perfci.stats.power import pairs_to_decide, probability_at, smallest_visible
-from perfci.stats.ranks import auc, least_separation, separation
+from perfci.stats.rank_tests import auc, least_separation, separation
 
 
 def test_the_floor_is_what_equal_commits_showed() -> None:
     ratios = np.random.default_rng(7).normal(0, 0.02, 500)
 
-    assert noise.floor(ratios.tolist()) == pytest.approx(0.04, abs=0.004)
-    assert noise.floor(ratios[:6].tolist()) == pytest.approx(0.04, abs=0.02)
-    assert noise.floor([]) is None
+    assert noise_model.floor(ratios.tolist()) == pytest.approx(0.04, abs=0.004)
+    assert noise_model.floor(ratios[:6].tolist()) == pytest.approx(0.04, abs=0.02)
+    assert noise_model.floor([]) is None
 
 
 def test_the_pooled_spread_ignores_the_levels_of_its_groups() -> None:
     rng = np.random.default_rng(8)
     groups = [rng.normal(level, 0.03, 5) for level in range(40)]
 
-    assert noise.pooled_sd(groups) == pytest.approx(0.03, rel=0.15)
-    assert noise.pooled_sd([np.array([1.0])]) is None
+    assert noise_model.pooled_sd(groups) == pytest.approx(0.03, rel=0.15)
+    assert noise_model.pooled_sd([np.array([1.0])]) is None
 
 
 def test_equal_variances_make_a_firm_prior_and_unequal_ones_a_loose_one() -> None:
@@ -33,14 +33,14 @@ def test_equal_variances_make_a_firm_prior_and_unequal_ones_a_loose_one() -> Non
     equal = [float(rng.normal(0, 0.02, 5).var(ddof=1)) for _ in range(200)]
     unequal = [float(rng.normal(0, 10 ** rng.uniform(-3, -1), 5).var(ddof=1)) for _ in range(200)]
 
-    firm, loose = noise.fit_prior(equal, 4), noise.fit_prior(unequal, 4)
+    firm, loose = noise_model.fit_prior(equal, 4), noise_model.fit_prior(unequal, 4)
 
     assert firm is not None
     assert loose is not None
-    assert firm.df == noise.MAX_PRIOR_DF
+    assert firm.df == noise_model.MAX_PRIOR_DF
     assert firm.sd == pytest.approx(0.02, rel=0.1)
     assert loose.df < 3
-    assert noise.fit_prior([0.1, 0.2], 4) is None
+    assert noise_model.fit_prior([0.1, 0.2], 4) is None
 
 
 def test_what_is_just_visible_is_convicted_four_times_in_five() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.stats.pooling import mostly_one_sided, pool
+from perfci.stats.random_effects import mostly_one_sided, pool
 
 SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=30)
 

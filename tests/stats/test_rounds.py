@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from perfci.stats.rounds import Calm, calmed, ladder, moves, neighbour_mean, rivals, weighted_level
+from perfci.stats.machine_drift import Calm, calmed, ladder, moves, neighbour_mean, rivals, weighted_level
 
 
 def rounds_of(levels: list[float], rounds: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.stats.growing import detect, detect_many
+from perfci.stats.incremental_segmentation import detect, detect_many
 from perfci.stats.segmentation import segment
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from perfci.stats.sequential import ALPHA, look_levels, next_look, pocock_spending, spending_plan
+from perfci.stats.group_sequential import ALPHA, look_levels, next_look, pocock_spending, spending_plan
 
 
 def test_one_look_may_spend_everything() -> None:

@@ -12,8 +12,8 @@ from perfci.store import Store, check, projects
 from perfci.store.maintenance.retention import THINNED, Thinned, thin
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
-from perfci.verdicts.history import change_points
-from perfci.verdicts.levels import judged_level, process_level
+from perfci.verdicts.history.change_point_detection import change_points
+from perfci.verdicts.process_levels import judged_level, process_level
 
 LATER = NOON + timedelta(days=400)
 

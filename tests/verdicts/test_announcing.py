@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
-from perfci.verdicts.announcing import Announcement, Kept, announcements
+from perfci.verdicts.expected_change import Announcement, Kept, announcements
 
 SAID = """\
 Keep two layers.

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import ChangePoint, Incident, IncidentKind, Stage
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.arrived import Answer, Arrived, answers
-from perfci.verdicts.boundaries import Seen
-from perfci.verdicts.moves import Known
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.history.step_estimate import Seen
+from perfci.verdicts.incidents.expected_change_match import Answer, Arrived, answers
+from perfci.verdicts.incidents.step_causes import Known
 from tests.builders import NOON, PROJECT, a_change_point, a_series, a_sha, a_verdict
 from tests.histories import a_line, known_of, seen_levels, stepping
 

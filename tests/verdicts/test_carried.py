@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from perfci.model import Clock, Process, Verdict, VerdictKind
-from perfci.stats.interval import Shift
+from perfci.stats.location_shift import Shift
 from perfci.stats.power import pairs_for_evidence, pairs_to_decide, smallest_visible
-from perfci.verdicts.compare import convict, look, screen
+from perfci.verdicts.compare.pairwise import convict, look, screen
 from perfci.verdicts.rule import Rule
 from tests.builders import a_process, a_series
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Process, Stage, Verdict, VerdictKind
-from perfci.verdicts.compare import convict, look, screen
+from perfci.verdicts.compare.pairwise import convict, look, screen
 from perfci.verdicts.rule import Rule
 from tests.builders import a_process, a_series
 

@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Process, VerdictKind
-from perfci.stats.interval import Prior, moderate
-from perfci.verdicts.compare import convict, look
-from perfci.verdicts.filters import judge
-from perfci.verdicts.limits import Limits
+from perfci.stats.location_shift import Prior, moderate
+from perfci.verdicts.compare.decision_limits import Limits
+from perfci.verdicts.compare.pairwise import convict, look
+from perfci.verdicts.compare.side_costs import Sides
+from perfci.verdicts.json_filters import judge
 from perfci.verdicts.rule import Rule
-from perfci.verdicts.sides import Sides
 from tests.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)

@@ -4,8 +4,8 @@ import numpy as np
 
 from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
 from perfci.stats import fdr
-from perfci.verdicts.compare import convict
-from perfci.verdicts.discoveries import control
+from perfci.verdicts.compare.false_discovery import control
+from perfci.verdicts.compare.pairwise import convict
 from tests.builders import a_process, a_series, a_verdict
 
 TIME = a_series()

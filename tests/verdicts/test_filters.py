@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfci.model import PerfciError
-from perfci.verdicts.filters import detect, judge
+from perfci.verdicts.json_filters import detect, judge
 
 Case = dict[str, Any]
 

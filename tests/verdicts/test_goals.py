@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfci.model import PerfciError
-from perfci.verdicts.goals import Goal, parse, require_metrics, resolve
+from perfci.verdicts.goals.goal_clauses import Goal, parse, require_metrics, resolve
 
 
 def test_reads_ratios_deviations_and_levels() -> None:

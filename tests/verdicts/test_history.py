@@ -3,7 +3,7 @@
 import numpy as np
 
 from perfci.model import Point, Status
-from perfci.verdicts.history import Memory, change_points, moves_of_histories
+from perfci.verdicts.history.change_point_detection import Memory, change_points, moves_of_histories
 from perfci.verdicts.rule import Rule
 from tests.builders import a_commit, a_failed_process, a_process, a_series, a_sha, a_summary
 

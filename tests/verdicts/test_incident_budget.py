@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Incident, IncidentKind
-from perfci.verdicts.arrived import Answer
-from perfci.verdicts.budget import RATE, Say, budgeted
+from perfci.verdicts.incidents.expected_change_match import Answer
+from perfci.verdicts.incidents.page_budget import RATE, Say, budgeted
 from tests.builders import NOON, a_change_point, a_sha
 
 NUMBERS = {a_sha(number): number for number in range(1, 41)}

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Interval, VerdictKind
-from perfci.verdicts.baddays import Alert, bad_days
-from perfci.verdicts.boundaries import boundary
-from perfci.verdicts.creep import Creep, Line, Release, creeps
-from perfci.verdicts.grouping import Stretch, groups
-from perfci.verdicts.incidents import incidents_of_days
-from perfci.verdicts.retests import Jump, jumps, retests
+from perfci.verdicts.history.recent_jumps import Jump, jumps, retests
+from perfci.verdicts.history.release_creep import Creep, Line, Release, creeps
+from perfci.verdicts.history.step_estimate import boundary
+from perfci.verdicts.incidents.bad_sessions import Alert, bad_days
+from perfci.verdicts.incidents.incident_builder import incidents_of_days
+from perfci.verdicts.incidents.range_grouping import Stretch, groups
 from tests.builders import a_change_point, a_series, a_sha, a_verdict
 from tests.histories import LENGTH, found_in, known_of, seen_levels, stepping
 

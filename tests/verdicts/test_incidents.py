@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Environment, Incident, IncidentKind, Machine, Series, VerdictKind
-from perfci.verdicts.boundaries import Seen
-from perfci.verdicts.incidents import incidents
-from perfci.verdicts.moves import convictions, with_convictions
+from perfci.verdicts.history.step_estimate import Seen
+from perfci.verdicts.incidents.incident_builder import incidents
+from perfci.verdicts.incidents.step_causes import convictions, with_convictions
 from tests.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
 from tests.histories import found_in, known_of, seen_levels, stepping
 

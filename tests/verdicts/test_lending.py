@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfci.model import MetricClass
-from perfci.stats.interval import Shift, shift
-from perfci.verdicts.lending import Spread, lent
+from perfci.stats.location_shift import Shift, shift
+from perfci.verdicts.compare.noise_prior import Spread, lent
 
 TIME, MEMORY = MetricClass.TIME, MetricClass.MEMORY
 

@@ -3,7 +3,7 @@
 import pytest
 
 from perfci.model import IN_TURNS, Clock, Point, Process, Status
-from perfci.verdicts.levels import cpu_bound, judged_level, point_level, process_level, settled_levels, usable
+from perfci.verdicts.process_levels import cpu_bound, judged_level, point_level, process_level, settled_levels, usable
 from tests.builders import a_commit, a_failed_process, a_process, a_summary
 
 SWOLLEN = (1.0, 1.0, 1.0, 1.9, 1.9, 1.9)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfci.model import Process, Role, Verdict, VerdictKind
-from perfci.verdicts.compare import convict
-from perfci.verdicts.modes import states_of
+from perfci.verdicts.compare.pairwise import convict
+from perfci.verdicts.compare.process_modes import states_of
 from tests.builders import a_process, a_series
 
 JITTER = (0.0, 0.002, -0.002, 0.001, -0.001, 0.003, -0.003, 0.0005, -0.0005, 0.0)

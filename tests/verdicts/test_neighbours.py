@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
-from perfci.verdicts.compare import convict
-from perfci.verdicts.neighbours import noise_floor, nominate, pair_spreads, smallest_visible
+from perfci.verdicts.compare.pairwise import convict
+from perfci.verdicts.compare.round_candidates import noise_floor, nominate, pair_spreads, smallest_visible
 from tests.builders import a_failed_process, a_process, a_series
 
 TRAIN = a_series("training.time_step", "cpu_time")

@@ -10,8 +10,8 @@ from builders import a_failed_process, a_process, a_series
 from perfci.bench.parity import TOLERANCES as OF_BENCHMARKS
 from perfci.bench.parity import ParityFailed
 from perfci.model import Clock, Pairs, Process, Series
-from perfci.verdicts.parity import TOLERANCES, Numerics, Parity, coarser, compared, refusal
-from perfci.verdicts.variants import Rejection
+from perfci.verdicts.variants.numeric_parity import TOLERANCES, Numerics, Parity, coarser, compared, refusal
+from perfci.verdicts.variants.variant_contrast import Rejection
 
 FP32: Pairs = (("dtype", "'fp32'"),)
 

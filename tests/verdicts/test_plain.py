@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from perfci.model import Boundaries, Clock, Interval, Process, Status, VerdictKind
-from perfci.verdicts.compare import convict, look, screen
+from perfci.verdicts.compare.pairwise import convict, look, screen
 from tests.builders import a_failed_process, a_process, a_series
 
 TIME = a_series()

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
-from perfci.verdicts.compare import convict, look, screen
-from perfci.verdicts.history import change_points, moves_of_histories
-from perfci.verdicts.neighbours import nominate
+from perfci.verdicts.compare.pairwise import convict, look, screen
+from perfci.verdicts.compare.round_candidates import nominate
+from perfci.verdicts.history.change_point_detection import change_points, moves_of_histories
 from perfci.verdicts.policy import BLOCK, SEGMENT, Override, Policy
 from perfci.verdicts.rule import MOVES, Rule
 from tests.builders import a_commit, a_process, a_series, a_sha

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from perfci.model import Series
-from perfci.stats.interval import Shift
-from perfci.verdicts.filters import judge
+from perfci.stats.location_shift import Shift
+from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pooled_verdict
+from perfci.verdicts.json_filters import judge
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.pooled import PooledKind, PooledVerdict, pooled_verdict
 from tests.builders import a_series
 
 

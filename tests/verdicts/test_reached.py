@@ -8,9 +8,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Interval, Role, Series, Status, VerdictKind
-from perfci.verdicts.goals import Goal, parse, scale
+from perfci.verdicts.goals.goal_clauses import Goal, parse, scale
+from perfci.verdicts.goals.goal_verdict import Compared, GoalVerdict, Outcome, judge_goal
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.reached import Compared, GoalVerdict, Outcome, judge_goal
 
 STEP = a_series("model.Gpt.measure_training", "step_time")
 PEAK = a_series("model.Gpt.measure_training", "peak_allocated", unit="bytes")

@@ -7,8 +7,8 @@ from typing import Any
 from builders import a_commit, a_machine, a_process, a_result, a_run, a_series, a_sha, a_summary, a_variant
 
 from perfci.model import Boundaries, Process, Result, Role, Run, Verdict, VerdictKind
+from perfci.verdicts.compare.recorded_runs import judged, recorded
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.recorded import judged, recorded
 
 DRIFT = (0.0, 0.05, -0.05, 0.1, -0.1, 0.02, -0.02, 0.07)
 """What the machine does to both sides of a pair; far more than any change looked for."""

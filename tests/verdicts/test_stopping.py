@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from perfci.model import Process, Verdict, VerdictKind
-from perfci.verdicts.compare import look
+from perfci.verdicts.compare.pairwise import look
 from perfci.verdicts.rule import Rule
 from tests.builders import a_process, a_series
 

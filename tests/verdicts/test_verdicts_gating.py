@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import CPU_TWIN, Clock, Metric, Process, Series, Status
-from perfci.verdicts.gating import gated, gated_by_commit
+from perfci.verdicts.judged_series import gated, gated_by_commit
 
 BASE, HEAD = "a" * 40, "b" * 40
 WALL = a_series(metric="ttft")

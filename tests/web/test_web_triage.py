@@ -17,8 +17,8 @@ from perfci.model import ChangePoint
 from perfci.store import Store
 from perfci.store.incidents.incident_store import add_incident
 from perfci.store.incidents.records import DATA
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.arrived import Answer, Arrived
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.incidents.expected_change_match import Answer, Arrived
 from perfci_web import create_app
 from tests.builders import a_sha
 from tests.looks import a_project

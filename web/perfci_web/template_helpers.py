@@ -15,7 +15,7 @@ from perfci.report import calibration_text, number_format, verdict_labels, verdi
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import LONGEST, printable
 from perfci.report.incidents import incident_text
-from perfci.verdicts.moves import cost_of
+from perfci.verdicts.incidents.step_causes import cost_of
 from perfci_web import static_files
 from perfci_web.middleware import style_nonce
 

@@ -20,7 +20,7 @@ from perfci.model import Status, VerdictKind
 from perfci.report.ablation_text import ladder_text, ladders_markdown
 from perfci.report.goal_text import goals_markdown, goals_text, trade_sentence
 from perfci.runner.locks import machine_lock
-from perfci.verdicts.reached import GoalVerdict
+from perfci.verdicts.goals.goal_verdict import GoalVerdict
 
 
 def climb(name: str, at: str, asked: Asked) -> int:

@@ -30,8 +30,8 @@ from perfci.runner.git_repository import Repository
 from perfci.runner.locks import machine_lock
 from perfci.service.incidents.local_incidents import look_again
 from perfci.service.pulls.results_artifact import hand_over_runs
+from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.reached import GoalVerdict
 
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 

@@ -16,8 +16,8 @@ from perfci.report.goal_text import goals_text
 from perfci.report.pulls.comparison_findings import Findings, bars_of
 from perfci.report.pulls.pull_comment import comment
 from perfci.report.text_tables import comparison_text
+from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.reached import GoalVerdict
 
 
 def files(base: Path, head: Path, asked: Asked) -> int:

@@ -23,7 +23,7 @@ from perfci.report.pulls.pull_comment import comment
 from perfci.report.variant_text import variants_text
 from perfci.runner.git_repository import Repository
 from perfci.runner.locks import machine_lock
-from perfci.verdicts.reached import GoalVerdict, Outcome
+from perfci.verdicts.goals.goal_verdict import GoalVerdict, Outcome
 
 
 @dataclass(frozen=True, slots=True)

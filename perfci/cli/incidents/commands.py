@@ -17,7 +17,7 @@ from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.incident_serializers import incident_fields, situation_fields
 from perfci.service.incidents.derive_incidents import Situation, situation
 from perfci.service.incidents.serialize_incidents import listing_fields, whole_fields
-from perfci.verdicts.budget import Told
+from perfci.verdicts.incidents.page_budget import Told
 
 
 @click.group("alerts")

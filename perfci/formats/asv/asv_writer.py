@@ -18,7 +18,7 @@ from perfci.formats import Warn
 from perfci.formats.asv.asv_reader import BENCHMARKS, MACHINE, file_name
 from perfci.formats.asv.result_cells import MAX_CELLS, METRIC_NAMES
 from perfci.model import Boundaries, Machine, Point, Process, Result, Run, Series, Status, Summary, Variant
-from perfci.verdicts.levels import point_level
+from perfci.verdicts.process_levels import point_level
 
 COLUMNS = (
     *("result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b"),

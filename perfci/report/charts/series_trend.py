@@ -11,7 +11,7 @@ from typing import Literal
 
 from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.verdict_labels import MOVES, kind_of_move
-from perfci.verdicts.levels import disqualifying_flags, point_level, process_level, shown
+from perfci.verdicts.process_levels import disqualifying_flags, point_level, process_level, shown
 
 State = Literal["convicted", "candidate", "refuted"]
 """A level that moved: confirmed on fresh pairs, only nominated so far, or looked at again and not confirmed."""

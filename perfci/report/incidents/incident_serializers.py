@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from perfci.model import ChangePoint, Retest
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import Json, commit_fields, series_fields
-from perfci.verdicts.budget import Told
-from perfci.verdicts.creep import Creep
+from perfci.verdicts.history.release_creep import Creep
+from perfci.verdicts.incidents.page_budget import Told
 
 
 def situation_fields(

@@ -11,9 +11,9 @@ from perfci.report.escaping import printable, series_name
 from perfci.report.number_format import counting, signed_percent
 from perfci.report.verdict_labels import Tone
 from perfci.report.verdict_sentences import interval_text, moved
-from perfci.verdicts.budget import Say, Told
-from perfci.verdicts.creep import Creep
-from perfci.verdicts.moves import cost_of, follows
+from perfci.verdicts.history.release_creep import Creep
+from perfci.verdicts.incidents.page_budget import Say, Told
+from perfci.verdicts.incidents.step_causes import cost_of, follows
 
 MOST_OBSERVED = 4
 """Values of an environment that are named; who upgrades a machine changes many at once."""

@@ -11,7 +11,7 @@ from perfci.model import Verdict
 from perfci.report.escaping import printable
 from perfci.report.pulls.comparison_findings import Findings, headline, is_open, is_worse, told_as
 from perfci.report.pulls.placeholder_comment import TITLES, NotMeasured
-from perfci.verdicts.reached import Outcome
+from perfci.verdicts.goals.goal_verdict import Outcome
 
 Gate = Literal["advisory", "block"]
 """Whether a regression may turn a required check red."""

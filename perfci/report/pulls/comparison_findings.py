@@ -10,11 +10,11 @@ from typing import Literal
 from perfci.model import Commit, MetricClass, ObservedChange, PerfciError, Series, Verdict, VerdictKind
 from perfci.report.number_format import counting
 from perfci.report.verdict_labels import is_suspicion
-from perfci.verdicts.announcing import Announcement
+from perfci.verdicts.compare.pooled_verdict import PooledVerdict
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.goals.goal_verdict import GoalVerdict, Outcome
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.pooled import PooledVerdict
-from perfci.verdicts.reached import GoalVerdict, Outcome
-from perfci.verdicts.variants import Rejection
+from perfci.verdicts.variants.variant_contrast import Rejection
 
 Manner = Literal["in turns", "interleaved", "recorded", ""]
 """How both sides were measured, as far as that is known."""

@@ -32,7 +32,7 @@ from perfci.report.pulls.comparison_findings import (
 from perfci.report.pulls.truncation import Block, fitted
 from perfci.report.variant_text import rejected_name
 from perfci.report.verdict_sentences import LONGEST_REASON
-from perfci.verdicts.reached import WORST_FIRST, Outcome
+from perfci.verdicts.goals.goal_verdict import WORST_FIRST, Outcome
 
 LIMIT = 60_000
 """GitHub takes 65,536 characters of a comment and 65,535 of the summary of a check."""

@@ -9,8 +9,8 @@ from perfci.model import Commit
 from perfci.service.expected_changes.save_changes import keep
 from perfci.store import Store
 from perfci.store.projects import project as project_named
-from perfci.verdicts.announcing import announcements
-from perfci.verdicts.arrived import Arrived
+from perfci.verdicts.expected_change import announcements
+from perfci.verdicts.incidents.expected_change_match import Arrived
 
 
 def keep_trailers(store: Store, project: str, messages: Iterable[tuple[Commit, str]], now: datetime) -> int:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from perfci.github import accept_comment
 from perfci.github.client import Client
 from perfci.github.shapes import PullRequest
-from perfci.verdicts.announcing import Announcement, announcements
-from perfci.verdicts.arrived import Arrived
+from perfci.verdicts.expected_change import Announcement, announcements
+from perfci.verdicts.incidents.expected_change_match import Arrived
 
 
 def announced_by(client: Client, repository: str, proposed: PullRequest) -> list[Announcement]:

@@ -12,8 +12,8 @@ from perfci.store.incidents import expected_changes
 from perfci.store.incidents.expected_changes import AnnouncementRecord
 from perfci.store.jobs import outbox
 from perfci.store.projects import Project, touch
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.arrived import Arrived
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.incidents.expected_change_match import Arrived
 
 
 def arrived_in(tx: Transaction, project: str) -> list[Arrived]:

@@ -14,7 +14,7 @@ from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.incident_columns import PERFCI
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.records import Event, IncidentRecord
-from perfci.verdicts.budget import ASKING, Told
+from perfci.verdicts.incidents.page_budget import ASKING, Told
 
 ELSEWHERE = "what got worse is not what was announced"
 

@@ -11,13 +11,13 @@ from perfci.config import HistoryTable
 from perfci.history.project_snapshot import Surroundings
 from perfci.model import Commit, Incident, Retest
 from perfci.service.expected_changes.save_changes import arrived_in
-from perfci.verdicts.arrived import answers
-from perfci.verdicts.budget import ASKING, Told, budgeted
-from perfci.verdicts.creep import Creep, creeps
-from perfci.verdicts.incidents import incidents, incidents_of_days
-from perfci.verdicts.moves import Known
+from perfci.verdicts.history.recent_jumps import jumps, retests
+from perfci.verdicts.history.release_creep import Creep, creeps
+from perfci.verdicts.incidents.expected_change_match import answers
+from perfci.verdicts.incidents.incident_builder import incidents, incidents_of_days
+from perfci.verdicts.incidents.page_budget import ASKING, Told, budgeted
+from perfci.verdicts.incidents.step_causes import Known
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.retests import jumps, retests
 
 MOST_RELEASES = 5
 """Releases that are looked back at, the newest: of an older one nobody asks any more what it was like."""

@@ -12,8 +12,8 @@ from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.incident_serializers import about_fields, creep_fields, retest_fields
 from perfci.service.incidents.derive_incidents import Situation
 from perfci.store.incidents.records import MONITORED, PAGE, Event, IncidentRecord, Look
-from perfci.verdicts.budget import Told
-from perfci.verdicts.moves import cost_of
+from perfci.verdicts.incidents.page_budget import Told
+from perfci.verdicts.incidents.step_causes import cost_of
 
 PERFCI = "perfci"
 """The name under which the program itself changes an incident."""

@@ -20,7 +20,7 @@ from perfci.store.incidents.incident_members import accept_moves, members
 from perfci.store.incidents.records import DATA, Event, IncidentRecord, Member
 from perfci.store.projects import Project, touch
 from perfci.store.queries.loaders import series_by_ids
-from perfci.verdicts.moves import cost_of
+from perfci.verdicts.incidents.step_causes import cost_of
 from perfci.verdicts.policy import Policy
 
 PROVING_POINTS = 3

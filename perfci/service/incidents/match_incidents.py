@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from perfci.model import IncidentKind
 from perfci.store.incidents.records import IncidentRecord, Member
-from perfci.verdicts.budget import Told
+from perfci.verdicts.incidents.page_budget import Told
 
 FAMILIES: Mapping[str, str] = {
     IncidentKind.REGRESSION: "worse",

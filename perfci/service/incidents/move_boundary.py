@@ -15,7 +15,7 @@ from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import add_members, members
 from perfci.store.incidents.records import Event, IncidentRecord
 from perfci.store.projects import Project
-from perfci.verdicts.incidents import MOST_SUSPECTS
+from perfci.verdicts.incidents.incident_builder import MOST_SUSPECTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from perfci.store.incidents.incident_members import changes, members
 from perfci.store.incidents.records import DATA, IncidentRecord, Member
 from perfci.store.projects import Project, touch
 from perfci.store.queries import commit_visits, measurements
-from perfci.verdicts.moves import cost_of
+from perfci.verdicts.incidents.step_causes import cost_of
 
 
 def line_of(tx: Transaction, project: Project) -> Timetable:

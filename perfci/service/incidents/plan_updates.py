@@ -20,7 +20,7 @@ from perfci.store.incidents.incident_members import changes, ids_of_series, memb
 from perfci.store.incidents.mutes import suspensions
 from perfci.store.incidents.records import Event, IncidentRecord, Member, Suspension
 from perfci.store.projects import Project
-from perfci.verdicts.budget import Told
+from perfci.verdicts.incidents.page_budget import Told
 
 SEEN_NO_MORE = "no longer seen after more points"
 OF_COMMITS = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)

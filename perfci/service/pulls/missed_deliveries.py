@@ -15,7 +15,7 @@ from perfci.github.client import Client
 from perfci.service.pulls.webhook_receiver import ACCEPTED, ENDED, MERGED, is_bound_run
 from perfci.store.access.github_bindings import Repository
 from perfci.store.jobs.run_events import Told
-from perfci.verdicts.announcing import announcements
+from perfci.verdicts.expected_change import announcements
 
 AGE = timedelta(days=3)
 """How old it may be: for so long GitHub offers to deliver again, too."""

@@ -16,7 +16,7 @@ from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import Repository
 from perfci.store.jobs import run_events
 from perfci.store.jobs.run_events import Told
-from perfci.verdicts.announcing import announcements
+from perfci.verdicts.expected_change import announcements
 
 BEGUN, ENDED = frozenset({"requested", "in_progress"}), "completed"
 ACCEPTED = "accepted"

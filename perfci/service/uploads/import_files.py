@@ -21,7 +21,7 @@ from perfci.store import Store
 from perfci.store.queries import unresolved_results
 from perfci.store.queries.unresolved_results import Answer
 from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
-from perfci.verdicts.levels import digest
+from perfci.verdicts.process_levels import digest
 
 APPROXIMATE = "commits ordered by date: their git was not at hand"
 

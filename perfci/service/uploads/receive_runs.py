@@ -22,7 +22,7 @@ from perfci.store.queries.loaders import HISTORY_KINDS
 from perfci.store.writes.bulk_insert import Document
 from perfci.store.writes.group_commit import Group
 from perfci.store.writes.ingest import ingest_together
-from perfci.verdicts.levels import digest
+from perfci.verdicts.process_levels import digest
 
 HISTORY, COMPARE, EQUALS = "history", "compare", "aa"
 

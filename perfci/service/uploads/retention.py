@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from perfci.store import Store
 from perfci.store.maintenance.retention import Thinned, thin
 from perfci.store.projects import Project, projects
-from perfci.verdicts.levels import process_level
+from perfci.verdicts.process_levels import process_level
 
 STEP = 500
 """Results of one transaction: some 2,500 processes, which take about a tenth of a second."""

@@ -19,7 +19,7 @@ from perfci.net.spool_sender import Flushed, Patience, flush
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
 from perfci.store.queries import measurements, run_lookup
-from perfci.verdicts.arrived import Arrived
+from perfci.verdicts.incidents.expected_change_match import Arrived
 
 
 def server_of(config: Config, given: str = "") -> str:

@@ -24,7 +24,7 @@ from perfci.store.projects import Project, project, touch
 from perfci.store.queries import run_lookup
 from perfci.store.queries.result_summaries import set_levels
 from perfci.store.writes.ingest import keep_change_points
-from perfci.verdicts.history import Memory
+from perfci.verdicts.history.change_point_detection import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from perfci.service.worker.evaluate_project import Looking
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.jobs.outbox import Work
-from perfci.verdicts.history import Memory
+from perfci.verdicts.history.change_point_detection import Memory
 
 LEASE = "judge"
 KINDS = ("judge", "judge_pr", "look")

@@ -73,7 +73,7 @@ def _operation(
     told: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "tags": [operation.handler.__module__.rpartition("_")[2]],
+        "tags": [operation.handler.__module__.rpartition(".")[2]],
         "parameters": [*_in_path(operation), *_in_query(operation, schemas), *_in_headers(operation)],
         "responses": _responses(operation, schemas),
     }

@@ -12,7 +12,7 @@ from perfci.report.charts.series_trend import Mark, Trend, of_witness, tail
 from perfci.report.serializers import series_fields
 from perfci.report.verdict_labels import MOVES
 from perfci.store.queries.records import KnownSeries, SeriesRecord, answers
-from perfci.verdicts.levels import place_of
+from perfci.verdicts.process_levels import place_of
 from perfci_web.view_parts.cells import Cell, by_cell
 from perfci_web.view_parts.missing_reasons import Reason, by_reason
 

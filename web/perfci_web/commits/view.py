@@ -10,7 +10,7 @@ from perfci.report.charts.series_trend import Dot
 from perfci.report.number_format import counting
 from perfci.report.verdict_sentences import counts_sentence, ranked
 from perfci.store.queries.records import RunRecord, VerdictRecord
-from perfci.verdicts.gating import gated
+from perfci.verdicts.judged_series import gated
 from perfci_web.view_parts.cells import Part, by_cell, parts
 from perfci_web.view_parts.commit_values import dots_of_runs, processes_of_runs
 from perfci_web.view_parts.missing_reasons import Reason, by_reason, failure

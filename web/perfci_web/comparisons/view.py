@@ -12,7 +12,7 @@ from perfci.report.charts.series_trend import Dot
 from perfci.report.serializers import commit_fields, series_fields, verdict_fields
 from perfci.report.verdict_sentences import Count, Told, comparison_sentence, counts, ranked
 from perfci.store.queries.records import VerdictRecord
-from perfci.verdicts.gating import gated
+from perfci.verdicts.judged_series import gated
 from perfci_web.view_parts.cells import Part, by_cell, parts
 from perfci_web.view_parts.commit_values import dots_of_runs, environment_difference, processes_of_runs
 from perfci_web.view_parts.missing_reasons import Reason, by_reason, reason_fields

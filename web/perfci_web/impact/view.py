@@ -15,7 +15,7 @@ from perfci.store.incidents.incident_members import ledger
 from perfci.store.incidents.records import LedgerLine
 from perfci.store.projects import Project
 from perfci.store.queries.measurements import commits_of
-from perfci.verdicts.moves import cost_of
+from perfci.verdicts.incidents.step_causes import cost_of
 
 LINES = 100
 """Lines of one page; the next one begins where it ends."""

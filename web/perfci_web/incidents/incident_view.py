@@ -16,7 +16,7 @@ from perfci.service.incidents.state_changes import ALLOWED, Change
 from perfci.service.incidents.undo_change import undoable
 from perfci.store.incidents.records import DATA, Event, IncidentRecord, Member
 from perfci.store.jobs.delivery_queue import Delivery
-from perfci.verdicts.moves import cost_of
+from perfci.verdicts.incidents.step_causes import cost_of
 from perfci_web.incidents.list_view import Entry
 
 MOST_MEMBERS = 200

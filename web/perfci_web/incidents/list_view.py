@@ -21,7 +21,7 @@ from perfci.store.incidents.incident_members import changes, members_of
 from perfci.store.incidents.records import DATA, IncidentRecord, Look
 from perfci.store.projects import Project
 from perfci.store.tables.measurements import EPOCH
-from perfci.verdicts.budget import Say
+from perfci.verdicts.incidents.page_budget import Say
 
 MOST_ON_OVERVIEW = 5
 MOST_IN_SECTION = 50

@@ -12,7 +12,7 @@ from perfci.report.number_format import quantity
 from perfci.report.verdict_labels import QUIET
 from perfci.report.verdict_sentences import Told, counts_sentence, trend_sentence, unavailable_sentence
 from perfci.store.queries.records import SeriesRecord, VerdictRecord
-from perfci.verdicts.levels import place_of
+from perfci.verdicts.process_levels import place_of
 from perfci_web.page_urls import answers_to
 from perfci_web.view_parts.cells import by_cell
 

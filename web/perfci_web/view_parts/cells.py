@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Generic, TypeVar
 
 from perfci.model import CPU_TWIN, Series
-from perfci.verdicts.levels import place_of
+from perfci.verdicts.process_levels import place_of
 
 Row = TypeVar("Row")
 

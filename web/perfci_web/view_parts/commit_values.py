@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import Environment, Point, Process, Result, Role, Run, Series, Status
 from perfci.report.charts.series_trend import Dot, trend_of
-from perfci.verdicts.gating import gated
+from perfci.verdicts.judged_series import gated
 
 
 def dots_of_runs(runs: Iterable[Run]) -> dict[Series, Dot]:

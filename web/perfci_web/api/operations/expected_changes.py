@@ -9,8 +9,8 @@ from perfci.net.shapes.expected_changes import AnnouncementPage, AnnouncementSha
 from perfci.service.accounts.accounts import Act
 from perfci.service.expected_changes.save_changes import arrive
 from perfci.store.incidents import expected_changes
-from perfci.verdicts.announcing import Announcement
-from perfci.verdicts.arrived import Arrived
+from perfci.verdicts.expected_change import Announcement
+from perfci.verdicts.incidents.expected_change_match import Arrived
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operation import Operation

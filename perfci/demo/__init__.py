@@ -1,0 +1,1 @@
+"""The sample repository of `perfci demo`, and what was found in it."""

@@ -1,0 +1,1 @@
+"""Goals: clauses over metrics, joined into one verdict."""

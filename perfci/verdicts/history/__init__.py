@@ -1,0 +1,1 @@
+"""Change points on the history of a series, and what explains them."""

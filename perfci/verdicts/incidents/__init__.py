@@ -1,0 +1,1 @@
+"""Change points of many series, grouped into incidents and budgeted."""

@@ -1,0 +1,1 @@
+"""Variants of one commit: contrasts, numeric parity and ablations."""
