@@ -21,14 +21,14 @@ from pathlib import Path
 for folder in (Path(__file__).parent, Path(__file__).parent.parent):
     sys.path.insert(0, str(folder))
 
-from builders import NOON, a_commit, a_series, a_sha
+from builders import NOON, a_commit, a_series, a_sha, acting_as
 from databases import KINDS, fresh_database
 from looks import a_project, a_situation, measured_project, told
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
 from perfci.service.incidents.reconcile_incidents import sync
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import change_many
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
@@ -104,7 +104,7 @@ def bulk(store: Store) -> list[Took]:
 
     def together(seen: dict[int, int], state: IncidentState) -> None:
         with store.begin() as tx:
-            found = change_many(tx, project, seen, Change(state, reason="together"), By("local", NOON))
+            found = change_many(tx, project, seen, Change(state, reason="together"), acting_as("local", NOON))
         assert len(found.changed) == BULK, found
 
     for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from perfci.auth.permissions import Actor
 from perfci.model import (
     Benchmark,
     ChangePoint,
@@ -30,6 +31,7 @@ from perfci.model import (
     VerdictKind,
     pairs_of,
 )
+from perfci.service.audit_context import AuditContext
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PROJECT = "acme/model"
@@ -192,3 +194,8 @@ def a_change_point(series: Series | None = None, **changes: Any) -> ChangePoint:
 def a_history(levels: Sequence[float]) -> list[Point]:
     """A history with one process for each commit."""
     return [a_point(number, level) for number, level in enumerate(levels, start=1)]
+
+
+def acting_as(name: str, at: datetime, request_id: str = "") -> AuditContext:
+    """Somebody who changes something."""
+    return AuditContext(Actor("user", name), at, request_id)

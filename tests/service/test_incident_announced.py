@@ -15,10 +15,10 @@ from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import IncidentState
 from perfci.policies import standards_of
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.service.expected_changes.save_changes import arrive
 from perfci.service.incidents.merge_and_split import split
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import change
 from perfci.service.incidents.undo_change import undo
 from perfci.service.uploads.receive_runs import Arrival, receive
@@ -33,7 +33,7 @@ from perfci.store.writes.group_commit import Group
 from perfci.verdicts.expected_change import Announcement
 from perfci.verdicts.incidents.expected_change_match import Answer, Arrived
 from perfci.verdicts.incidents.page_budget import Told
-from tests.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha
+from tests.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.looks import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
@@ -165,7 +165,7 @@ def test_what_a_person_touched_is_left_to_people(store: Store, touch: Change) ->
     look(store, NOW, told())
     project = a_project(store)
     with store.begin() as tx:
-        change(tx, project, 1, 1, touch, By("ada", NOW))
+        change(tx, project, 1, 1, touch, acting_as("ada", NOW))
     before = current(store)
 
     look(store, LATER, announced())
@@ -177,12 +177,12 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
     look(store, NOW, announced())
     project = a_project(store)
     with store.begin() as tx:
-        change(tx, project, 1, 1, Change(IncidentState.NEW, reason="not on this machine"), By("ada", NOW))
+        change(tx, project, 1, 1, Change(IncidentState.NEW, reason="not on this machine"), acting_as("ada", NOW))
     look(store, LATER, announced())
     opened = current(store)
 
     with store.begin() as tx:
-        undo(tx, project, 1, opened.revision, By("ada", LATER))
+        undo(tx, project, 1, opened.revision, acting_as("ada", LATER))
 
     found = current(store)
     assert (opened.state, found.state) == (IncidentState.NEW, IncidentState.ACCEPTED)
@@ -195,7 +195,7 @@ def test_what_people_took_apart_is_theirs(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         series = members(tx, current(store).id)[0].series_id
-        split(tx, project, 1, 1, {series}, By("ada", NOW))
+        split(tx, project, 1, 1, {series}, acting_as("ada", NOW))
 
     look(store, LATER, told("a1", a_move("x"), a_move("y")))
 
@@ -229,14 +229,14 @@ def upload_a_step(store: Store, group: Group) -> None:
             a_result(a_series(), *processes), commit=a_commit(number), session=f"s-{number}", started_at=began
         )  # fmt: skip
         key = run_document.idempotency_key(run)
-        receive(group, Arrival(run, key, key, project, Act(LOCAL, NOON, "test")))
+        receive(group, Arrival(run, key, key, project, AuditContext(LOCAL, NOON, "test")))
 
 
 def tell(store: Store, change: float, sha: str) -> int:
     said = Arrived(sha, Announcement("training.Step.*", change, "more tokens in each"), "#12")
     project = a_project(store)
     with store.begin() as tx:
-        return arrive(tx, project, [said], Act(LOCAL, NOW))
+        return arrive(tx, project, [said], AuditContext(LOCAL, NOW))
 
 
 def judge(store: Store) -> int:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from perfci.model import IncidentState, Series
 from perfci.service.incidents.lifecycle_sweep import attend
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import change, incident_of
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -16,7 +16,7 @@ from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_desti
 from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import Rule
-from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
+from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.looks import a_move, a_project, look, moved_on, told
 
 NOW = NOON + timedelta(days=1)
@@ -33,7 +33,7 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
 def decide(store: Store, wanted: Change, number: int = 1) -> None:
     project, seen = a_project(store), current(store, number)
     with store.begin() as tx:
-        change(tx, project, number, seen.revision, wanted, By("user:x", NOW))
+        change(tx, project, number, seen.revision, wanted, acting_as("user:x", NOW))
 
 
 def later(store: Store, now: datetime = LATER, policy: Policy | None = None) -> int:

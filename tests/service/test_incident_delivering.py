@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.net.smtp_mail import MailServer
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import change, incident_of
 from perfci.service.notify import deliver_notifications
 from perfci.service.notify.deliver_notifications import deliver
@@ -27,7 +27,7 @@ from perfci.store import Store, open_store
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import Destination, keep_destination
 from perfci.verdicts.policy import Policy
-from tests.builders import NOON, PROJECT
+from tests.builders import NOON, PROJECT, acting_as
 from tests.looks import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
@@ -143,7 +143,7 @@ def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitH
     deliver(store, means(hub=hub), NOW)
     project = a_project(store)
     with store.begin() as tx:
-        change(tx, project, 1, 1, Change(IncidentState.FIXED, reason="reverted by @ada"), By("user:x", NOW))
+        change(tx, project, 1, 1, Change(IncidentState.FIXED, reason="reverted by @ada"), acting_as("user:x", NOW))
 
     deliver(store, means(hub=hub), NOW)
 

@@ -9,18 +9,18 @@ import pytest
 from perfci.model import IncidentState, PerfciError, Series
 from perfci.service.incidents.merge_and_split import merge, split
 from perfci.service.incidents.move_boundary import nudge, shifted
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import Stale, change, incident_of
 from perfci.store import Store
 from perfci.store.incidents.incident_members import members
 from perfci.store.incidents.records import IncidentRecord, Member
 from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.store.writes.row_ids import series_id
-from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
+from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.looks import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
-ME = By("user:github/1", NOW + timedelta(hours=1))
+ME = acting_as("user:github/1", NOW + timedelta(hours=1))
 
 
 def current(store: Store, number: int = 1) -> IncidentRecord:

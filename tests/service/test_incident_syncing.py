@@ -14,7 +14,7 @@ from perfci.model import IncidentKind, IncidentState
 from perfci.service.incidents import reconcile_incidents
 from perfci.service.incidents.plan_updates import SEEN_NO_MORE, Step, differences
 from perfci.service.incidents.reconcile_incidents import sync
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import change
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
@@ -24,7 +24,7 @@ from perfci.store.incidents.records import Event, IncidentRecord, Member, Suspen
 from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
 from perfci.verdicts.incidents.page_budget import Say
 from perfci.verdicts.policy import Policy
-from tests.builders import NOON, a_sha
+from tests.builders import NOON, a_sha, acting_as
 from tests.looks import a_move, a_project, a_situation, look, measured_project, moved_on, told
 
 NOW = NOON + timedelta(days=3)
@@ -247,7 +247,7 @@ def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> No
     def after_ada() -> Iterator[Session]:
         if not hers:
             with store.begin() as tx:
-                change(tx, project, 2, 1, Change(IncidentState.ENVIRONMENT, reason="a driver"), By("ada", NOW))
+                change(tx, project, 2, 1, Change(IncidentState.ENVIRONMENT, reason="a driver"), acting_as("ada", NOW))
             hers.append(2)
         with store.begin() as tx:
             yield tx

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from perfci.model import IncidentState, PerfciError
-from perfci.service.incidents.state_changes import ALLOWED, By, Change
+from perfci.service.incidents.state_changes import ALLOWED, Change
 from perfci.service.incidents.triage import Bulk, Stale, change, change_many, incident_of
 from perfci.store import Store
 from perfci.store.access import audit_log
@@ -17,11 +17,11 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_members import ledger
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
-from tests.builders import NOON
+from tests.builders import NOON, acting_as
 from tests.looks import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
-ME = By("user:github/1", NOW + timedelta(hours=1), "r1")
+ME = acting_as("user:github/1", NOW + timedelta(hours=1), "r1")
 NEXT_MONTH = NOW + timedelta(days=30)
 
 

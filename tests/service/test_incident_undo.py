@@ -7,14 +7,15 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.merge_and_split import merge
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import Stale, change, incident_of
 from perfci.service.incidents.undo_change import undo
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
-from tests.builders import NOON
+from tests.builders import NOON, acting_as
 from tests.looks import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
@@ -26,8 +27,8 @@ def two(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
 
 
-def by(minutes: int, actor: str = "ada") -> By:
-    return By(actor, NOW + timedelta(minutes=minutes))
+def by(minutes: int, actor: str = "ada") -> AuditContext:
+    return acting_as(actor, NOW + timedelta(minutes=minutes))
 
 
 def seen(store: Store, number: int = 1) -> IncidentRecord:

@@ -21,7 +21,8 @@ from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
 from perfci.policies import standards_of
-from perfci.service.accounts.accounts import Act, change_project
+from perfci.service.accounts.accounts import change_project
+from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import Arrival, receive
 from perfci.service.worker import evaluate_project
 from perfci.service.worker.evaluate_project import Looking
@@ -57,7 +58,7 @@ def upload(group: Group, store: Store, *runs: Run) -> None:
             into = project(tx, run.project)
         assert into is not None
         key = run_document.idempotency_key(run)
-        receive(group, Arrival(run, key, key, into, Act(LOCAL, NOON, "test")))
+        receive(group, Arrival(run, key, key, into, AuditContext(LOCAL, NOON, "test")))
 
 
 def a_step(commits: int = 16, at: int = 9) -> list[Run]:
@@ -144,7 +145,7 @@ def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
 def judged_by(store: Store, slug: str, **tables: object) -> None:
     with store.begin() as tx:
         known = project(tx, slug) or create_project(tx, slug, "private", NOON)
-        change_project(tx, Act(LOCAL, NOON), known, settings=tables)
+        change_project(tx, AuditContext(LOCAL, NOON), known, settings=tables)
 
 
 def test_each_project_is_judged_by_its_own_bars(group: Group, store: Store) -> None:

@@ -7,7 +7,7 @@ from builders import NOON, PROJECT, a_process, a_result, a_run
 
 from perfci.auth.permissions import LOCAL
 from perfci.model import PerfciError
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import Arrival, received
 from perfci.store import Store
 from perfci.store.jobs import outbox
@@ -17,7 +17,7 @@ from perfci.store.queries import measurements
 
 def sent(store: Store, *bodies: str) -> list[bool]:
     """Whether each was new of uploads of one run, by the hashes of their bodies."""
-    run, act = a_run(a_result(None, a_process(1.0))), Act(LOCAL, NOON, "test")
+    run, act = a_run(a_result(None, a_process(1.0))), AuditContext(LOCAL, NOON, "test")
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON)
         receipts = received(tx, [Arrival(run, "0" * 64, body, project, act) for body in bodies])

@@ -15,7 +15,7 @@ from perfci.auth.permissions import LOCAL, Role, Scope
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.service.accounts import accounts
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import RunToken
@@ -82,11 +82,11 @@ class Stage:
     def _person(self, name: str, *projects: str, role: Role = Role.READER) -> Someone:
         for slug in projects:
             with self.store.begin() as tx:
-                accounts.set_member(tx, Act(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role)
+                accounts.set_member(tx, AuditContext(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role)
         return Someone({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})
 
     def _token(self, scope: Scope, projects: str = SECRET, *, expired: bool = False, revoked: bool = False) -> Someone:
-        act = Act(LOCAL, LONG_AGO if expired else NOON)
+        act = AuditContext(LOCAL, LONG_AGO if expired else NOON)
         with self.store.begin() as tx:
             place = the(tx, projects)
             made = accounts.create_token(tx, act, place, "ci", {scope})

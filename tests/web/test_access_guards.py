@@ -17,7 +17,7 @@ from perfci.auth.permissions import LOCAL, Role, Scope
 from perfci.auth.tokens import ANYWHERE, make_token
 from perfci.config import Settings
 from perfci.service.accounts import accounts
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import api_tokens
 from perfci_web import create_app
@@ -226,7 +226,7 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
         maker = next(
             one for one in api_tokens.tokens_of(tx, project.id) if f"token:{one.uid}" == made["token"]["created_by"]
         )
-        accounts.revoke_token(tx, Act(LOCAL, NOW), project.id, maker.uid)
+        accounts.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
 
     answer = stage.app.test_client().get(TOKENS, headers={"Authorization": f"Bearer {made['text']}"})
 
@@ -238,14 +238,14 @@ def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
     bearer = {"Authorization": f"Bearer {made['text']}"}
 
     with stage.store.begin() as tx:
-        accounts.set_member(tx, Act(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", Role.SHERIFF)
+        accounts.set_member(tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", Role.SHERIFF)
 
     assert stage.app.test_client().get("/api/v1/projects", headers=bearer).status_code == 401
 
 
 def test_gives_no_token_more_than_its_maker_has(stage: Stage) -> None:
     with stage.store.begin() as tx:
-        made = accounts.create_token(tx, Act(LOCAL, NOW), None, "all", {Scope.ADMIN})
+        made = accounts.create_token(tx, AuditContext(LOCAL, NOW), None, "all", {Scope.ADMIN})
     everywhere = {"Authorization": f"Bearer {made.text}"}
 
     lived = stage.ask("admin", "POST", TOKENS, json={"name": "long", "scopes": ["admin"], "days": 366})

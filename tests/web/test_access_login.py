@@ -19,7 +19,7 @@ from perfci.auth.permissions import LOCAL, Role
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.service.accounts import accounts
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
 from perfci_web import create_app
@@ -83,7 +83,7 @@ class Site:
 
     def grant(self, role: Role) -> None:
         with self.store.begin() as tx:
-            accounts.set_member(tx, Act(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role)
+            accounts.set_member(tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from perfci.cli.shared.context import config_here, store_to_read, store_to_write
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.service.accounts import repository_bindings
-from perfci.service.accounts.accounts import Act
 from perfci.service.accounts.backends import the_project
+from perfci.service.audit_context import AuditContext
 from perfci.store.access import github_bindings
 
 WORKFLOW = ".github/workflows/perf.yml"
@@ -74,5 +74,5 @@ def show_command(json_file: str | None) -> None:
 COMMANDS = (bind_command, unbind_command, show_command)
 
 
-def _act() -> Act:
-    return Act(LOCAL, datetime.now(UTC))
+def _act() -> AuditContext:
+    return AuditContext(LOCAL, datetime.now(UTC))

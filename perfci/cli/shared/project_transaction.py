@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import LOCAL
 from perfci.cli.shared.context import config_here, store_to_read, store_to_write
 from perfci.model import PerfciError
-from perfci.service.incidents.state_changes import By
+from perfci.service.audit_context import AuditContext
 from perfci.store import projects
 from perfci.store.projects import Project
 
@@ -38,6 +38,6 @@ def _project(tx: Session, slug: str) -> Project:
     return found
 
 
-def by_me() -> By:
+def by_me() -> AuditContext:
     """Whoever sits at this machine, now."""
-    return By(LOCAL.name, datetime.now(UTC))
+    return AuditContext(LOCAL, datetime.now(UTC))

@@ -5,39 +5,23 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import EVERYWHERE, Actor, Need, Role, Scope, decide, may_grant
+from perfci.auth.permissions import EVERYWHERE, Need, Role, Scope, decide, may_grant
 from perfci.auth.tokens import make_token
 from perfci.config import ProjectTables, project_tables
 from perfci.model import PerfciError
-from perfci.store.access import api_tokens, audit_log, logins, users
+from perfci.service.audit_context import AuditContext
+from perfci.store.access import api_tokens, logins, users
 from perfci.store.access.api_tokens import Token
 from perfci.store.projects import PRIVATE, Project, create_project, project, set_project
 
 DAYS = 90
 MOST_DAYS = 365
 PROVIDERS = ("github", "proxy")
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """Who changes something, when, and with which request."""
-
-    actor: Actor
-    at: datetime
-    request_id: str = ""
-
-    def note(
-        self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, Any] | None = None
-    ) -> None:
-        audit_log.record(
-            tx, self.actor.name, action, subject,
-            at=self.at, project_id=project_id, detail=detail, request_id=self.request_id,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +32,7 @@ class Made:
     text: str = field(repr=False)
 
 
-def first_seen(tx: Session, act: Act, slug: str) -> Project:
+def first_seen(tx: Session, act: AuditContext, slug: str) -> Project:
     """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
     try:
         return project(tx, slug) or new_project(tx, act, slug, PRIVATE)
@@ -58,14 +42,14 @@ def first_seen(tx: Session, act: Act, slug: str) -> Project:
         return found
 
 
-def new_project(tx: Session, act: Act, slug: str, visibility: str) -> Project:
+def new_project(tx: Session, act: AuditContext, slug: str, visibility: str) -> Project:
     made = create_project(tx, slug, visibility, act.at)
-    act.note(tx, "project.create", slug, made.id, {"visibility": visibility})
+    act.record(tx, "project.create", slug, made.id, {"visibility": visibility})
     return made
 
 
 def create_token(
-    tx: Session, act: Act, project: Project | None, name: str, scopes: Collection[Scope], days: int = DAYS
+    tx: Session, act: AuditContext, project: Project | None, name: str, scopes: Collection[Scope], days: int = DAYS
 ) -> Made:
     """Make a token for one project, or for all where none is given; it may do no more than its maker."""
     place = project.id if project else EVERYWHERE
@@ -81,13 +65,13 @@ def create_token(
     api_tokens.add_token(
         tx, uid, place, name, minted.hash, minted.last4, told, act.actor.name, act.at, act.at + timedelta(days=days)
     )
-    act.note(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
+    act.record(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
     made = api_tokens.token_of_uid(tx, place, uid)
     assert made is not None
     return Made(made, minted.text)
 
 
-def revoke_token(tx: Session, act: Act, project_id: int, uid: str) -> bool:
+def revoke_token(tx: Session, act: AuditContext, project_id: int, uid: str) -> bool:
     """Whether there is such a token; it and all it made stop working now."""
     found = api_tokens.token_of_uid(tx, project_id, uid)
     if found is None:
@@ -96,18 +80,20 @@ def revoke_token(tx: Session, act: Act, project_id: int, uid: str) -> bool:
     return True
 
 
-def set_member(tx: Session, act: Act, project_id: int, address: str, role: Role, name: str = "") -> users.Member:
+def set_member(
+    tx: Session, act: AuditContext, project_id: int, address: str, role: Role, name: str = ""
+) -> users.Member:
     """Give somebody a role; tokens of his that the new role could not have made stop working."""
     provider, subject = parts_of(address)
     user = users.ensure_user(tx, provider, subject, name or subject, act.at)
     before = users.set_role(tx, user.id, project_id, role)
     if before != role:
-        act.note(tx, "member.set", address, project_id, {"before": before, "after": role})
+        act.record(tx, "member.set", address, project_id, {"before": before, "after": role})
     _revoke(tx, act, [one for one in _made_by(tx, user.actor, project_id) if not _may_keep(role, one)])
     return users.Member(user, role)
 
 
-def remove_member(tx: Session, act: Act, project_id: int, address: str) -> bool:
+def remove_member(tx: Session, act: AuditContext, project_id: int, address: str) -> bool:
     """Whether he was one; whatever he made here stops working with him."""
     provider, subject = parts_of(address)
     user = users.find_user(tx, provider, subject)
@@ -115,14 +101,14 @@ def remove_member(tx: Session, act: Act, project_id: int, address: str) -> bool:
         return False
     if project_id == EVERYWHERE:
         logins.end_logins_of(tx, user.id)
-    act.note(tx, "member.remove", address, project_id)
+    act.record(tx, "member.remove", address, project_id)
     _revoke(tx, act, _made_by(tx, user.actor, project_id))
     return True
 
 
 def change_project(
     tx: Session,
-    act: Act,
+    act: AuditContext,
     project: Project,
     *,
     visibility: str | None = None,
@@ -140,10 +126,10 @@ def change_project(
         columns["archived_at"] = act.at if archive else None
     if columns:
         set_project(tx, project.id, **columns)
-        act.note(tx, "project.set", project.slug, project.id, told)
+        act.record(tx, "project.set", project.slug, project.id, told)
 
 
-def _allow_tables(act: Act, tables: ProjectTables) -> None:
+def _allow_tables(act: AuditContext, tables: ProjectTables) -> None:
     """An expression that takes for ever to search would hold up the judge of all projects."""
     expressions = bool(tables.policy or (tables.history and tables.history.canaries))
     if expressions and not decide(act.actor, None, Need.SERVER).allowed:
@@ -174,9 +160,9 @@ def _may_keep(role: Role, token: Token) -> bool:
     return all(may_grant(role, Scope(scope)) for scope in token.scopes)
 
 
-def _revoke(tx: Session, act: Act, found: Iterable[Token]) -> None:
+def _revoke(tx: Session, act: AuditContext, found: Iterable[Token]) -> None:
     """Revoke tokens and what was made with them: who holds a stolen token cannot have saved himself another one."""
     for token in found:
         if api_tokens.revoke_token(tx, token.project_id, token.uid, act.at):
-            act.note(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
+            act.record(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
             _revoke(tx, act, _made_by(tx, f"token:{token.uid}", EVERYWHERE))

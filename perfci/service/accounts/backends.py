@@ -14,7 +14,8 @@ from perfci.net.api_client import Client, Refused
 from perfci.net.shapes.access import MemberShape, NewRole, NewToken, ProjectChange, TokenMade, TokenShape
 from perfci.net.shapes.runs import ProjectShape, Visibility
 from perfci.service.accounts import accounts
-from perfci.service.accounts.accounts import Act, new_project
+from perfci.service.accounts.accounts import new_project
+from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
 from perfci.store.access import users
@@ -168,5 +169,5 @@ def _found(job: Callable[[], None]) -> bool:
     return True
 
 
-def _act() -> Act:
-    return Act(LOCAL, datetime.now(UTC))
+def _act() -> AuditContext:
+    return AuditContext(LOCAL, datetime.now(UTC))

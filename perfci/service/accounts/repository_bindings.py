@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log, github_bindings
 from perfci.store.access.github_bindings import Binding, Repository
 from perfci.store.projects import Project
@@ -44,21 +44,21 @@ def repository(
     return Repository(repository_id, owner_id, slug, workflow, environment, whole)
 
 
-def bind(tx: Session, act: Act, project: Project, wanted: Repository) -> None:
+def bind(tx: Session, act: AuditContext, project: Project, wanted: Repository) -> None:
     """Let the jobs of a repository write here, in the place of those that were let before."""
     before = github_bindings.repository_of(tx, project.id)
     github_bindings.bind(tx, project.id, wanted, act.at)
     told = {"before": _told(before) if before else None, "after": _told(wanted)}
-    act.note(tx, "repository.bind", wanted.slug, project.id, told)
+    act.record(tx, "repository.bind", wanted.slug, project.id, told)
 
 
-def unbind(tx: Session, act: Act, project: Project) -> bool:
+def unbind(tx: Session, act: AuditContext, project: Project) -> bool:
     """Whether it was bound; its jobs, and the tokens they were given, can do nothing here any more."""
     before = github_bindings.repository_of(tx, project.id)
     if before is None:
         return False
     github_bindings.unbind(tx, project.id)
-    act.note(tx, "repository.unbind", before.slug, project.id, {"before": _told(before)})
+    act.record(tx, "repository.unbind", before.slug, project.id, {"before": _told(before)})
     return True
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import expected_changes
 from perfci.store.incidents.expected_changes import AnnouncementRecord
 from perfci.store.jobs import outbox
@@ -27,13 +27,13 @@ TOLD = "announcement.tell"
 """What the audit log calls it."""
 
 
-def arrive(tx: Transaction, project: Project, told: Sequence[Arrived], act: Act) -> int:
+def arrive(tx: Transaction, project: Project, told: Sequence[Arrived], act: AuditContext) -> int:
     """Keep what was told and promise a look at the incidents it may be about; answers how many nobody told before."""
     added = keep(tx, project.id, told, act.actor.name, act.at)
     if added:
         outbox.add(tx, project.id, "look", "announcements", act.at)
         sources = sorted({f"{one.source} at {one.sha[:12]}" for one in told if one.announcement.counts})
-        act.note(tx, TOLD, ", ".join(sources), project.id, {"announcements": added})
+        act.record(tx, TOLD, ", ".join(sources), project.id, {"announcements": added})
         touch(tx, [project.id])
     return added
 

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.step_evidence import Retested, retested
 from perfci.model import PerfciError
 from perfci.report.serializers import commit_fields
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.pin_members import done, line_of, of_members, pin, seen_at
-from perfci.service.incidents.state_changes import By
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import add_members, members
 from perfci.store.incidents.records import Event, IncidentRecord
@@ -30,7 +30,9 @@ class Nudged:
         return sum(one.worse for one in self.tests)
 
 
-def nudge(tx: Transaction, project: Project, number: int, revision: int, last_good: str, commit: str, by: By) -> Nudged:
+def nudge(
+    tx: Transaction, project: Project, number: int, revision: int, last_good: str, commit: str, by: AuditContext
+) -> Nudged:
     """Move the edge of an incident, and test at once what its series say of it there."""
     record, line = seen_at(tx, project, number, revision), line_of(tx, project)
     for sha in (last_good, commit):
@@ -50,7 +52,7 @@ def nudge(tx: Transaction, project: Project, number: int, revision: int, last_go
     found = Nudged(done(tx, project, number, "incident.nudge", {"commit": commit}, by), tests)
     text = f"the points fit worse there in {found.worse} of {len(tests)} series" if found.worse else "the points agree"
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
-    stored.add_events(tx, [(record.id, Event(by.now, by.actor, "nudge", before, after, text))])
+    stored.add_events(tx, [(record.id, Event(by.at, by.actor.name, "nudge", before, after, text))])
     return found
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.visit_index import Timetable
 from perfci.model import Commit, Incident, IncidentKind, PerfciError
 from perfci.report.incidents import incident_text as words
-from perfci.service.incidents.state_changes import By
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.triage import Stale, incident_of
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store as stored
@@ -38,9 +38,9 @@ def seen_at(tx: Transaction, project: Project, number: int, revision: int) -> In
     return record
 
 
-def pin(tx: Transaction, record: IncidentRecord, columns: Mapping[str, object], by: By) -> None:
+def pin(tx: Transaction, record: IncidentRecord, columns: Mapping[str, object], by: AuditContext) -> None:
     """Write what a person decided of its members or its edge: no look takes that back."""
-    triaged = {} if record.triaged_at else {"triaged_at": by.now}
+    triaged = {} if record.triaged_at else {"triaged_at": by.at}
     if not stored.change(tx, record.id, record.revision, {**columns, **triaged, "pinned": True}):
         raise Stale(record)
 
@@ -64,11 +64,11 @@ def of_members(
 
 
 def done(
-    tx: Transaction, project: Project, number: int, action: str, detail: Mapping[str, object], by: By
+    tx: Transaction, project: Project, number: int, action: str, detail: Mapping[str, object], by: AuditContext
 ) -> IncidentRecord:
     audit_log.record(
-        tx, by.actor, action, f"incident {number}",
-        at=by.now, project_id=project.id, detail=detail, request_id=by.request_id,
+        tx, by.actor.name, action, f"incident {number}",
+        at=by.at, project_id=project.id, detail=detail, request_id=by.request_id,
     )  # fmt: skip
     touch(tx, [project.id])
     return incident_of(tx, project, number)

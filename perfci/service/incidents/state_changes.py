@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from perfci.model import IncidentState, PerfciError
+from perfci.service.audit_context import AuditContext
 from perfci.store.incidents.records import Event, IncidentRecord
 
 KEEP: Final = "\0keep"
@@ -44,15 +45,6 @@ class Change:
     note: str = ""
     back: bool = False
     """Whether this takes back the last change of state, whatever it was before."""
-
-
-@dataclass(frozen=True, slots=True)
-class By:
-    """Who does it, when, and in which request."""
-
-    actor: str
-    now: datetime
-    request_id: str = ""
 
 
 LINKS = ("assignee", "due_at", "issue_url", "fix_sha", "culprit_sha")
@@ -149,27 +141,27 @@ SAID = {
 }
 
 
-def events_of(record: IncidentRecord, wanted: Change, by: By) -> list[Event]:
+def events_of(record: IncidentRecord, wanted: Change, by: AuditContext) -> list[Event]:
     found = []
     wanted = _completed(record, wanted)
     if wanted.state is not None and _settles(record, wanted):
         what = UNDO if wanted.back else "state"
-        found.append(Event(by.now, by.actor, what, record.state, wanted.state, wanted.reason))
+        found.append(Event(by.at, by.actor.name, what, record.state, wanted.state, wanted.reason))
         found += _events_with_state(record, wanted, by)
     for name in LINKS:
         what = "link" if name.endswith(("_url", "_sha")) else "assign"
         before, after = getattr(record, name), getattr(wanted, name)
         if after not in (KEEP, before):
-            found.append(Event(by.now, by.actor, what, str(before or ""), str(after or ""), name))
+            found.append(Event(by.at, by.actor.name, what, str(before or ""), str(after or ""), name))
     if wanted.note:
-        found.append(Event(by.now, by.actor, "note", text=wanted.note))
+        found.append(Event(by.at, by.actor.name, "note", text=wanted.note))
     return found
 
 
-def _events_with_state(record: IncidentRecord, wanted: Change, by: By) -> list[Event]:
+def _events_with_state(record: IncidentRecord, wanted: Change, by: AuditContext) -> list[Event]:
     before, after = with_state(record), with_state(wanted)
     return [
-        Event(by.now, by.actor, "until", str(before[name] or ""), str(after[name] or ""), name)
+        Event(by.at, by.actor.name, "until", str(before[name] or ""), str(after[name] or ""), name)
         for name in WITH_STATE
         if before[name] != after[name]
     ]

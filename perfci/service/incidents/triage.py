@@ -9,7 +9,8 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
-from perfci.service.incidents.state_changes import KEEP, By, Change, columns_of, events_of
+from perfci.service.audit_context import AuditContext
+from perfci.service.incidents.state_changes import KEEP, Change, columns_of, events_of
 from perfci.service.notify.enqueue_notifications import tell
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store as stored
@@ -50,19 +51,23 @@ def incident_of(tx: Transaction, project: Project, number: int) -> IncidentRecor
     return found
 
 
-def change(tx: Transaction, project: Project, number: int, revision: int, wanted: Change, by: By) -> IncidentRecord:
+def change(
+    tx: Transaction, project: Project, number: int, revision: int, wanted: Change, by: AuditContext
+) -> IncidentRecord:
     """Change one incident as it was seen at this revision."""
     record = incident_of(tx, project, number)
     if record.revision != revision:
         raise Stale(record)
-    columns = columns_of(record, wanted, by.now, _original(tx, project, wanted))
+    columns = columns_of(record, wanted, by.at, _original(tx, project, wanted))
     if columns and not stored.change(tx, record.id, revision, columns):
         raise Stale(incident_of(tx, project, number))
     _keep(tx, project, [record], wanted, by)
     return incident_of(tx, project, number)
 
 
-def change_many(tx: Transaction, project: Project, revisions: Mapping[int, int], wanted: Change, by: By) -> Bulk:
+def change_many(
+    tx: Transaction, project: Project, revisions: Mapping[int, int], wanted: Change, by: AuditContext
+) -> Bulk:
     """The same change to many incidents (number to revision), in a few statements however many there are."""
     found = stored.numbered_all(tx, project.id, revisions)
     refused = dict.fromkeys(revisions.keys() - found.keys(), "there is no such incident")
@@ -73,7 +78,7 @@ def change_many(tx: Transaction, project: Project, revisions: Mapping[int, int],
         if record.number in stale:
             continue
         try:
-            columns = columns_of(record, wanted, by.now, original)
+            columns = columns_of(record, wanted, by.at, original)
         except PerfciError as error:
             refused[record.number] = str(error)
             continue
@@ -91,7 +96,9 @@ def _original(tx: Transaction, project: Project, wanted: Change) -> IncidentReco
     return None if wanted.duplicate_of is None else incident_of(tx, project, wanted.duplicate_of)
 
 
-def _keep(tx: Transaction, project: Project, before: Sequence[IncidentRecord], wanted: Change, by: By) -> None:
+def _keep(
+    tx: Transaction, project: Project, before: Sequence[IncidentRecord], wanted: Change, by: AuditContext
+) -> None:
     """Histories, the audit log, the ledger and the messages that go with a change."""
     if not before:
         return
@@ -103,7 +110,7 @@ def _keep(tx: Transaction, project: Project, before: Sequence[IncidentRecord], w
     subject = f"incident {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} incidents"
     listed = {"numbers": numbers[:MOST_LISTED]} if len(numbers) > 1 else {}
     audit_log.record(
-        tx, by.actor, "incident.change", subject, at=by.now, project_id=project.id, detail=detail | listed,
+        tx, by.actor.name, "incident.change", subject, at=by.at, project_id=project.id, detail=detail | listed,
         request_id=by.request_id,
     )  # fmt: skip
     switched = [one for one in before if wanted.state is not None and wanted.state is not one.state]
@@ -114,9 +121,11 @@ def _keep(tx: Transaction, project: Project, before: Sequence[IncidentRecord], w
     touch(tx, [project.id])
 
 
-def _tell(tx: Transaction, project: Project, before: Sequence[IncidentRecord], wanted: Change, by: By) -> None:
+def _tell(
+    tx: Transaction, project: Project, before: Sequence[IncidentRecord], wanted: Change, by: AuditContext
+) -> None:
     """Who was told that an incident began may want to hear how it goes on."""
     now_are = stored.numbered_all(tx, project.id, [one.number for one in before if one.paged_at is not None])
     known = destinations(tx, project.id)
     for record in now_are.values():
-        tell(tx, project, record, by.now, actor=by.actor, reason=wanted.reason, among=known)
+        tell(tx, project, record, by.at, actor=by.actor.name, reason=wanted.reason, among=known)

@@ -8,15 +8,16 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.incident_columns import PERFCI
-from perfci.service.incidents.state_changes import UNDO, By, Change, with_state
+from perfci.service.incidents.state_changes import UNDO, Change, with_state
 from perfci.service.incidents.triage import Stale, change, incident_of
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.records import Event, IncidentRecord
 from perfci.store.projects import Project
 
 
-def undo(tx: Transaction, project: Project, number: int, revision: int, by: By) -> IncidentRecord:
+def undo(tx: Transaction, project: Project, number: int, revision: int, by: AuditContext) -> IncidentRecord:
     """Give an incident the state it had before a person changed it last; assignee, links and notes stay."""
     record = incident_of(tx, project, number)
     if record.revision != revision:

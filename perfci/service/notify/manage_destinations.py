@@ -15,7 +15,7 @@ from perfci.model import PerfciError
 from perfci.net.checked_http import destination as web_address
 from perfci.net.shapes import VISIBLE
 from perfci.net.smtp_mail import recipient
-from perfci.service.incidents.state_changes import By
+from perfci.service.audit_context import AuditContext
 from perfci.service.notify.deliver_notifications import SENDERS
 from perfci.service.notify.quiet_hours import clock, send_at
 from perfci.service.notify.senders import Means
@@ -33,13 +33,15 @@ CHECKS: Mapping[str, Callable[[str], object]] = {
 """What an address has to be, for each kind."""
 
 
-def keep_destination(tx: Transaction, project: Project, wanted: Destination, by: By, *, secret: str | None) -> bool:
+def keep_destination(
+    tx: Transaction, project: Project, wanted: Destination, by: AuditContext, *, secret: str | None
+) -> bool:
     """Add or change a destination; a ``secret`` of None leaves the old one. True where it is new."""
     if wanted.kind not in CHECKS:
         raise PerfciError(f"{wanted.kind!r} is no kind of destination; expected {', '.join(CHECKS)}.")
     CHECKS[wanted.kind](wanted.address)
     _require_names(wanted)
-    send_at(by.now, wanted.quiet, wanted.digest)
+    send_at(by.at, wanted.quiet, wanted.digest)
     for end in {"from", "to"} & wanted.quiet.keys():
         clock(wanted.quiet[end])
     known = delivery_queue.destination(tx, project.id, wanted.name)
@@ -66,7 +68,7 @@ def _require_names(wanted: Destination) -> None:
 MOST_OF_NAME, MOST_OF_GLOB, MOST_GLOBS = 100, 200, 50
 
 
-def drop_destination(tx: Transaction, project: Project, name: str, by: By) -> bool:
+def drop_destination(tx: Transaction, project: Project, name: str, by: AuditContext) -> bool:
     """Remove a destination and what still waits for it; False where there is none."""
     there = delivery_queue.drop_destination(tx, project.id, name)
     if there:
@@ -95,13 +97,17 @@ def try_destination(project: str, wanted: Destination, means: Means, now: dateti
     return ""
 
 
-def note_trial(tx: Transaction, project: Project, name: str, by: By) -> None:
+def note_trial(tx: Transaction, project: Project, name: str, by: AuditContext) -> None:
     """Write down that somebody tries a destination: what he sends leaves this server in its name."""
-    audit_log.record(tx, by.actor, "destination.test", name, at=by.now, project_id=project.id, request_id=by.request_id)
-
-
-def _record(tx: Transaction, project: Project, action: str, name: str, by: By, detail: dict[str, object]) -> None:
     audit_log.record(
-        tx, by.actor, action, name, at=by.now, project_id=project.id, detail=detail, request_id=by.request_id
+        tx, by.actor.name, "destination.test", name, at=by.at, project_id=project.id, request_id=by.request_id
+    )
+
+
+def _record(
+    tx: Transaction, project: Project, action: str, name: str, by: AuditContext, detail: dict[str, object]
+) -> None:
+    audit_log.record(
+        tx, by.actor.name, action, name, at=by.at, project_id=project.id, detail=detail, request_id=by.request_id
     )
     touch(tx, [project.id])

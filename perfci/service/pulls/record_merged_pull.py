@@ -6,7 +6,7 @@ from datetime import datetime
 
 from perfci.auth.permissions import Actor, Role, Scope
 from perfci.github.client import Client
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.service.expected_changes.read_pulls import arrived_with, is_merged_into
 from perfci.service.expected_changes.save_changes import arrive
 from perfci.service.pulls.webhook_receiver import is_bound
@@ -27,7 +27,7 @@ def take_announced(store: Store, client: Client, told: Told, of: Project, bound:
     if not any(one.announcement.counts for one in arrived):
         return "Nothing was announced by somebody who may write to the repository."
     with store.begin() as tx:
-        arrive(tx, of, arrived, Act(_actor(of, bound), now, told.delivery))
+        arrive(tx, of, arrived, AuditContext(_actor(of, bound), now, told.delivery))
     return ""
 
 

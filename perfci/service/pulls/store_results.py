@@ -17,7 +17,7 @@ from perfci.formats.run_document import idempotency_key
 from perfci.github.operations import full
 from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import COMPARE, Arrival, kind_of, received
 from perfci.store import Store
 from perfci.store.projects import Project
@@ -28,7 +28,7 @@ KEPT = ("job", "step")
 
 
 def take_in(
-    store: Store, project: Project, ran: WorkflowRun, documents: Mapping[str, bytes], act: Act
+    store: Store, project: Project, ran: WorkflowRun, documents: Mapping[str, bytes], act: AuditContext
 ) -> tuple[int, list[str]]:
     """Store what was compared, each session whole or not at all: how many runs are here now, and why others are not.
 
@@ -84,7 +84,7 @@ def _session(read: tuple[Run, str]) -> str:
     return read[0].session
 
 
-def _is_here(tx: Session, run: Run, body_hash: str, project: Project, act: Act) -> bool:
+def _is_here(tx: Session, run: Run, body_hash: str, project: Project, act: AuditContext) -> bool:
     """Store a run, unless the job uploaded it as well; raises where it is none that may be stored."""
     if kind_of(run) != COMPARE or run.commit.dirty:
         raise PerfciError("only comparisons of what was committed are taken from a pull request")

@@ -17,7 +17,7 @@ from perfci.github.pull_report import Author, Overtaken
 from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.placeholder_comment import NotMeasured
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.service.pulls.read_artifact import Left, left_in, newest_of_commit, newest_of_run
 from perfci.service.pulls.record_merged_pull import take_announced
 from perfci.service.pulls.report_pull import Pull, age, nothing_of, page_of, tell
@@ -80,11 +80,13 @@ class Follower:
         if (told.action in BEGUN) == (ran.status == "completed"):
             return f"The run is {ran.status} by now, which GitHub tells by itself."
         try:
-            return self._follow(client, ran, told.action in BEGUN, of, Act(actor_of(of, ran), now, told.delivery))
+            return self._follow(
+                client, ran, told.action in BEGUN, of, AuditContext(actor_of(of, ran), now, told.delivery)
+            )
         except Overtaken as gone:
             return str(gone)
 
-    def _follow(self, client: Client, ran: WorkflowRun, begun: bool, of: Project, act: Act) -> str:
+    def _follow(self, client: Client, ran: WorkflowRun, begun: bool, of: Project, act: AuditContext) -> str:
         repository = ran.repository.full_name
         pulls = [Pull(repository, one.number, one.base.sha, one.head.sha) for one in pulls_of_run(client, ran)]
         if begun:
@@ -101,7 +103,7 @@ class Follower:
             log.info("%s#%d is told: %s", repository, pull.number, ", ".join(told.written) or "nothing new")
         return ""
 
-    def _page(self, ran: WorkflowRun, left: Left, of: Project, act: Act) -> str:
+    def _page(self, ran: WorkflowRun, left: Left, of: Project, act: AuditContext) -> str:
         """Where the comparison is shown, once it is stored; nowhere, where nothing of it could be."""
         here, refused = take_in(self.store, of, ran, left.runs, act)
         if refused:

@@ -13,7 +13,7 @@ from perfci.auth.grants import OTHER_SESSION, objection
 from perfci.auth.permissions import Actor, Denied
 from perfci.model import Commit, PerfciError, Result, Role, Run
 from perfci.net.shapes.runs import Receipt
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.jobs import outbox
 from perfci.store.projects import Project, touch
@@ -38,7 +38,7 @@ class Arrival:
     key: str
     body_hash: str
     project: Project
-    act: Act
+    act: AuditContext
 
     @property
     def document(self) -> Document:
@@ -165,4 +165,4 @@ def _note(tx: Session, project: Project, new: Sequence[Arrival]) -> None:
         act = arrival.act
         today = act.at.replace(hour=0, minute=0, second=0, microsecond=0)
         if not audit_log.was_done(tx, project.id, act.actor.name, RECEIVED, today):
-            act.note(tx, RECEIVED, arrival.key, project.id)
+            act.record(tx, RECEIVED, arrival.key, project.id)

@@ -21,7 +21,8 @@ from perfci.net.jwks import IssuerKeys
 from perfci.net.shapes import Asked
 from perfci.net.shapes.problem_details import Fault
 from perfci.report.escaping import printable
-from perfci.service.accounts.accounts import Act, first_seen
+from perfci.service.accounts.accounts import first_seen
+from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project, project
 from perfci.store.writes.group_commit import Group, Unavailable
@@ -78,7 +79,7 @@ class Serving:
 def answer(serving: Serving, operation: Operation, request: Request, path: Mapping[str, Any], name: str) -> Response:
     """Serve one request; whatever stands against it is raised as ``Declined``."""
     actor = _known(serving, request)
-    act = Act(actor, serving.clock(), name)
+    act = AuditContext(actor, serving.clock(), name)
     of_path = _admitted(serving, act, str(path["project"]), operation.need) if operation.of_project else None
     if not operation.of_project:
         _allow(decide_before(actor, operation.need))
@@ -127,7 +128,9 @@ def _spend(allowance: Allowance, name: str, amount: float = 1.0) -> None:
         raise Declined("rate", f"Too much in one minute: try again in {wait} s.", headers={"Retry-After": str(wait)})
 
 
-def _admitted(serving: Serving, act: Act, slug: str, need: Need, size: int = 0, *, begins: bool = False) -> Project:
+def _admitted(
+    serving: Serving, act: AuditContext, slug: str, need: Need, size: int = 0, *, begins: bool = False
+) -> Project:
     """The project of this name, where the actor may do this with it; one that a body names begins with that."""
     with serving.store.read() as tx:
         found = project(tx, slug)

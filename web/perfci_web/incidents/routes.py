@@ -15,12 +15,12 @@ from perfci.auth.permissions import Need, decide
 from perfci.model import PerfciError, Series
 from perfci.policies import StandardsOf
 from perfci.report.incidents.incident_serializers import situation_fields
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.alert_quality import health
 from perfci.service.incidents.derive_incidents import Situation, situation
 from perfci.service.incidents.merge_and_split import merge, split
 from perfci.service.incidents.move_boundary import nudge, shifted
 from perfci.service.incidents.serialize_incidents import listing, listing_fields, whole, whole_fields
-from perfci.service.incidents.state_changes import By
 from perfci.service.incidents.triage import Bulk, Stale, change, change_many, incident_of
 from perfci.service.incidents.undo_change import undo
 from perfci.store import Store, projects
@@ -72,8 +72,8 @@ class Desk:
     def write(self, job: Callable[[Session], Any]) -> Any:
         return self._app.extensions["perfci_api"].group().submit(job)
 
-    def by(self) -> By:
-        return By(caller().name, self.clock(), request_id())
+    def by(self) -> AuditContext:
+        return AuditContext(caller(), self.clock(), request_id())
 
     def project(self, tx: Session, slug: str) -> Project:
         found = projects.project(tx, slug)

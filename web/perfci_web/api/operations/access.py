@@ -17,8 +17,8 @@ from perfci.net.shapes.access import (
 )
 from perfci.net.shapes.runs import ProjectShape
 from perfci.service.accounts import accounts
-from perfci.service.accounts.accounts import Act
 from perfci.service.accounts.backends import member_shape, project_shape, token_shape
+from perfci.service.audit_context import AuditContext
 from perfci.store.access import api_tokens, audit_log, users
 from perfci.store.projects import project
 from perfci_web.api import pagination
@@ -98,8 +98,8 @@ def list_audit(call: Call) -> Reply:
     return Reply(AuditPage(items=tuple(_line(one) for one in items), next=following))
 
 
-def _act(call: Call) -> Act:
-    return Act(call.actor, call.now, call.request_id)
+def _act(call: Call) -> AuditContext:
+    return AuditContext(call.actor, call.now, call.request_id)
 
 
 def _line(found: audit_log.AuditLine) -> AuditShape:

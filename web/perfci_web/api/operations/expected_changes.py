@@ -6,7 +6,7 @@ from perfci.auth.grants import announcing_objection
 from perfci.auth.permissions import Denied, Need
 from perfci.net.shapes import Paged
 from perfci.net.shapes.expected_changes import AnnouncementPage, AnnouncementShape, AnnouncementsKept, NewAnnouncements
-from perfci.service.accounts.accounts import Act
+from perfci.service.audit_context import AuditContext
 from perfci.service.expected_changes.save_changes import arrive
 from perfci.store.incidents import expected_changes
 from perfci.verdicts.expected_change import Announcement
@@ -36,7 +36,7 @@ def add_announcements(call: Call) -> Reply:
         Arrived(asked.commit, Announcement(one.match, one.change, one.reason), asked.source, asked.arrived_at)
         for one in asked.items
     ]
-    act = Act(call.actor, call.now, call.request_id)
+    act = AuditContext(call.actor, call.now, call.request_id)
     kept = call.group.submit(lambda tx: arrive(tx, call.the_project, told, act))
     return Reply(AnnouncementsKept(kept=kept))
 

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import Need
 from perfci.model import IncidentState
 from perfci.net.shapes import incidents as shapes
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.alert_quality import health
 from perfci.service.incidents.mute_benchmarks import quarantine
 from perfci.service.incidents.serialize_incidents import (
@@ -18,7 +19,6 @@ from perfci.service.incidents.serialize_incidents import (
     whole,
     whole_fields,
 )
-from perfci.service.incidents.state_changes import By
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_members import ledger
 from perfci.store.incidents.mutes import suspensions
@@ -101,7 +101,7 @@ def list_suspensions(call: Call) -> Reply:
 
 def set_suspension(call: Call) -> Reply:
     asked: shapes.NewSuspension = call.body
-    by = By(call.actor.name, call.now, call.request_id)
+    by = AuditContext(call.actor, call.now, call.request_id)
 
     def write(tx: Session) -> shapes.SuspensionPage:
         quarantine(tx, call.the_project, asked.benchmark, asked.metric, by, days=asked.days, reason=asked.reason)

@@ -20,8 +20,8 @@ from perfci.net.shapes.destinations import (
     TestAnswer,
 )
 from perfci.net.shapes.incidents import DeliveryShape
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.serialize_incidents import delivery_fields
-from perfci.service.incidents.state_changes import By
 from perfci.service.notify.manage_destinations import drop_destination, keep_destination, note_trial, try_destination
 from perfci.service.notify.senders import means_of
 from perfci.store.jobs import delivery_queue
@@ -86,8 +86,8 @@ def _named(call: Call) -> Destination:
     return found
 
 
-def _by(call: Call) -> By:
-    return By(call.actor.name, call.now, call.request_id)
+def _by(call: Call) -> AuditContext:
+    return AuditContext(call.actor, call.now, call.request_id)
 
 
 def _hours(asked: NewDestination) -> dict[str, str]:

@@ -6,8 +6,8 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import Need
 from perfci.net.shapes.reporting_schedules import ExpectationPage, ExpectationShape, NewExpectation
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.mute_benchmarks import expect
-from perfci.service.incidents.state_changes import By
 from perfci.store.incidents.reporting_schedules import Expectation, expectations
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operation import Operation
@@ -23,7 +23,7 @@ def list_expectations(call: Call) -> Reply:
 
 def put_expectation(call: Call) -> Reply:
     asked: NewExpectation = call.body
-    by = By(call.actor.name, call.now, call.request_id)
+    by = AuditContext(call.actor, call.now, call.request_id)
 
     def write(tx: Session) -> ExpectationPage:
         if not expect(tx, call.the_project, asked.id, by, every_s=asked.every_s, muted=asked.muted):

@@ -8,8 +8,9 @@ from perfci.auth.permissions import Need, may_see
 from perfci.config import project_name
 from perfci.formats.run_document import RunDocument, idempotency_key, run_of, write
 from perfci.net.shapes.runs import NewProject, ProjectPage, ProjectShape, Receipt, RunFilter, RunPage, RunShape
-from perfci.service.accounts.accounts import Act, new_project
+from perfci.service.accounts.accounts import new_project
 from perfci.service.accounts.backends import project_shape
+from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import Arrival, receive
 from perfci.store.projects import projects
 from perfci.store.queries import measurements, paged_lists
@@ -34,7 +35,7 @@ def get_project(call: Call) -> Reply:
 def create(call: Call) -> Reply:
     asked: NewProject = call.body
     name = project_name(asked.project)
-    act = Act(call.actor, call.now, call.request_id)
+    act = AuditContext(call.actor, call.now, call.request_id)
     made = call.group.submit(lambda tx: new_project(tx, act, name, asked.visibility))
     return Reply(project_shape(made), 201)
 
@@ -69,7 +70,7 @@ def receive_run(call: Call) -> Reply:
     if key != idempotency_key(run):
         raise Declined("conflict", f"The header {KEY_HEADER} is not the key of this run: was its body changed?")
     project = call.admit(document.project, Need.WRITE_RESULTS)
-    act = Act(call.actor, call.now, call.request_id)
+    act = AuditContext(call.actor, call.now, call.request_id)
     receipt = receive(call.group, Arrival(run, key, sha256(call.raw).hexdigest(), project, act))
     return Reply(receipt, 201 if receipt.stored else 200)
 

@@ -10,10 +10,11 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import Need
 from perfci.net.shapes import incidents as shapes
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.change_request import change_of
 from perfci.service.incidents.merge_and_split import merge, split
 from perfci.service.incidents.move_boundary import nudge, shifted
-from perfci.service.incidents.state_changes import By, Change
+from perfci.service.incidents.state_changes import Change
 from perfci.service.incidents.triage import Stale, change, change_many
 from perfci.service.incidents.undo_change import undo
 from perfci.store.incidents import incident_store
@@ -111,8 +112,8 @@ def _submitted(call: Call, job: Callable[[Session], T]) -> T:
         raise StaleRevision(error.record.revision) from error
 
 
-def _by(call: Call) -> By:
-    return By(call.actor.name, call.now, call.request_id)
+def _by(call: Call) -> AuditContext:
+    return AuditContext(call.actor, call.now, call.request_id)
 
 
 def _finite(value: float) -> float | None:

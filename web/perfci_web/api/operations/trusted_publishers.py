@@ -6,8 +6,8 @@ from perfci.auth.permissions import Need
 from perfci.net.jwks import Unanswered
 from perfci.net.shapes.github_jobs import JobToken, NewRepository, RepositoryShape, RunTokenMade
 from perfci.service.accounts import repository_bindings
-from perfci.service.accounts.accounts import Act
 from perfci.service.accounts.job_tokens import exchange, expected_of
+from perfci.service.audit_context import AuditContext
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import Repository
 from perfci_web.api.calls import Call, Reply
@@ -53,8 +53,8 @@ def unbind_repository(call: Call) -> Reply:
     return Reply(None)
 
 
-def _act(call: Call) -> Act:
-    return Act(call.actor, call.now, call.request_id)
+def _act(call: Call) -> AuditContext:
+    return AuditContext(call.actor, call.now, call.request_id)
 
 
 def _shape(found: Repository) -> RepositoryShape:
