@@ -21,14 +21,25 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, crea
 from torch.nn.functional import scaled_dot_product_attention
 from torch.profiler import ProfilerActivity, profile
 
-from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, not_here, peak_tensor_bytes, witness
+from perfci.bench import (
+    Absent,
+    Bench,
+    Measurement,
+    Metric,
+    Reading,
+    exact,
+    informational,
+    metrics,
+    peak_tensor_bytes,
+    skip_exception,
+)
 from perfci.bench.call_counts.flops import count_flops
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.memory_use.peak_memory import allocator_readings
 from perfci.bench.parity import TOLERANCES, ParityFailed, max_relative_error
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
-from .workload_sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
+from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
 
 BACKENDS = {
     "math": SDPBackend.MATH,
@@ -36,22 +47,22 @@ BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }
-OPERATOR = "aten::_scaled_dot_product_"
-OPERATORS = {
-    "math": f"{OPERATOR}attention_math",
-    "efficient": f"{OPERATOR}efficient_attention",
-    "flash": f"{OPERATOR}flash_attention",
-    "cudnn": f"{OPERATOR}cudnn_attention",
+OPERATOR_PREFIX = "aten::_scaled_dot_product_"
+BACKEND_OPERATORS = {
+    "math": f"{OPERATOR_PREFIX}attention_math",
+    "efficient": f"{OPERATOR_PREFIX}efficient_attention",
+    "flash": f"{OPERATOR_PREFIX}flash_attention",
+    "cudnn": f"{OPERATOR_PREFIX}cudnn_attention",
 }
 """How the operator begins that a backend runs: flash's ends in ``_for_cpu`` on a CPU."""
 
-REFUSALS = ("No viable backend", "No available kernel")
+REFUSAL_PREFIXES = ("No viable backend", "No available kernel")
 """How torch begins to say that none of the backends it may use can compute this."""
 
 FP32_ROUNDING = TOLERANCES["fp32"].outputs
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
-Visible = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+MaskFunction = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 class Implementations(Bench):
@@ -79,11 +90,11 @@ class Implementations(Bench):
     )
     def measure_attention(
         self, implementation: str, length: int, heads: int, precision: str, causal: bool, l2: str, sizes: str
-    ) -> Measured:
-        settle()
-        case = Case.of(length, heads, heads, dtype_of(precision))
-        with only(implementation):
-            studied = study(implementation, case, causally if causal else None, flush_l2=l2 == "cold")
+    ) -> Measurement:
+        seed_and_pin_threads()
+        case = AttentionCase.random(length, heads, heads, require_dtype(precision))
+        with restrict_backend(implementation):
+            studied = study_implementation(implementation, case, causal_mask if causal else None, flush_l2=l2 == "cold")
             counted = studied.counts()
             allocated = allocator_readings(this_device(), studied.call)
         useful = case.useful_flops(causal)
@@ -91,9 +102,9 @@ class Implementations(Bench):
             **studied.readings(),
             **counted,
             "peak_allocated_bytes": allocated["peak_allocated_bytes"],
-            "flop_rate": witness(*(useful / seconds for seconds in studied.forward.judged)),
+            "flop_rate": informational(*(useful / seconds for seconds in studied.forward.judged)),
         }
-        return Measured(readings, flags=studied.flags)
+        return Measurement(readings, flags=studied.flags)
 
 
 class SharedHeads(Bench):
@@ -118,18 +129,18 @@ class SharedHeads(Bench):
     )
     def measure_shared_heads(
         self, implementation: str, length: int, heads: int, kv_heads: int, precision: str, sizes: str
-    ) -> Measured:
-        settle()
-        case = Case.of(length, heads, kv_heads, dtype_of(precision))
-        with only(implementation):
-            studied = study(implementation, case, causally)
+    ) -> Measurement:
+        seed_and_pin_threads()
+        case = AttentionCase.random(length, heads, kv_heads, require_dtype(precision))
+        with restrict_backend(implementation):
+            studied = study_implementation(implementation, case, causal_mask)
             counted = studied.counts()
         readings = {
             **studied.readings(),
             "peak_tensor_bytes": counted["peak_tensor_bytes"],
             "kv_cache_bytes": exact(case.key.nbytes + case.value.nbytes),
         }
-        return Measured(readings, flags=studied.flags)
+        return Measurement(readings, flags=studied.flags)
 
 
 class SparseMasks(Bench):
@@ -149,35 +160,35 @@ class SparseMasks(Bench):
         Metric("speedup", "ratio", "higher"),
         Metric("max_relative_error", "ratio"),
     )
-    def measure_mask(self, mask: str, length: int, heads: int, precision: str, sizes: str) -> Measured:
-        settle()
-        case = Case.of(length, heads, heads, dtype_of(precision))
-        visible = mask_of(mask, length)
-        with only("flex"):
-            studied = study("flex", case, visible)
-        with only("flash"):
-            dense, case, _ = chosen("flash", studied.case, causally if mask.startswith("window") else None)
+    def measure_mask(self, mask: str, length: int, heads: int, precision: str, sizes: str) -> Measurement:
+        seed_and_pin_threads()
+        case = AttentionCase.random(length, heads, heads, require_dtype(precision))
+        visible = build_mask(mask, length)
+        with restrict_backend("flex"):
+            studied = study_implementation("flex", case, visible)
+        with restrict_backend("flash"):
+            dense, case, _ = select_attention("flash", studied.case, causal_mask if mask.startswith("window") else None)
             flash = time_blocks(lambda: dense(*case.inputs), **KERNELS.timing)
         readings = {
             **studied.readings(),
-            "realised_sparsity": witness(block_mask(visible, length).sparsity() / 100),
-            "speedup": witness(statistics.median(flash.judged) / statistics.median(studied.forward.judged)),
+            "realised_sparsity": informational(build_block_mask(visible, length).sparsity() / 100),
+            "speedup": informational(statistics.median(flash.judged) / statistics.median(studied.forward.judged)),
         }
-        return Measured(readings, flags=studied.flags)
+        return Measurement(readings, flags=studied.flags)
 
 
 @dataclasses.dataclass(frozen=True)
-class Case:
+class AttentionCase:
     """Queries (batch, heads, length, width), keys and values, and the gradient that comes back to the result."""
 
     query: Tensor
     key: Tensor
     value: Tensor
     gradient: Tensor
-    no_backward: str = ""  # why there is none, where there is none
+    no_backward_reason: str = ""  # why there is none, where there is none
 
     @classmethod
-    def of(cls, length: int, heads: int, kv_heads: int, dtype: torch.dtype) -> Case:
+    def random(cls, length: int, heads: int, kv_heads: int, dtype: torch.dtype) -> AttentionCase:
         def normal(count: int, *, learned: bool = True) -> Tensor:
             shape = (KERNELS.batch, count, length, KERNELS.head_width)
             return torch.randn(shape, device=DEVICE, dtype=dtype, requires_grad=learned)
@@ -188,19 +199,19 @@ class Case:
     def inputs(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.query, self.key, self.value
 
-    def forward_only(self, reason: str) -> Case:
+    def forward_only(self, reason: str) -> AttentionCase:
         query, key, value = (tensor.detach() for tensor in self.inputs)
-        return Case(query, key, value, self.gradient, no_backward=reason)
+        return AttentionCase(query, key, value, self.gradient, no_backward_reason=reason)
 
-    def first(self, dtype: torch.dtype) -> Case:
+    def first_sequence(self, dtype: torch.dtype) -> AttentionCase:
         """The first sequence of the batch, in another precision: attention looks at each sequence alone."""
         query, key, value = (tensor[:1].detach().to(dtype).requires_grad_() for tensor in self.inputs)
-        return Case(query, key, value, self.gradient[:1].to(dtype), no_backward=self.no_backward)
+        return AttentionCase(query, key, value, self.gradient[:1].to(dtype), no_backward_reason=self.no_backward_reason)
 
     def results(self, attention: Attention) -> list[Tensor]:
         """The result and, where there is a backward pass, the gradients of queries, keys and values."""
         out = attention(*self.inputs)
-        return [out] if self.no_backward else [out, *torch.autograd.grad(out, self.inputs, self.gradient)]
+        return [out] if self.no_backward_reason else [out, *torch.autograd.grad(out, self.inputs, self.gradient)]
 
     def useful_flops(self, causal: bool) -> float:
         """Of one forward pass, a causal one counted as half a square, as FlashAttention's benchmark counts."""
@@ -209,12 +220,12 @@ class Case:
 
 
 @dataclasses.dataclass(frozen=True)
-class Studied:
+class ImplementationStudy:
     """One implementation on one case: what it ran, how far off it was, and how long it took."""
 
     implementation: str
     attention: Attention
-    case: Case
+    case: AttentionCase
     kernel: str
     error: float
     forward: Timing
@@ -227,7 +238,7 @@ class Studied:
         return {
             "forward_time": self.forward.reading(),
             "backward_time": self.backward if isinstance(self.backward, Absent) else self.backward.reading(),
-            "max_relative_error": witness(self.error),
+            "max_relative_error": informational(self.error),
         }
 
     def counts(self) -> dict[str, Reading | Absent]:
@@ -243,21 +254,21 @@ class Studied:
         return (f"ran: {self.kernel}", *dict.fromkeys(flag for timing in timings for flag in timing.flags))
 
 
-def study(implementation: str, case: Case, visible: Visible | None, *, flush_l2: bool = False) -> Studied:
+def study_implementation(implementation: str, case: AttentionCase, mask_function: MaskFunction | None, *, flush_l2: bool = False) -> ImplementationStudy:
     """Time an implementation that ran what it was asked for and computed the right numbers."""
-    attention, case, kernel = chosen(implementation, case, visible)
-    return Studied(
+    attention, case, kernel = select_attention(implementation, case, mask_function)
+    return ImplementationStudy(
         implementation,
         attention,
         case,
         kernel,
-        check_numerics(attention, case, visible),
+        check_numerics(attention, case, mask_function),
         time_blocks(lambda: attention(*case.inputs), flush_l2=flush_l2, **KERNELS.timing),
-        backward_timing(attention, case, flush_l2=flush_l2),
+        time_backward(attention, case, flush_l2=flush_l2),
     )
 
 
-def only(implementation: str) -> contextlib.AbstractContextManager[None]:
+def restrict_backend(implementation: str) -> contextlib.AbstractContextManager[None]:
     """Leave torch no other backend than this one.
 
     A CPU runs flex_attention eagerly, since compiling it takes longer than a whole smoke suite may: what a mask hides
@@ -268,47 +279,47 @@ def only(implementation: str) -> contextlib.AbstractContextManager[None]:
     return sdpa_kernel(BACKENDS[implementation]) if implementation in BACKENDS else contextlib.nullcontext()
 
 
-def chosen(implementation: str, case: Case, visible: Visible | None) -> tuple[Attention, Case, str]:
+def select_attention(implementation: str, case: AttentionCase, mask_function: MaskFunction | None) -> tuple[Attention, AttentionCase, str]:
     """Give an implementation, the case it can compute, and what a profiler saw it run.
 
     Skips, in torch's own words, what torch refuses here. Raises ``RuntimeError`` where something else ran.
     """
-    attention = attention_of(implementation, case, visible)
+    attention = build_attention(implementation, case, mask_function)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            names = names_run(attention, case)
+            names = profile_operator_names(attention, case)
         except NotImplementedError as refusal:
             case = case.forward_only(str(refusal))
-            names = names_run(attention, case)
+            names = profile_operator_names(attention, case)
         except RuntimeError as refusal:
-            if not str(refusal).startswith(REFUSALS):
+            if not str(refusal).startswith(REFUSAL_PREFIXES):
                 raise
             reasons = [str(refusal), *(str(warning.message).partition(" (Triggered")[0] for warning in said)]
-            raise not_here(f"torch refuses {implementation} here: {' '.join(reasons)}") from refusal
-    return attention, case, kernel_among(names, implementation)
+            raise skip_exception(f"torch refuses {implementation} here: {' '.join(reasons)}") from refusal
+    return attention, case, check_kernel(names, implementation)
 
 
-def attention_of(implementation: str, case: Case, visible: Visible | None) -> Attention:
+def build_attention(implementation: str, case: AttentionCase, mask_function: MaskFunction | None) -> Attention:
     if implementation == "flex":
-        return flex(case.query.shape[-2], visible)
+        return build_flex_attention(case.query.shape[-2], mask_function)
     if implementation == "hand-written":
-        return functools.partial(hand_written, mask=dense_mask(visible, case.query.shape[-2]))
+        return functools.partial(textbook_attention, mask=build_dense_mask(mask_function, case.query.shape[-2]))
     return functools.partial(
         scaled_dot_product_attention,
-        is_causal=visible is causally,
+        is_causal=mask_function is causal_mask,
         enable_gqa=case.query.shape[1] != case.key.shape[1],
     )
 
 
-def flex(length: int, visible: Visible | None) -> Attention:
+def build_flex_attention(length: int, mask_function: MaskFunction | None) -> Attention:
     if DEVICE != "cpu" and importlib.util.find_spec("triton") is None:
-        raise not_here("flex_attention is compiled with Triton, which is not installed")
+        raise skip_exception("flex_attention is compiled with Triton, which is not installed")
     attention = flex_attention if DEVICE == "cpu" else torch.compile(flex_attention, dynamic=False)
-    return functools.partial(attention, block_mask=block_mask(visible, length) if visible else None)
+    return functools.partial(attention, block_mask=build_block_mask(mask_function, length) if mask_function else None)
 
 
-def hand_written(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None) -> Tensor:
+def textbook_attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None) -> Tensor:
     """Attention as textbooks write it."""
     repeats = query.shape[1] // key.shape[1]
     key, value = key.repeat_interleave(repeats, dim=1), value.repeat_interleave(repeats, dim=1)
@@ -318,20 +329,20 @@ def hand_written(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | No
     return scores.softmax(dim=-1) @ value
 
 
-def causally(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+def causal_mask(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
     return query >= key
 
 
-def mask_of(name: str, length: int) -> Visible:
+def build_mask(name: str, length: int) -> MaskFunction:
     """``window-128``: every token sees itself and the 127 before it. ``blocks-75``: 75 % of the blocks are hidden."""
     kind, _, size = name.partition("-")
     if kind == "window":
         return lambda batch, head, query, key: (query >= key) & (query - key < int(size))
-    shown = shown_blocks(length // KERNELS.block, int(size) / 100).to(DEVICE)
+    shown = visible_blocks(length // KERNELS.block, int(size) / 100).to(DEVICE)
     return lambda batch, head, query, key: shown[query // KERNELS.block, key // KERNELS.block]
 
 
-def shown_blocks(edge: int, hidden: float) -> Tensor:
+def visible_blocks(edge: int, hidden: float) -> Tensor:
     """(edge, edge) of bool: the diagonal, so that no token sees nothing, and blocks drawn at random."""
     shown = torch.eye(edge, dtype=torch.bool)
     others = (~shown).flatten().nonzero().flatten()
@@ -341,16 +352,16 @@ def shown_blocks(edge: int, hidden: float) -> Tensor:
     return shown
 
 
-def block_mask(visible: Visible, length: int) -> BlockMask:
-    return create_block_mask(visible, None, None, length, length, device=DEVICE, BLOCK_SIZE=KERNELS.block)
+def build_block_mask(mask_function: MaskFunction, length: int) -> BlockMask:
+    return create_block_mask(mask_function, None, None, length, length, device=DEVICE, BLOCK_SIZE=KERNELS.block)
 
 
-def dense_mask(visible: Visible | None, length: int) -> Tensor | None:
+def build_dense_mask(mask_function: MaskFunction | None, length: int) -> Tensor | None:
     """(1, 1, length, length) of bool, True where a query sees a key."""
-    return None if visible is None else create_mask(visible, None, None, length, length, device=DEVICE)
+    return None if mask_function is None else create_mask(mask_function, None, None, length, length, device=DEVICE)
 
 
-def names_run(attention: Attention, case: Case) -> list[str]:
+def profile_operator_names(attention: Attention, case: AttentionCase) -> list[str]:
     """The operators and compiled kernels that the host launches, forward and backward, once it has compiled them."""
     case.results(attention)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
@@ -358,11 +369,11 @@ def names_run(attention: Attention, case: Case) -> list[str]:
     return [event.key for event in profiler.key_averages()]
 
 
-def kernel_among(names: list[str], implementation: str) -> str:
+def check_kernel(names: list[str], implementation: str) -> str:
     """Say what ran, or that it was not what was asked for."""
-    ran = [name for name in names if name.startswith(OPERATOR) and not name.endswith("_backward")]
-    if implementation in OPERATORS:
-        matching = [name for name in ran if name.startswith(OPERATORS[implementation])]
+    ran = [name for name in names if name.startswith(OPERATOR_PREFIX) and not name.endswith("_backward")]
+    if implementation in BACKEND_OPERATORS:
+        matching = [name for name in ran if name.startswith(BACKEND_OPERATORS[implementation])]
         wrong = [name for name in ran if name not in matching]
     elif implementation == "flex" and DEVICE != "cpu":
         matching, wrong = [name for name in names if "triton_" in name or "flex_attention" in name], ran
@@ -374,7 +385,7 @@ def kernel_among(names: list[str], implementation: str) -> str:
     return ", ".join(matching)
 
 
-def check_numerics(attention: Attention, case: Case, visible: Visible | None) -> float:
+def check_numerics(attention: Attention, case: AttentionCase, mask_function: MaskFunction | None) -> float:
     """Give the greatest error against math in fp32, as a ratio of the greatest entry; reject what is wrong.
 
     Wrong is what FlashAttention's own tests call wrong: a result with more than twice, a gradient with more than three
@@ -382,13 +393,13 @@ def check_numerics(attention: Attention, case: Case, visible: Visible | None) ->
     error within what fp32 may differ by is not wrong: another order of summation makes as much.
     """
     dtype = case.query.dtype
-    mask = dense_mask(visible, case.query.shape[-2])
+    mask = build_dense_mask(mask_function, case.query.shape[-2])
     with sdpa_kernel(SDPBackend.MATH):
         exactly = functools.partial(
             scaled_dot_product_attention, attn_mask=mask, enable_gqa=case.query.shape[1] != case.key.shape[1]
         )
-        right = case.first(torch.float32).results(exactly)
-    plain = case.first(dtype).results(functools.partial(hand_written, mask=mask))
+        right = case.first_sequence(torch.float32).results(exactly)
+    plain = case.first_sequence(dtype).results(functools.partial(textbook_attention, mask=mask))
     greatest = 0.0
     for times, got, other, want in zip((2, 3, 3, 3), case.results(attention), plain, right, strict=False):
         error = max_relative_error(got[:1], want)
@@ -402,10 +413,10 @@ def check_numerics(attention: Attention, case: Case, visible: Visible | None) ->
     return greatest
 
 
-def backward_timing(attention: Attention, case: Case, *, flush_l2: bool = False) -> Timing | Absent:
+def time_backward(attention: Attention, case: AttentionCase, *, flush_l2: bool = False) -> Timing | Absent:
     """The backward pass of one forward pass, again and again over the same graph."""
-    if case.no_backward:
-        return Absent(case.no_backward)
+    if case.no_backward_reason:
+        return Absent(case.no_backward_reason)
     out = attention(*case.inputs)
 
     def backward() -> None:

@@ -10,21 +10,21 @@ from torch import Tensor, nn
 
 from perfci.bench import ModelBench
 
-from .gpt_model import GPT, Cache, decode, prefill
-from .training import text_of
-from .workload_sizes import AUDIO, settle
+from .gpt_model import GPT, ModelCache, decode, prefill
+from .training import random_text
+from .workload_sizes import AUDIO, seed_and_pin_threads
 
-RATE = 24_000  # samples of sound per second
+SAMPLE_RATE = 24_000  # samples of sound per second
 SAMPLES_PER_TOKEN = 320 * 2  # what the decoder's two upsamplings make of one token: 37.5 tokens are one second
 
 
-class Voice(nn.Module):
+class SpeechModel(nn.Module):
     """A language model of audio tokens, and the decoder that turns a chunk of them into a wave."""
 
     def __init__(self) -> None:
         super().__init__()
         width = AUDIO.model.width
-        self.speaker = GPT(AUDIO.model)
+        self.language_model = GPT(AUDIO.model)
         self.embedding = nn.Embedding(AUDIO.model.vocab, width)
         self.decoder = nn.Sequential(
             nn.ConvTranspose1d(width, width // 2, 64, stride=32, padding=16),
@@ -33,7 +33,7 @@ class Voice(nn.Module):
             nn.Tanh(),
         )
 
-    def sound(self, tokens: Tensor) -> Tensor:
+    def decode_audio(self, tokens: Tensor) -> Tensor:
         """(1, tokens) -> (samples,)"""
         return self.decoder(self.embedding(tokens).transpose(1, 2)).flatten()
 
@@ -45,21 +45,21 @@ class Speech(ModelBench):
     groups = ("generation",)
     requests = AUDIO.requests
 
-    def build(self, p: Mapping[str, Any]) -> Voice:
-        settle()
-        return Voice().to(self.device).eval()
+    def build(self, p: Mapping[str, Any]) -> SpeechModel:
+        seed_and_pin_threads()
+        return SpeechModel().to(self.device).eval()
 
-    def stream(self, model: Voice, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        text = text_of(AUDIO.model, 1, length=p["text"] - 1).to(self.device)
-        cache = Cache(AUDIO.model, self.device, batch=1, length=p["text"] + AUDIO.tokens)
-        token = prefill(model.speaker, text, cache)
+    def stream(self, model: SpeechModel, p: Mapping[str, Any]) -> Iterator[Tensor]:
+        text = random_text(AUDIO.model, 1, length=p["text"] - 1).to(self.device)
+        cache = ModelCache(AUDIO.model, self.device, batch=1, length=p["text"] + AUDIO.tokens)
+        token = prefill(model.language_model, text, cache)
         for _ in range(AUDIO.tokens // p["chunk"]):
-            tokens = torch.cat([token, decode(model.speaker, token, cache, p["chunk"] - 1)], dim=1)
-            yield model.sound(tokens)
-            token = decode(model.speaker, tokens[:, -1:], cache, 1)
+            tokens = torch.cat([token, decode(model.language_model, token, cache, p["chunk"] - 1)], dim=1)
+            yield model.decode_audio(tokens)
+            token = decode(model.language_model, tokens[:, -1:], cache, 1)
 
     def tokens_of(self, chunk: Tensor) -> int:
         return chunk.numel() // SAMPLES_PER_TOKEN
 
     def audio_seconds(self, chunk: Tensor) -> float:
-        return chunk.numel() / RATE
+        return chunk.numel() / SAMPLE_RATE

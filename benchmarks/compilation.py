@@ -12,21 +12,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from perfci.bench import Absent, Bench, Measured, Metric, Reading, exact, metrics, witness
-from perfci.bench.compilers.compile_cost import compile_here, compile_twice
+from perfci.bench import Absent, Bench, Measurement, Metric, Reading, exact, informational, metrics
+from perfci.bench.compilers.compile_cost import compile_in_process, compile_twice
 from perfci.bench.devices.torch_devices import this_device
-from perfci.bench.parity import Numerics, check_parity, tolerance_of
+from perfci.bench.parity import NumericsRecord, check_parity, default_tolerance
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .gpt_model import GPT
-from .workload_sizes import COMPILED, DEVICE, SIZES, precision_of, settle
+from .workload_sizes import COMPILED, DEVICE, SIZES, precision_context, seed_and_pin_threads
 
 Pool = tuple[int, int]
 
-WARM_UPS = 3
+WARMUP_STEPS = 3
 LAUNCH_BOUND = replace(SIZES, width=128, heads=4, layers=12, length=64, vocab=1024)
 PRECISION = "fp32" if DEVICE == "cpu" else "bf16"
-ON_GPU_ONLY = {
+GPU_ONLY_REASONS = {
     "reduce-overhead": "reduce-overhead records CUDA graphs, and there is no GPU: on a CPU it is the default mode",
     "max-autotune": "max-autotune tries kernels out on a GPU, and there is none",
 }
@@ -44,8 +44,8 @@ class Compile(Bench):
     timeout = 2 * COMPILED.cap_s + 60
 
     def setup(self, mode: str, sizes: str) -> None:
-        if DEVICE == "cpu" and mode in ON_GPU_ONLY:
-            raise NotImplementedError(ON_GPU_ONLY[mode])
+        if DEVICE == "cpu" and mode in GPU_ONLY_REASONS:
+            raise NotImplementedError(GPU_ONLY_REASONS[mode])
 
     @metrics(
         Metric("compile_cold", "seconds"),
@@ -57,42 +57,42 @@ class Compile(Bench):
         Metric("generated_kernels", "count"),
         Metric("warm_cache_misses", "count"),
     )
-    def measure_compile(self, mode: str, sizes: str) -> Measured:
+    def measure_compile(self, mode: str, sizes: str) -> Measurement:
         if mode == "eager":
-            alone = time_blocks(made("eager"), **COMPILED.timing)
+            alone = time_blocks(build_step("eager"), **COMPILED.timing)
             names = [metric.name for metric in Compile.measure_compile.metrics]
-            return Measured({**dict.fromkeys(names, NOT_COMPILED), "step_time": alone.reading()}, alone.flags)
-        cold, warm = compile_twice(made, mode, cap_s=COMPILED.cap_s, timing=COMPILED.timing)
-        eager = made("eager")
-        check_parity(Numerics((cold.value,)), Numerics((float(eager()),)), tolerance_of(PRECISION))
+            return Measurement({**dict.fromkeys(names, NOT_COMPILED), "step_time": alone.reading()}, alone.flags)
+        cold, warm = compile_twice(build_step, mode, cap_s=COMPILED.cap_s, timing=COMPILED.timing)
+        eager = build_step("eager")
+        check_parity(NumericsRecord((cold.value,)), NumericsRecord((float(eager()),)), default_tolerance(PRECISION))
         alone, step = time_blocks(eager, **COMPILED.timing), cold.timing
         readings = {
             "compile_cold": cold.reading(),
             "compile_warm": warm.reading(),
             "step_time": step.reading(),
-            "speedup_vs_eager": witness(statistics.median(alone.judged) / statistics.median(step.judged)),
+            "speedup_vs_eager": informational(statistics.median(alone.judged) / statistics.median(step.judged)),
             "graph_breaks": exact(cold.graph_breaks),
             "recompiles": exact(cold.recompiles),
             "generated_kernels": exact(cold.generated_kernels),
             "warm_cache_misses": exact(warm.cache_misses),
         }
-        return Measured(readings, (*step.flags, f"kernels: {cold.fingerprint}"))
+        return Measurement(readings, (*step.flags, f"kernels: {cold.fingerprint}"))
 
 
-def made(mode: str) -> Callable[[], Tensor]:
+def build_step(mode: str) -> Callable[[], Tensor]:
     """A training step without its optimizer, or one block's forward pass, compiled in this mode."""
-    settle()
+    seed_and_pin_threads()
     compiled: Any = (lambda function: function) if mode == "eager" else functools.partial(torch.compile, mode=mode)
-    return trained(compiled) if COMPILED.whole else block(compiled)
+    return build_training_step(compiled) if COMPILED.whole_model else build_block_step(compiled)
 
 
-def trained(compiled: Callable[[Any], Any]) -> Callable[[], Tensor]:
-    model, text = gpt(), texts(COMPILED.model.length)
-    loss_of = compiled(functools.partial(loss, model))
+def build_training_step(compile_function: Callable[[Any], Any]) -> Callable[[], Tensor]:
+    model, text = create_gpt(), random_texts(COMPILED.model.length)
+    loss_of = compile_function(functools.partial(loss, model))
 
     def step() -> Tensor:
         model.zero_grad(set_to_none=True)
-        with precision_of(PRECISION):  # entered outside: dynamo breaks its graph where autocast begins
+        with precision_context(PRECISION):  # entered outside: dynamo breaks its graph where autocast begins
             found: Tensor = loss_of(text)
         found.backward()
         return found.detach()
@@ -100,10 +100,10 @@ def trained(compiled: Callable[[Any], Any]) -> Callable[[], Tensor]:
     return step
 
 
-def block(compiled: Callable[[Any], Any]) -> Callable[[], Tensor]:
+def build_block_step(compile_function: Callable[[Any], Any]) -> Callable[[], Tensor]:
     width = COMPILED.model.width
     network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh")).to(DEVICE)
-    forward = compiled(network)
+    forward = compile_function(network)
     x = torch.randn(COMPILED.model.length, width, device=DEVICE)
 
     @torch.no_grad()
@@ -113,11 +113,11 @@ def block(compiled: Callable[[Any], Any]) -> Callable[[], Tensor]:
     return step
 
 
-def gpt() -> GPT:
+def create_gpt() -> GPT:
     return GPT(COMPILED.model).to(DEVICE)
 
 
-def texts(length: int) -> Tensor:
+def random_texts(length: int) -> Tensor:
     return torch.randint(COMPILED.model.vocab, (2, length + 1), device=DEVICE)
 
 
@@ -138,7 +138,7 @@ class FrontEnd(Bench):
         Metric("graphs", "count"),
     )
     def measure_front_end(self, backend: str, sizes: str) -> dict[str, Reading]:
-        compiled = compile_here(front_end, backend, None, [COMPILED.model.length], imports=backend)
+        compiled = compile_in_process(build_front_end_step, backend, None, [COMPILED.model.length], warm_backend=backend)
         return {
             "compile_time": compiled.reading(),
             "graph_breaks": exact(compiled.graph_breaks),
@@ -164,7 +164,7 @@ class Lengths(Bench):
     )
     def measure_lengths(self, shapes: str, sizes: str) -> dict[str, Reading]:
         dynamic = {"automatic": None, "static": False, "dynamic": True}[shapes]
-        compiled = compile_here(front_end, "eager", dynamic, COMPILED.lengths)
+        compiled = compile_in_process(build_front_end_step, "eager", dynamic, COMPILED.lengths)
         return {
             "compile_time": compiled.reading(),
             "graph_breaks": exact(compiled.graph_breaks),
@@ -173,12 +173,12 @@ class Lengths(Bench):
         }
 
 
-def front_end(backend: str, dynamic: bool | None, lengths: list[int]) -> Callable[[], Tensor]:
+def build_front_end_step(backend: str, dynamic: bool | None, lengths: list[int]) -> Callable[[], Tensor]:
     """Forward and backward of the model's loss, over texts of these lengths one after another."""
-    settle()
-    model = gpt()
+    seed_and_pin_threads()
+    model = create_gpt()
     loss_of = torch.compile(functools.partial(loss, model), backend=backend, dynamic=dynamic)
-    batches = [texts(length) for length in lengths]
+    batches = [random_texts(length) for length in lengths]
 
     def step() -> Tensor:
         model.zero_grad(set_to_none=True)
@@ -204,46 +204,46 @@ class CudaGraphs(Bench):
             raise NotImplementedError("CUDA graphs need an NVIDIA or AMD GPU, and torch sees none")
 
     @metrics(Metric("step_time", "seconds"), Metric("host_time", "seconds"), Metric("memory_pool", "bytes"))
-    def measure_replay(self, way: str, sizes: str) -> Measured:
-        settle()
-        launched = Launched()
+    def measure_replay(self, way: str, sizes: str) -> Measurement:
+        seed_and_pin_threads()
+        launched = LaunchBoundStep()
         reference = float(launched.step())
-        step, pool = WAYS[way](launched)
-        check_parity(Numerics((float(step()),)), Numerics((reference,)), tolerance_of("fp32"))
+        step, pool = LAUNCH_METHODS[way](launched)
+        check_parity(NumericsRecord((float(step()),)), NumericsRecord((reference,)), default_tolerance("fp32"))
         timing = time_blocks(step, **COMPILED.timing)
         readings = {
             "step_time": timing.reading(),
-            "host_time": witness(*timing.wall),
+            "host_time": informational(*timing.wall),
             "memory_pool": exact(pool_bytes(pool)) if pool else Absent("nothing is recorded, so that no pool is kept"),
         }
-        return Measured(readings, timing.flags)
+        return Measurement(readings, timing.flags)
 
 
-class Launched:
+class LaunchBoundStep:
     """Forward and backward of a narrow model on one row: its kernels end sooner than the host launches them."""
 
     def __init__(self) -> None:
         self.model = GPT(LAUNCH_BOUND).to(DEVICE)
-        self.text = torch.randint(LAUNCH_BOUND.vocab, (1, LAUNCH_BOUND.length + 1), device=DEVICE)
+        self.tokens = torch.randint(LAUNCH_BOUND.vocab, (1, LAUNCH_BOUND.length + 1), device=DEVICE)
 
     def step(self) -> Tensor:
         self.model.zero_grad(set_to_none=True)
-        found = loss(self.model, self.text)
+        found = loss(self.model, self.tokens)
         found.backward()
         return found.detach()
 
 
-def capture(launched: Launched) -> tuple[Callable[[], Tensor], Pool]:
+def capture_graph(step: LaunchBoundStep) -> tuple[Callable[[], Tensor], Pool]:
     """Record the whole step; gradients stay where the recording puts them (torch's notes on CUDA graphs)."""
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
-        for _ in range(WARM_UPS):
-            launched.step()
+        for _ in range(WARMUP_STEPS):
+            step.step()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = launched.step()
+        found = step.step()
 
     def replay() -> Tensor:
         graph.replay()
@@ -252,11 +252,11 @@ def capture(launched: Launched) -> tuple[Callable[[], Tensor], Pool]:
     return replay, graph.pool()
 
 
-def make_graphed_callables(launched: Launched) -> tuple[Callable[[], Tensor], Pool]:
+def graph_callables(step: LaunchBoundStep) -> tuple[Callable[[], Tensor], Pool]:
     pool = torch.cuda.graph_pool_handle()
-    sample = (launched.text[:, :-1].clone(),)
-    launched.model = torch.cuda.make_graphed_callables(launched.model, sample, num_warmup_iters=WARM_UPS, pool=pool)
-    return launched.step, pool
+    sample = (step.tokens[:, :-1].clone(),)
+    step.model = torch.cuda.make_graphed_callables(step.model, sample, num_warmup_iters=WARMUP_STEPS, pool=pool)
+    return step.step, pool
 
 
 def pool_bytes(pool: Pool) -> int:
@@ -265,8 +265,8 @@ def pool_bytes(pool: Pool) -> int:
     return int(sum(segment["total_size"] for segment in segments if tuple(segment["segment_pool_id"]) == tuple(pool)))
 
 
-WAYS: dict[str, Callable[[Launched], tuple[Callable[[], Tensor], Pool | None]]] = {
+LAUNCH_METHODS: dict[str, Callable[[LaunchBoundStep], tuple[Callable[[], Tensor], Pool | None]]] = {
     "launched": lambda launched: (launched.step, None),
-    "make_graphed_callables": make_graphed_callables,
-    "capture": capture,
+    "make_graphed_callables": graph_callables,
+    "capture": capture_graph,
 }

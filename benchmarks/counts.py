@@ -9,8 +9,8 @@ from torch import Tensor
 
 from perfci.bench import ModelBench
 
-from .gpt_model import GPT, Cache, decode, prefill
-from .training import next_token_loss, text_of
+from .gpt_model import GPT, ModelCache, decode, prefill
+from .training import next_token_loss, random_text
 from .workload_sizes import GENERATION, SIZES
 
 
@@ -24,14 +24,14 @@ class Counts(ModelBench):
         return GPT(SIZES, checkpointing=p["checkpointing"]).to(self.device)
 
     def batch(self, p: Mapping[str, Any], i: int) -> Tensor:
-        return text_of(SIZES, SIZES.batches[0], seed=i).to(self.device)
+        return random_text(SIZES, SIZES.batches[0], seed=i).to(self.device)
 
     def loss(self, model: GPT, batch: Tensor) -> Tensor:
         return next_token_loss(model, batch)
 
     def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        self.cache = Cache(SIZES, self.device, batch=1, length=SIZES.prompts[0] + GENERATION.new_tokens[0])
-        prompt = text_of(SIZES, 1, length=SIZES.prompts[0] - 1).to(self.device)
+        self.cache = ModelCache(SIZES, self.device, batch=1, length=SIZES.prompts[0] + GENERATION.new_tokens[0])
+        prompt = random_text(SIZES, 1, length=SIZES.prompts[0] - 1).to(self.device)
         token = prefill(model, prompt, self.cache)
         yield token
         for _ in range(GENERATION.new_tokens[0] - 1):

@@ -26,16 +26,27 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, not_here, witness
-from perfci.bench.call_counts import count
+from perfci.bench import (
+    Absent,
+    Bench,
+    Clock,
+    Measurement,
+    Metric,
+    Reading,
+    exact,
+    informational,
+    metrics,
+    skip_exception,
+)
+from perfci.bench.call_counts import count_call
 from perfci.bench.devices.torch_devices import Cpu, this_device
 from perfci.bench.parity import ParityFailed
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
-from .workload_sizes import DATA, DEVICE, SIZES, settle
+from .workload_sizes import DATA, DEVICE, SIZES, seed_and_pin_threads
 
-MEMORIES = ["pageable", "pinned"]
-on_host = functools.partial(time_blocks, device=Cpu(), **DATA.timing)
+MEMORY_KINDS = ["pageable", "pinned"]
+time_on_host = functools.partial(time_blocks, device=Cpu(), **DATA.timing)
 
 NO_PINNING = "pinned memory is what a device copies from by itself, and torch sees no device but the CPU"
 GIGABYTE = 1e9
@@ -52,7 +63,7 @@ class Loader(Bench):
     work of this very process.
     """
 
-    params = (DATA.workers, DATA.prefetch, MEMORIES, [SIZES.name])
+    params = (DATA.workers, DATA.prefetch, MEMORY_KINDS, [SIZES.name])
     param_names = ("workers", "prefetch", "memory", "sizes")
 
     @metrics(
@@ -61,16 +72,16 @@ class Loader(Bench):
         Metric("loader_startup", "seconds"),
         Metric("step_time", "seconds"),
     )
-    def measure_loader(self, workers: int, prefetch: int, memory: str, sizes: str) -> Measured:
+    def measure_loader(self, workers: int, prefetch: int, memory: str, sizes: str) -> Measurement:
         if memory == "pinned" and DEVICE == "cpu":
-            raise not_here(NO_PINNING)
+            raise skip_exception(NO_PINNING)
         if workers == 0 and prefetch != DATA.prefetch[0]:
-            raise not_here("without workers nothing is fetched ahead, so prefetch changes nothing")
-        settle()
-        step = Step()
-        loader = loader_of(workers, prefetch, pinned=memory == "pinned")
+            raise skip_exception("without workers nothing is fetched ahead, so prefetch changes nothing")
+        seed_and_pin_threads()
+        step = QueuedStep()
+        loader = create_loader(workers, prefetch, pinned=memory == "pinned")
         for batch in range(3):
-            step(torch.full((DATA.loader_batch, Texts.TOKENS), batch, dtype=torch.uint8))
+            step(torch.full((DATA.loader_batch, TextDataset.TOKENS), batch, dtype=torch.uint8))
         epochs = [run_epoch(loader, step) for _ in range(DATA.epochs)]
         steps = DATA.loader_steps
         own_work = [epoch.waited_cpu_s / steps for epoch in epochs] if workers == 0 else ()
@@ -78,9 +89,9 @@ class Loader(Bench):
             "data_time": Reading([epoch.waited_s / steps for epoch in epochs], Clock.WALL, steps, cpu=own_work),
             "data_stall": Reading([epoch.waited_s / epoch.loop_s for epoch in epochs], Clock.VALUE, steps),
             "loader_startup": Reading([epoch.startup_s for epoch in epochs], Clock.WALL),
-            "step_time": witness(*(epoch.loop_s / steps for epoch in epochs)),
+            "step_time": informational(*(epoch.loop_s / steps for epoch in epochs)),
         }
-        return Measured(readings)
+        return Measurement(readings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +120,7 @@ def run_epoch(loader: Iterable[Tensor], step: Callable[[Tensor], None]) -> Epoch
     return Epoch(begin - start, time.perf_counter() - begin, waited, waited_cpu)
 
 
-def loader_of(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoader[Tensor]:
+def create_loader(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoader[Tensor]:
     """Load one batch more than an epoch has steps: the loop waits for a next batch after every step.
 
     The generator seeds the workers' random numbers, so that every epoch of every process crops alike. How many workers
@@ -118,7 +129,7 @@ def loader_of(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoade
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
         return DataLoader(
-            Texts(DATA.loader_batch * (DATA.loader_steps + 1)),
+            TextDataset(DATA.loader_batch * (DATA.loader_steps + 1)),
             DATA.loader_batch,
             num_workers=workers,
             prefetch_factor=prefetch if workers else None,
@@ -127,7 +138,7 @@ def loader_of(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoade
         )
 
 
-class Texts(Dataset[Tensor]):
+class TextDataset(Dataset[Tensor]):
     """Texts that cost CPU time to make: hashed often enough, then cropped at random."""
 
     HASHES = 4
@@ -149,12 +160,12 @@ class Texts(Dataset[Tensor]):
         return text[start : start + self.TOKENS].clone()
 
 
-class Step:
+class QueuedStep:
     """A forward and backward pass, queued and not waited for."""
 
     def __init__(self) -> None:
         width = DATA.step_width
-        self.network = nn.Sequential(nn.Linear(Texts.TOKENS, width), nn.GELU(), nn.Linear(width, width)).to(DEVICE)
+        self.network = nn.Sequential(nn.Linear(TextDataset.TOKENS, width), nn.GELU(), nn.Linear(width, width)).to(DEVICE)
 
     def __call__(self, batch: Tensor) -> None:
         loss = self.network(batch.to(DEVICE, torch.float32, non_blocking=True) / 255).square().mean()
@@ -164,7 +175,7 @@ class Step:
 class HostToDevice(Bench):
     """One copy to the device, on a stream of its own, and how much of it a step beside it does not hide."""
 
-    params = (MEMORIES, ["blocking", "non_blocking"], [DATA.copy_bytes], [SIZES.name])
+    params = (MEMORY_KINDS, ["blocking", "non_blocking"], [DATA.copy_bytes], [SIZES.name])
     param_names = ("memory", "copy", "bytes", "sizes")
 
     @metrics(
@@ -174,33 +185,33 @@ class HostToDevice(Bench):
         Metric("pageable_copy_bytes", "bytes"),
         Metric("bandwidth", "bytes/s", "higher"),
     )
-    def measure_copy(self, memory: str, copy: str, size: int, sizes: str) -> Measured:
-        settle()
+    def measure_copy(self, memory: str, copy: str, size: int, sizes: str) -> Measurement:
+        seed_and_pin_threads()
         if DEVICE == "cpu":
             return copy_in_memory(memory, copy, size)
         return copy_to_device(memory, copy, size)
 
 
-def copy_in_memory(memory: str, copy: str, size: int) -> Measured:
+def copy_in_memory(memory: str, copy: str, size: int) -> Measurement:
     """What is left of a copy to the device where there is none: the bandwidth of host memory."""
     if memory == "pinned":
-        raise not_here(NO_PINNING)
+        raise skip_exception(NO_PINNING)
     if copy == "non_blocking":
-        raise not_here("no device copies while the CPU goes on, so no copy can be left to one")
+        raise skip_exception("no device copies while the CPU goes on, so no copy can be left to one")
     source, target = torch.ones(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
-    timing = on_host(lambda: target.copy_(source))
+    timing = time_on_host(lambda: target.copy_(source))
     absent = Absent("nothing is copied to a device: torch sees none but the CPU")
     readings = {
         "copy_time": timing.reading(),
         "step_with_copy_time": absent,
         "exposed_copy_time": absent,
         "pageable_copy_bytes": absent,
-        "bandwidth": witness(*(size / seconds for seconds in timing.wall)),
+        "bandwidth": informational(*(size / seconds for seconds in timing.wall)),
     }
-    return Measured(readings, flags=timing.flags)
+    return Measurement(readings, flags=timing.flags)
 
 
-def copy_to_device(memory: str, copy: str, size: int) -> Measured:
+def copy_to_device(memory: str, copy: str, size: int) -> Measurement:
     """CUDA copies pageable memory through a buffer of its own, and the host waits whatever ``non_blocking`` says."""
     source = torch.ones(size, dtype=torch.uint8, pin_memory=memory == "pinned")
     target = torch.empty(size, dtype=torch.uint8, device=DEVICE)
@@ -216,11 +227,11 @@ def copy_to_device(memory: str, copy: str, size: int) -> Measured:
     readings = {
         "copy_time": copying.reading(),
         "step_with_copy_time": beside.reading(),
-        "exposed_copy_time": witness(statistics.median(beside.judged) - statistics.median(resident.judged)),
-        "pageable_copy_bytes": exact(count(transfer).pageable_copy_bytes),
-        "bandwidth": witness(*(size / seconds for seconds in copying.judged)),
+        "exposed_copy_time": informational(statistics.median(beside.judged) - statistics.median(resident.judged)),
+        "pageable_copy_bytes": exact(count_call(transfer).pageable_copy_bytes),
+        "bandwidth": informational(*(size / seconds for seconds in copying.judged)),
     }
-    return Measured(readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else [])))
+    return Measurement(readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else [])))
 
 
 def step_timings(transfer: Callable[[], None], stream: torch.cuda.Stream) -> tuple[Timing, Timing]:
@@ -252,29 +263,29 @@ class Read(Bench):
     param_names = ("page_cache", "bytes", "sizes")
 
     @metrics(Metric("read_time", "seconds/GB"), Metric("bandwidth", "bytes/s", "higher"))
-    def measure_read(self, page_cache: str, size: int, sizes: str) -> Measured:
+    def measure_read(self, page_cache: str, size: int, sizes: str) -> Measurement:
         with tempfile.TemporaryFile(dir=".") as file:
             file.write(random.Random(0).randbytes(size))
             file.flush()
             os.fsync(file.fileno())  # pages that are not on the disk yet cannot be forgotten
             if page_cache == "warm":
-                timing = on_host(lambda: read_all(file.fileno(), size))
+                timing = time_on_host(lambda: read_file(file.fileno(), size))
                 reading = timing.reading()
             else:
-                timing = on_host(
-                    lambda: read_all(file.fileno(), size), prepare=lambda: forget_pages(file.fileno(), size), number=1
+                timing = time_on_host(
+                    lambda: read_file(file.fileno(), size), prepare=lambda: forget_pages(file.fileno(), size), number=1
                 )
                 reading = Reading(timing.wall, Clock.WALL)  # waiting for a disk uses no CPU
-        return Measured(
+        return Measurement(
             {
-                "read_time": scaled(reading, GIGABYTE / size),
-                "bandwidth": witness(*(size / seconds for seconds in timing.wall)),
+                "read_time": scale_reading(reading, GIGABYTE / size),
+                "bandwidth": informational(*(size / seconds for seconds in timing.wall)),
             },
             flags=timing.flags,
         )
 
 
-def read_all(descriptor: int, size: int) -> None:
+def read_file(descriptor: int, size: int) -> None:
     buffer = bytearray(1 << 20)
     for offset in range(0, size, len(buffer)):
         os.preadv(descriptor, [buffer], offset)
@@ -283,11 +294,11 @@ def read_all(descriptor: int, size: int) -> None:
 def forget_pages(descriptor: int, size: int) -> None:
     """Drop a file from the page cache and look whether it is gone: a file in memory (tmpfs) has no other home."""
     if not hasattr(os, "posix_fadvise"):
-        raise not_here("this system has no way to drop one file from its page cache")
+        raise skip_exception("this system has no way to drop one file from its page cache")
     os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     kept = cached_ratio(descriptor, size)
     if kept > 0.01:
-        raise not_here(f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache")
+        raise skip_exception(f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache")
 
 
 def cached_ratio(descriptor: int, size: int) -> float:
@@ -298,7 +309,7 @@ def cached_ratio(descriptor: int, size: int) -> float:
         failed = ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(size), pages)
         del start  # a mapping that is still referred to does not close
     if failed:
-        raise not_here("this kernel does not tell which pages of a file it holds (mincore)")
+        raise skip_exception("this kernel does not tell which pages of a file it holds (mincore)")
     return sum(page & 1 for page in pages) / len(pages)
 
 
@@ -313,19 +324,19 @@ class Decompress(Bench):
         Metric("bandwidth", "bytes/s", "higher"),
         Metric("compressed_size", "ratio"),
     )
-    def measure_decompress(self, codec: str, size: int, sizes: str) -> Measured:
-        text = text_of(size)
+    def measure_decompress(self, codec: str, size: int, sizes: str) -> Measurement:
+        text = generate_text(size)
         compress, decompress = CODECS[codec]
         packed = compress(text)
         if decompress(packed) != text:
             raise ParityFailed(f"{codec} does not give back what it was given")
-        timing = on_host(lambda: decompress(packed))
+        timing = time_on_host(lambda: decompress(packed))
         readings = {
-            "decompress_time": scaled(timing.reading(), GIGABYTE / size),
-            "bandwidth": witness(*(size / seconds for seconds in timing.wall)),
-            "compressed_size": witness(len(packed) / size),
+            "decompress_time": scale_reading(timing.reading(), GIGABYTE / size),
+            "bandwidth": informational(*(size / seconds for seconds in timing.wall)),
+            "compressed_size": informational(len(packed) / size),
         }
-        return Measured(readings, flags=timing.flags)
+        return Measurement(readings, flags=timing.flags)
 
 
 CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
@@ -347,33 +358,33 @@ class Preprocess(Bench):
         Metric("tokens", "count"),
         Metric("token_rate", "tokens/s", "higher"),
     )
-    def measure_tokenise(self, sizes: str) -> Measured:
-        documents = [text_of(400, seed).decode() for seed in range(DATA.documents)]
-        tokeniser = Tokeniser.learned(documents[:20])
-        timing = on_host(lambda: [tokeniser.encode(document) for document in documents])
+    def measure_tokenise(self, sizes: str) -> Measurement:
+        documents = [generate_text(400, seed).decode() for seed in range(DATA.documents)]
+        tokeniser = Tokeniser.learn(documents[:20])
+        timing = time_on_host(lambda: [tokeniser.encode(document) for document in documents])
         tokens = sum(len(tokeniser.encode(document)) for document in documents)
         readings = {
-            "time_per_1k_documents": scaled(timing.reading(), 1000 / len(documents)),
+            "time_per_1k_documents": scale_reading(timing.reading(), 1000 / len(documents)),
             "tokens": exact(tokens),
-            "token_rate": witness(*(tokens / seconds for seconds in timing.judged)),
+            "token_rate": informational(*(tokens / seconds for seconds in timing.judged)),
         }
-        return Measured(readings, flags=timing.flags)
+        return Measurement(readings, flags=timing.flags)
 
     @metrics(Metric("loop_time", "seconds"), Metric("batched_time", "seconds"), Metric("speedup", "ratio", "higher"))
-    def measure_quantise(self, sizes: str) -> Measured:
-        settle()
+    def measure_quantise(self, sizes: str) -> Measurement:
+        seed_and_pin_threads()
         onsets = torch.rand(DATA.notes, dtype=torch.float64) * 600
         listed = onsets.tolist()
         if quantise_loop(listed) != quantise(onsets).tolist():
             raise ParityFailed("the loop and the batched form put notes on different steps")
-        loop = on_host(lambda: quantise_loop(listed))
-        batched = on_host(lambda: quantise(onsets))
+        loop = time_on_host(lambda: quantise_loop(listed))
+        batched = time_on_host(lambda: quantise(onsets))
         readings = {
             "loop_time": loop.reading(),
             "batched_time": batched.reading(),
-            "speedup": witness(statistics.median(loop.judged) / statistics.median(batched.judged)),
+            "speedup": informational(statistics.median(loop.judged) / statistics.median(batched.judged)),
         }
-        return Measured(readings, flags=(*loop.flags, *batched.flags))
+        return Measurement(readings, flags=(*loop.flags, *batched.flags))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -389,7 +400,7 @@ class Tokeniser:
     MERGES = 100
 
     @classmethod
-    def learned(cls, documents: list[str]) -> Tokeniser:
+    def learn(cls, documents: list[str]) -> Tokeniser:
         """Merge the most frequent pair of neighbours, the alphabetically first of equals, again and again."""
         words = Counter(word for document in documents for word in cls.WORDS.findall(document))
         parts = {word: list(word) for word in words}
@@ -403,20 +414,20 @@ class Tokeniser:
                 break
             best = min(pairs, key=lambda pair: (-pairs[pair], pair))
             ranks[best] = len(ranks)
-            parts = {word: merged(pieces, best) for word, pieces in parts.items()}
+            parts = {word: merge_pair(pieces, best) for word, pieces in parts.items()}
         return cls(ranks)
 
     def encode(self, document: str) -> list[str]:
-        return [token for word in self.WORDS.findall(document) for token in self.merge(word)]
+        return [token for word in self.WORDS.findall(document) for token in self.merge_word(word)]
 
-    def merge(self, word: str) -> list[str]:
+    def merge_word(self, word: str) -> list[str]:
         pieces = list(word)
         while ranked := [(self.ranks[pair], pair) for pair in pairwise(pieces) if pair in self.ranks]:
-            pieces = merged(pieces, min(ranked)[1])
+            pieces = merge_pair(pieces, min(ranked)[1])
         return pieces
 
 
-def merged(pieces: list[str], pair: tuple[str, str]) -> list[str]:
+def merge_pair(pieces: list[str], pair: tuple[str, str]) -> list[str]:
     """Join every occurrence of a pair of neighbours, from the left."""
     result: list[str] = []
     for piece in pieces:
@@ -438,7 +449,7 @@ def quantise(onsets: Tensor) -> Tensor:
     return torch.round(onsets / STEP_S).long()
 
 
-def text_of(size: int, seed: int = 0) -> bytes:
+def generate_text(size: int, seed: int = 0) -> bytes:
     """Write text whose words are as unevenly frequent as Zipf's law has it, the same for one seed."""
     words = random.Random(1)
     vocabulary = ["".join(words.choices("etaoinshrdlu", k=words.randint(2, 9))) for _ in range(2000)]
@@ -447,7 +458,7 @@ def text_of(size: int, seed: int = 0) -> bytes:
     return " ".join(chosen).encode()[:size]
 
 
-def scaled(reading: Reading, factor: float) -> Reading:
+def scale_reading(reading: Reading, factor: float) -> Reading:
     return dataclasses.replace(
         reading,
         samples=[sample * factor for sample in reading.samples],

@@ -16,48 +16,48 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional
 
-from perfci.bench import Absent, Bench, Clock, Measured, Metric, Reading, exact, metrics, witness
+from perfci.bench import Absent, Bench, Clock, Measurement, Metric, Reading, exact, informational, metrics
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.memory_use.peak_memory import peak_tensor_bytes
-from perfci.bench.parity import Numerics, ParityFailed, check_parity, tolerance_of
+from perfci.bench.parity import NumericsRecord, ParityFailed, check_parity, default_tolerance
 from perfci.bench.processes.child_processes import ChildOutOfMemory
-from perfci.bench.processes.communication_counter import Communication, communicating_seconds
-from perfci.bench.processes.distributed_ranks import run_ranks, time_together, why_not_ranks
+from perfci.bench.processes.communication_counter import CommunicationCounter, communication_seconds
+from perfci.bench.processes.distributed_ranks import missing_ranks_reason, run_ranks, time_ranks
 from perfci.bench.timers.timed_blocks import Timing
 
-from .parallel_strategies import Replica, rows_of
+from .parallel_strategies import Replica, batch_rows
 from .ring_attention import ring_attention
 from .workload_sizes import DEVICE, DTYPES, PARALLEL, SIZES
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 PARITY_LENGTH = 64  # tokens per rank
-LONGEST = 1 << 22
-ON_GPU_ONLY = Absent("the allocator's peaks need a GPU; see peak_tensor_bytes")
-ON_CPU_ONLY = Absent("operators are watched on a CPU only; see peak_allocated_bytes")
+MAX_LENGTH = 1 << 22
+GPU_ONLY_READING = Absent("the allocator's peaks need a GPU; see peak_tensor_bytes")
+CPU_ONLY_READING = Absent("operators are watched on a CPU only; see peak_allocated_bytes")
 
 
-class _Ranks(Bench):
+class _RankedBench(Bench):
     """Skips what this machine has not the cores or GPUs for."""
 
     timeout = 2 * PARALLEL.timeout_s + 60
 
     def setup(self, *parameters: object) -> None:
-        reason = why_not_ranks(self.world(*parameters))
+        reason = missing_ranks_reason(self.rank_count(*parameters))
         if reason:
             raise NotImplementedError(reason)
 
-    def world(self, *parameters: object) -> int:
+    def rank_count(self, *parameters: object) -> int:
         return int(dict(zip(self.param_names, parameters, strict=True))["ranks"])
 
 
-class DataParallel(_Ranks):
+class DataParallel(_RankedBench):
     """A training step of all ranks, and one rank alone in the same minute as the reference of its scaling.
 
     ``weak``: every rank has as many rows as the one alone. ``strong``: they share the rows of the one alone.
     """
 
-    params = (["ddp", "zero1", "fsdp2"], ["weak", "strong"], PARALLEL.worlds, [SIZES.name])
+    params = (["ddp", "zero1", "fsdp2"], ["weak", "strong"], PARALLEL.rank_counts, [SIZES.name])
     param_names = ("strategy", "scaling", "ranks", "sizes")
 
     @metrics(
@@ -72,34 +72,34 @@ class DataParallel(_Ranks):
         Metric("peak_allocated_bytes", "bytes"),
         Metric("tokens_per_s_per_rank", "tokens/s", "higher"),
     )
-    def measure_training(self, strategy: str, scaling: str, ranks: int, sizes: str) -> Measured:
+    def measure_training(self, strategy: str, scaling: str, ranks: int, sizes: str) -> Measurement:
         rows = PARALLEL.rows if scaling == "weak" else max(1, PARALLEL.rows // ranks)
-        reference = run_ranks(train, 1, "alone", PARALLEL.rows, ranks, 1, timeout_s=PARALLEL.timeout_s)[0]
-        trained = run_ranks(train, ranks, strategy, rows, 1, ranks, timeout_s=PARALLEL.timeout_s)
-        check_parity(Numerics(mean_losses(trained)), reference.numerics, tolerance_of(PARALLEL.precision))
+        reference = run_ranks(train_rank, 1, "alone", PARALLEL.rows, ranks, 1, timeout_s=PARALLEL.timeout_s)[0]
+        trained = run_ranks(train_rank, ranks, strategy, rows, 1, ranks, timeout_s=PARALLEL.timeout_s)
+        check_parity(NumericsRecord(mean_losses(trained)), reference.numerics, default_tolerance(PARALLEL.precision))
         step, alone = trained[0].timing, reference.timing
         share = 1 if scaling == "weak" else ranks
         readings = {
             "step_time": step.reading(),
             "reference_step_time": alone.reading(),
-            "scaling_efficiency": witness(judged(alone) / share / judged(step)),
-            "exposed_communication_time": exposed(step, alone, scaling),
-            "communication_time": communication_time(trained),
+            "scaling_efficiency": informational(median_seconds(alone) / share / median_seconds(step)),
+            "exposed_communication_time": exposed_communication(step, alone, scaling),
+            "communication_time": communication_reading(trained),
             "communication_operations": exact(max(rank.operations for rank in trained)),
             "communication_bytes": exact(max(rank.sent_bytes for rank in trained)),
-            **peaks(max(rank.peak_bytes for rank in trained)),
-            "tokens_per_s_per_rank": witness(
+            **peak_readings(max(rank.peak_bytes for rank in trained)),
+            "tokens_per_s_per_rank": informational(
                 *(rows * PARALLEL.model.length / second for second in step.device or step.wall)
             ),
         }
-        return Measured(readings, flags=(*step.flags, *alone.flags))
+        return Measurement(readings, flags=(*step.flags, *alone.flags))
 
 
 @dataclass(frozen=True)
-class Trained:
+class RankTraining:
     """What one rank saw."""
 
-    numerics: Numerics
+    numerics: NumericsRecord
     timing: Timing
     operations: int
     sent_bytes: int
@@ -107,24 +107,24 @@ class Trained:
     peak_bytes: int
 
 
-def train(rank: int, strategy: str, rows: int, parity_rows: int, ranks: int) -> Trained:
+def train_rank(rank: int, strategy: str, rows: int, parity_rows: int, ranks: int) -> RankTraining:
     """Train a few steps to see that the numbers are right, then measure memory, messages and time."""
-    peak = peak_bytes(lambda: some_steps(Replica(strategy), rows_of(rank, rows, ranks)))
+    peak = measure_peak_bytes(lambda: train_steps(Replica(strategy), batch_rows(rank, rows, ranks)))
     replica = Replica(strategy)
-    losses = some_steps(replica, rows_of(rank, parity_rows, ranks))
-    text = rows_of(rank, rows, ranks)
-    with Communication() as said:
+    losses = train_steps(replica, batch_rows(rank, parity_rows, ranks))
+    text = batch_rows(rank, rows, ranks)
+    with CommunicationCounter() as said:
         replica.step(text)
-    timing = time_together(lambda: replica.step(text), **PARALLEL.timing)
-    seconds = communicating_seconds(lambda: replica.step(text))
-    return Trained(Numerics(losses), timing, said.operations, said.sent_bytes, seconds, peak)
+    timing = time_ranks(lambda: replica.step(text), **PARALLEL.timing)
+    seconds = communication_seconds(lambda: replica.step(text))
+    return RankTraining(NumericsRecord(losses), timing, said.operations, said.sent_bytes, seconds, peak)
 
 
-def some_steps(replica: Replica, text: Tensor) -> tuple[float, ...]:
+def train_steps(replica: Replica, text: Tensor) -> tuple[float, ...]:
     return tuple(float(replica.step(text)) for _ in range(PARALLEL.parity_steps))
 
 
-def peak_bytes(work: Callable[[], object]) -> int:
+def measure_peak_bytes(work: Callable[[], object]) -> int:
     """Bytes of tensors on a CPU, what the allocator handed out on a GPU."""
     if DEVICE == "cpu":
         return peak_tensor_bytes(work)
@@ -132,41 +132,41 @@ def peak_bytes(work: Callable[[], object]) -> int:
     device.reset_peaks()
     work()
     device.synchronize()
-    return (device.memory() or {})["allocated_bytes.all.peak"]
+    return (device.memory_stats() or {})["allocated_bytes.all.peak"]
 
 
-def peaks(found: int) -> dict[str, Reading | Absent]:
+def peak_readings(peak_bytes: int) -> dict[str, Reading | Absent]:
     if DEVICE == "cpu":
-        return {"peak_tensor_bytes": exact(found), "peak_allocated_bytes": ON_GPU_ONLY}
-    return {"peak_tensor_bytes": ON_CPU_ONLY, "peak_allocated_bytes": Reading((float(found),), Clock.VALUE)}
+        return {"peak_tensor_bytes": exact(peak_bytes), "peak_allocated_bytes": GPU_ONLY_READING}
+    return {"peak_tensor_bytes": CPU_ONLY_READING, "peak_allocated_bytes": Reading((float(peak_bytes),), Clock.VALUE)}
 
 
-def mean_losses(trained: list[Trained]) -> tuple[float, ...]:
+def mean_losses(trained: list[RankTraining]) -> tuple[float, ...]:
     """The loss of the whole batch: ranks have equal shares of it."""
     return tuple(map(statistics.fmean, zip(*(rank.numerics.losses for rank in trained), strict=True)))
 
 
-def judged(timing: Timing) -> float:
+def median_seconds(timing: Timing) -> float:
     return statistics.median(timing.judged)
 
 
-def exposed(step: Timing, alone: Timing, scaling: str) -> Reading | Absent:
+def exposed_communication(step: Timing, reference: Timing, scaling: str) -> Reading | Absent:
     """What a step takes longer than the same work of one rank alone: communication that nothing hides."""
     if scaling == "strong":
         return Absent("the rank alone has more to compute than each of those that share its rows")
-    return witness(statistics.median(step.device or step.wall) - statistics.median(alone.device or alone.wall))
+    return informational(statistics.median(step.device or step.wall) - statistics.median(reference.device or reference.wall))
 
 
-def communication_time(trained: list[Trained]) -> Reading:
+def communication_reading(trained: list[RankTraining]) -> Reading:
     """Of the slowest rank; over gloo it is mostly waiting for the host's threads, so it is shown and not judged."""
     seconds = max(rank.communicating_s for rank in trained)
-    return witness(seconds) if DEVICE == "cpu" else Reading((seconds,), Clock.DEVICE)
+    return informational(seconds) if DEVICE == "cpu" else Reading((seconds,), Clock.DEVICE)
 
 
-class RingAttention(_Ranks):
+class RingAttention(_RankedBench):
     """Forward and backward of causal attention over a sequence that is longer than one rank's memory allows."""
 
-    params = (["ring", "context_parallel"], PARALLEL.worlds, [SIZES.name])
+    params = (["ring", "context_parallel"], PARALLEL.rank_counts, [SIZES.name])
     param_names = ("implementation", "ranks", "sizes")
 
     def setup(self, implementation: str, ranks: int, sizes: str) -> None:
@@ -181,22 +181,22 @@ class RingAttention(_Ranks):
         Metric("peak_allocated_bytes", "bytes"),
         Metric("max_seq_fit", "count", "higher"),
     )
-    def measure_ring(self, implementation: str, ranks: int, sizes: str) -> Measured:
+    def measure_ring(self, implementation: str, ranks: int, sizes: str) -> Measurement:
         shared = (implementation, ranks)
-        run_ranks(check_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
-        attended = run_ranks(attend, ranks, *shared, timeout_s=PARALLEL.timeout_s)
+        run_ranks(check_rank_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
+        attended = run_ranks(measure_rank_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
         timing = attended[0].timing
         readings = {
             "step_time": timing.reading(),
             "communication_bytes": exact(max(rank.sent_bytes for rank in attended)),
-            **peaks(max(rank.peak_bytes for rank in attended)),
-            "max_seq_fit": exact(longest(*shared)) if DEVICE == "cuda" else Absent("only a GPU's memory has an end"),
+            **peak_readings(max(rank.peak_bytes for rank in attended)),
+            "max_seq_fit": exact(find_longest_sequence(*shared)) if DEVICE == "cuda" else Absent("only a GPU's memory has an end"),
         }
-        return Measured(readings, flags=timing.flags)
+        return Measurement(readings, flags=timing.flags)
 
 
 @dataclass(frozen=True)
-class Attended:
+class RankAttention:
     """What one rank saw."""
 
     timing: Timing
@@ -204,47 +204,47 @@ class Attended:
     peak_bytes: int
 
 
-def check_attention(rank: int, implementation: str, ranks: int) -> None:
+def check_rank_attention(rank: int, implementation: str, ranks: int) -> None:
     """Compare this rank's part of the result and of the gradients with what one process computes of the whole."""
     torch.manual_seed(0)
-    whole = [tokens(PARITY_LENGTH * ranks) for _ in range(4)]
-    mixed, *gradients = mix(whole, attention_alone)
-    with shared_out(implementation, [*whole, mixed, *gradients]) as (parts, attention):
-        ours, theirs = mix(parts[:4], attention), parts[4:]
+    whole = [random_tokens(PARITY_LENGTH * ranks) for _ in range(4)]
+    mixed, *gradients = run_attention(whole, whole_attention)
+    with shard_tensors(implementation, [*whole, mixed, *gradients]) as (parts, attention):
+        ours, theirs = run_attention(parts[:4], attention), parts[4:]
         for result, reference in zip(ours, theirs, strict=True):
-            check_parity(Numerics((), outputs=result), Numerics((), outputs=reference), tolerance_of(reference.dtype))
+            check_parity(NumericsRecord((), outputs=result), NumericsRecord((), outputs=reference), default_tolerance(reference.dtype))
 
 
-def attend(rank: int, implementation: str, ranks: int) -> Attended:
+def measure_rank_attention(rank: int, implementation: str, ranks: int) -> RankAttention:
     torch.manual_seed(rank)
-    with shared_out(implementation, [marks(PARALLEL.length)]) as (_, attention):
-        parts = [tokens(PARALLEL.length // ranks) for _ in range(4)]
-        peak = peak_bytes(lambda: mix(parts, attention))
-        with Communication() as said:
-            mix(parts, attention)
-        return Attended(time_together(lambda: mix(parts, attention), **PARALLEL.timing), said.sent_bytes, peak)
+    with shard_tensors(implementation, [length_placeholder(PARALLEL.length)]) as (_, attention):
+        parts = [random_tokens(PARALLEL.length // ranks) for _ in range(4)]
+        peak = measure_peak_bytes(lambda: run_attention(parts, attention))
+        with CommunicationCounter() as said:
+            run_attention(parts, attention)
+        return RankAttention(time_ranks(lambda: run_attention(parts, attention), **PARALLEL.timing), said.sent_bytes, peak)
 
 
-def longest(implementation: str, ranks: int) -> int:
+def find_longest_sequence(implementation: str, ranks: int) -> int:
     """The longest sequence that fits into the memory of all ranks: doubled, in new processes, until one has too few."""
     length = PARALLEL.length
-    while 2 * length <= LONGEST:
+    while 2 * length <= MAX_LENGTH:
         try:
-            run_ranks(attend_once, ranks, implementation, ranks, 2 * length, timeout_s=PARALLEL.timeout_s)
+            run_ranks(run_rank_attention, ranks, implementation, ranks, 2 * length, timeout_s=PARALLEL.timeout_s)
         except ChildOutOfMemory:
             break
         length *= 2
     return length
 
 
-def attend_once(rank: int, implementation: str, ranks: int, length: int) -> None:
-    with shared_out(implementation, [marks(length)]) as (_, attention):
-        mix([tokens(length // ranks) for _ in range(4)], attention)
+def run_rank_attention(rank: int, implementation: str, ranks: int, length: int) -> None:
+    with shard_tensors(implementation, [length_placeholder(length)]) as (_, attention):
+        run_attention([random_tokens(length // ranks) for _ in range(4)], attention)
         this_device().synchronize()
 
 
 @contextmanager
-def shared_out(implementation: str, whole: list[Tensor]) -> Iterator[tuple[list[Tensor], Attention]]:
+def shard_tensors(implementation: str, whole: list[Tensor]) -> Iterator[tuple[list[Tensor], Attention]]:
     """Give this rank's parts of tensors (batch, heads, length, width), and what computes attention over all parts."""
     if implementation == "ring":
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -257,15 +257,15 @@ def shared_out(implementation: str, whole: list[Tensor]) -> Iterator[tuple[list[
     mesh = init_device_mesh(DEVICE, (dist.get_world_size(),))
     cut = {"buffers": whole, "buffer_seq_dims": [2] * len(whole), "no_restore_buffers": set(whole)}
     with context_parallel(mesh, **cut), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-        yield whole, attention_alone
+        yield whole, whole_attention
 
 
-def attention_alone(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def whole_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Looked up when it is called: context_parallel puts its own function in this place."""
     return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
-def mix(parts: list[Tensor], attention: Attention) -> list[Tensor]:
+def run_attention(parts: list[Tensor], attention: Attention) -> list[Tensor]:
     """Forward and backward: the result and the gradients of query, key and value."""
     *given, gradient = parts
     leaves = [tensor.detach().requires_grad_() for tensor in given]
@@ -273,24 +273,24 @@ def mix(parts: list[Tensor], attention: Attention) -> list[Tensor]:
     return [mixed.detach(), *torch.autograd.grad(mixed, leaves, gradient)]
 
 
-def tokens(length: int) -> Tensor:
+def random_tokens(length: int) -> Tensor:
     dtype = DTYPES["fp32" if DEVICE == "cpu" else "bf16"]  # flash attention on a GPU knows 16 bits only
     return torch.randn(1, PARALLEL.heads, length, PARALLEL.head_width, dtype=dtype, device=DEVICE)
 
 
-def marks(length: int) -> Tensor:
+def length_placeholder(length: int) -> Tensor:
     """A sequence that takes hardly any memory, to tell how long the real ones are."""
     return torch.empty(1, 1, length, 1, device=DEVICE)
 
 
-class AllReduce(_Ranks):
+class AllReduce(_RankedBench):
     """What every data-parallel step pays for: the sum of one tensor over all ranks.
 
     Bandwidths are those of nccl-tests (doc/PERFORMANCE.md): ``bandwidth`` is bytes over time, ``bus_bandwidth`` that
     times 2 (n - 1) / n, which can be compared with a link's for any number of ranks.
     """
 
-    params = (PARALLEL.reduced_bytes, PARALLEL.worlds, [SIZES.name])
+    params = (PARALLEL.reduced_bytes, PARALLEL.rank_counts, [SIZES.name])
     param_names = ("bytes", "ranks", "sizes")
 
     @metrics(
@@ -298,21 +298,21 @@ class AllReduce(_Ranks):
         Metric("bandwidth", "bytes/s", "higher"),
         Metric("bus_bandwidth", "bytes/s", "higher"),
     )
-    def measure_all_reduce(self, size: int, ranks: int, sizes: str) -> Measured:
-        timing = run_ranks(all_reduce, ranks, size, ranks, timeout_s=PARALLEL.timeout_s)[0]
+    def measure_all_reduce(self, size: int, ranks: int, sizes: str) -> Measurement:
+        timing = run_ranks(time_all_reduce, ranks, size, ranks, timeout_s=PARALLEL.timeout_s)[0]
         seconds = timing.device or timing.wall
         readings = {
             "all_reduce_time": timing.reading(),
-            "bandwidth": witness(*(size / second for second in seconds)),
-            "bus_bandwidth": witness(*(size / second * 2 * (ranks - 1) / ranks for second in seconds)),
+            "bandwidth": informational(*(size / second for second in seconds)),
+            "bus_bandwidth": informational(*(size / second * 2 * (ranks - 1) / ranks for second in seconds)),
         }
-        return Measured(readings, flags=timing.flags)
+        return Measurement(readings, flags=timing.flags)
 
 
-def all_reduce(rank: int, size: int, ranks: int) -> Timing:
+def time_all_reduce(rank: int, size: int, ranks: int) -> Timing:
     summed = torch.full((size // 4,), float(rank + 1), device=DEVICE)
     dist.all_reduce(summed)
     if not bool((summed == ranks * (ranks + 1) / 2).all()):
         raise ParityFailed(f"the sum over {ranks} ranks is wrong")
     summed.zero_()
-    return time_together(lambda: dist.all_reduce(summed), **PARALLEL.timing)
+    return time_ranks(lambda: dist.all_reduce(summed), **PARALLEL.timing)

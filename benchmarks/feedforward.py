@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from perfci.bench import Bench, Measured, Metric, exact, metrics, witness
+from perfci.bench import Bench, Measurement, Metric, exact, informational, metrics
 from perfci.bench.call_counts.flops import count_flops
 from perfci.bench.timers.timed_blocks import time_blocks
 
-from .workload_sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
+from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
 
 
 class FeedForward(Bench):
@@ -31,10 +31,10 @@ class FeedForward(Bench):
         Metric("parameter_bytes", "bytes"),
         Metric("flop_rate", "FLOP/s", "higher"),
     )
-    def measure_feedforward(self, kind: str, expansion: int, precision: str, sizes: str) -> Measured:
-        settle()
-        network = feedforward(kind, KERNELS.width, expansion).to(DEVICE, dtype_of(precision))
-        x = torch.randn(KERNELS.tokens, KERNELS.width, device=DEVICE, dtype=dtype_of(precision), requires_grad=True)
+    def measure_feedforward(self, kind: str, expansion: int, precision: str, sizes: str) -> Measurement:
+        seed_and_pin_threads()
+        network = build_feedforward(kind, KERNELS.width, expansion).to(DEVICE, require_dtype(precision))
+        x = torch.randn(KERNELS.tokens, KERNELS.width, device=DEVICE, dtype=require_dtype(precision), requires_grad=True)
         out = network(x)
         gradient = torch.randn_like(out)
         learned = [x, *network.parameters()]
@@ -48,12 +48,12 @@ class FeedForward(Bench):
             "backward_time": backward.reading(),
             "flops": exact(flops),
             "parameter_bytes": exact(sum(p.nbytes for p in network.parameters())),
-            "flop_rate": witness(*(flops / seconds for seconds in forward.judged)),
+            "flop_rate": informational(*(flops / seconds for seconds in forward.judged)),
         }
-        return Measured(readings, flags=(*forward.flags, *backward.flags))
+        return Measurement(readings, flags=(*forward.flags, *backward.flags))
 
 
-def feedforward(kind: str, width: int, expansion: int) -> nn.Module:
+def build_feedforward(kind: str, width: int, expansion: int) -> nn.Module:
     """Two matrices around a GELU, or SwiGLU's three; for equal parameters those are two thirds as wide.
 
     The two thirds are Shazeer's ("GLU Variants Improve Transformer", arXiv:2002.05202, section 3).

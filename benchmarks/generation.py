@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from perfci.bench import ModelBench, not_here
-from perfci.bench.parity import ParityFailed, max_relative_error, tolerance_of
+from perfci.bench import ModelBench, skip_exception
+from perfci.bench.parity import ParityFailed, default_tolerance, max_relative_error
 
-from .gpt_model import GPT, Cache, decode, likeliest, prefill
-from .training import text_of
-from .workload_sizes import DEVICE, GENERATION, SIZES, settle
+from .gpt_model import GPT, ModelCache, decode, most_likely_token, prefill
+from .training import random_text
+from .workload_sizes import DEVICE, GENERATION, SIZES, seed_and_pin_threads
 
 
 class _Generation(ModelBench):
@@ -24,15 +24,15 @@ class _Generation(ModelBench):
     groups = ("generation",)
 
     def build(self, p: Mapping[str, Any]) -> GPT:
-        settle()
+        seed_and_pin_threads()
         return GPT(SIZES).to(self.device).eval()
 
     def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        prompt = text_of(SIZES, p.get("batch", 1), length=p["prompt"] - 1).to(self.device)
+        prompt = random_text(SIZES, p.get("batch", 1), length=p["prompt"] - 1).to(self.device)
         if p.get("cache") == "none":
-            yield from recomputed(model, prompt, p["new_tokens"])
+            yield from stream_without_cache(model, prompt, p["new_tokens"])
             return
-        self.cache = cache_of(p, prompt.shape[0])
+        self.cache = create_cache(p, prompt.shape[0])
         token = prefill(model, prompt, self.cache)
         yield token
         for _ in range(p["new_tokens"] - 1):
@@ -85,7 +85,7 @@ class Quantised(_Generation):
     @torch.no_grad()
     def build(self, p: Mapping[str, Any]) -> GPT:
         model = super().build(p)
-        text = text_of(SIZES, 1, length=p["prompt"]).to(self.device)
+        text = random_text(SIZES, 1, length=p["prompt"]).to(self.device)
         expected = model(text)
         quantise(model, p["scheme"])
         error = max_relative_error(model(text), expected)
@@ -111,7 +111,7 @@ class Int8Linear(nn.Module):
 def quantise(model: GPT, scheme: str) -> None:
     """Replace the linear layers of the blocks in place; the head shares its weight with the embedding and stays."""
     if scheme != "int8":
-        raise not_here(f"{scheme} needs torchao's kernels, which are no part of torch")
+        raise skip_exception(f"{scheme} needs torchao's kernels, which are no part of torch")
     for block in model.blocks:
         for module in list(block.modules()):
             for name, child in list(module.named_children()):
@@ -119,26 +119,26 @@ def quantise(model: GPT, scheme: str) -> None:
                     setattr(module, name, Int8Linear(child))
 
 
-def cache_of(p: Mapping[str, Any], batch: int) -> Cache:
+def create_cache(p: Mapping[str, Any], batch: int) -> ModelCache:
     length = p["prompt"] + p["new_tokens"]
-    return Cache(SIZES, DEVICE, batch=batch, length=length, kind=p.get("cache", "static"))
+    return ModelCache(SIZES, DEVICE, batch=batch, length=length, kind=p.get("cache", "static"))
 
 
-def recomputed(model: GPT, tokens: Tensor, count: int) -> Iterator[Tensor]:
+def stream_without_cache(model: GPT, tokens: Tensor, count: int) -> Iterator[Tensor]:
     """Compute everything again for every token."""
     for _ in range(count):
-        token = likeliest(model, model.hidden(tokens))
+        token = most_likely_token(model, model.hidden(tokens))
         tokens = torch.cat([tokens, token], dim=1)
         yield token
 
 
 def check_cache(model: GPT, p: Mapping[str, Any]) -> None:
     """Compare what is computed with the cache, a few tokens deep, with what is computed without."""
-    text = text_of(SIZES, 1, length=p["prompt"] + GENERATION.checked - 1).to(DEVICE)
-    cache = cache_of(p, 1)
+    text = random_text(SIZES, 1, length=p["prompt"] + GENERATION.checked_tokens - 1).to(DEVICE)
+    cache = create_cache(p, 1)
     parts = [text[:, : p["prompt"]], *text[:, p["prompt"] :].split(1, dim=1)]
     hidden = torch.cat([model.hidden(part, cache) for part in parts], dim=1)
     error = max_relative_error(hidden, model.hidden(text))
-    allowed = tolerance_of("fp8" if p["cache"] == "fp8" else "fp32").outputs
+    allowed = default_tolerance("fp8" if p["cache"] == "fp8" else "fp32").outputs
     if error > allowed:
         raise ParityFailed(f"with the {p['cache']} cache the model is off by {error:.2g}, allowed {allowed:.2g}")

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from .workload_sizes import Sizes
 
-KEPT = {
+SAVED_OPERATORS = {
     torch.ops.aten.mm.default,
     torch.ops.aten.addmm.default,
     torch.ops.aten._scaled_dot_product_flash_attention.default,
@@ -39,7 +39,7 @@ class GPT(nn.Module):
         """(batch, length) -> (batch, length, vocab)"""
         return self.head(self.hidden(tokens))
 
-    def hidden(self, tokens: Tensor, cache: Cache | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, cache: ModelCache | None = None) -> Tensor:
         """(batch, length) -> (batch, length, width); a cache supplies what came before."""
         start = cache.length if cache else 0
         positions = torch.arange(start, start + tokens.shape[1], device=tokens.device)
@@ -51,18 +51,18 @@ class GPT(nn.Module):
             elif self.checkpointing == "full":
                 x = checkpoint(block, x, layer, start, use_reentrant=False)
             else:
-                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=selective)
+                x = checkpoint(block, x, layer, start, use_reentrant=False, context_fn=create_selective_contexts)
         if cache:
             cache.length += tokens.shape[1]
         return self.norm(x)
 
 
-def keep_the_dear(context: Any, operator: Any, *_: object, **__: object) -> CheckpointPolicy:
-    return CheckpointPolicy.MUST_SAVE if operator in KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+def checkpoint_policy(context: Any, operator: Any, *_: object, **__: object) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SAVE if operator in SAVED_OPERATORS else CheckpointPolicy.PREFER_RECOMPUTE
 
 
-def selective() -> Any:
-    return create_selective_checkpoint_contexts(keep_the_dear)
+def create_selective_contexts() -> Any:
+    return create_selective_checkpoint_contexts(checkpoint_policy)
 
 
 class Block(nn.Module):
@@ -73,7 +73,7 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
 
-    def forward(self, x: Tensor, layer: Layer | None, start: int) -> Tensor:
+    def forward(self, x: Tensor, layer: LayerCache | None, start: int) -> Tensor:
         x = x + self.attention(self.norm1(x), layer, start)
         return x + self.mlp(self.norm2(x))
 
@@ -85,7 +85,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, layer: Layer | None, start: int) -> Tensor:
+    def forward(self, x: Tensor, layer: LayerCache | None, start: int) -> Tensor:
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         if layer is not None:
@@ -97,7 +97,7 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
-class Layer(Protocol):
+class LayerCache(Protocol):
     """Keys and values of one layer, (batch, heads, length, width) each."""
 
     def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
@@ -107,49 +107,49 @@ class Layer(Protocol):
     def tensors(self) -> list[Tensor]: ...
 
 
-class Static:
+class StaticLayerCache:
     """Room for all positions, taken at once: it never grows while tokens come."""
 
     dtype = torch.get_default_dtype()
 
     def __init__(self, shape: tuple[int, ...], device: str) -> None:
-        self.kept = torch.zeros(shape, device=device, dtype=self.dtype)
+        self.keys_values = torch.zeros(shape, device=device, dtype=self.dtype)
 
     def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
         end = start + k.shape[2]
-        self.kept[0, :, :, start:end] = k
-        self.kept[1, :, :, start:end] = v
-        k_so_far, v_so_far = self.kept[:, :, :, :end].to(k.dtype)
+        self.keys_values[0, :, :, start:end] = k
+        self.keys_values[1, :, :, start:end] = v
+        k_so_far, v_so_far = self.keys_values[:, :, :, :end].to(k.dtype)
         return k_so_far, v_so_far
 
     def tensors(self) -> list[Tensor]:
-        return [self.kept]
+        return [self.keys_values]
 
 
-class Float8(Static):
+class Float8LayerCache(StaticLayerCache):
     """The same in a quarter of the bytes: rounded to float8 when kept, widened when read."""
 
     dtype = torch.float8_e4m3fn
 
 
-class Dynamic:
+class DynamicLayerCache:
     """Grown by every token: all that is there is copied each time."""
 
     def __init__(self, shape: tuple[int, ...], device: str) -> None:
-        self.kept: tuple[Tensor, ...] = ()
+        self.keys_values: tuple[Tensor, ...] = ()
 
     def extend(self, k: Tensor, v: Tensor, start: int) -> tuple[Tensor, Tensor]:
-        self.kept = tuple(torch.cat(pair, dim=2) for pair in zip(self.kept, (k, v), strict=True)) if start else (k, v)
-        return self.kept[0], self.kept[1]
+        self.keys_values = tuple(torch.cat(pair, dim=2) for pair in zip(self.keys_values, (k, v), strict=True)) if start else (k, v)
+        return self.keys_values[0], self.keys_values[1]
 
     def tensors(self) -> list[Tensor]:
-        return list(self.kept)
+        return list(self.keys_values)
 
 
-CACHES: dict[str, type[Static] | type[Dynamic]] = {"static": Static, "dynamic": Dynamic, "fp8": Float8}
+CACHES: dict[str, type[StaticLayerCache] | type[DynamicLayerCache]] = {"static": StaticLayerCache, "dynamic": DynamicLayerCache, "fp8": Float8LayerCache}
 
 
-class Cache:
+class ModelCache:
     """The keys and values of every layer, and how many positions they hold."""
 
     def __init__(self, sizes: Sizes, device: str, *, batch: int, length: int, kind: str = "static") -> None:
@@ -161,19 +161,19 @@ class Cache:
         return [tensor for layer in self.layers for tensor in layer.tensors()]
 
 
-def prefill(model: GPT, prompt: Tensor, cache: Cache) -> Tensor:
+def prefill(model: GPT, prompt: Tensor, cache: ModelCache) -> Tensor:
     """Read the prompt and return its first new token."""
-    return likeliest(model, model.hidden(prompt, cache))
+    return most_likely_token(model, model.hidden(prompt, cache))
 
 
-def decode(model: GPT, token: Tensor, cache: Cache, count: int) -> Tensor:
+def decode(model: GPT, token: Tensor, cache: ModelCache, count: int) -> Tensor:
     """Return ``count`` tokens more, greedily; no token ends the text, so the work is always the same."""
     tokens = []
     for _ in range(count):
-        token = likeliest(model, model.hidden(token, cache))
+        token = most_likely_token(model, model.hidden(token, cache))
         tokens.append(token)
     return torch.cat(tokens, dim=1)
 
 
-def likeliest(model: GPT, hidden: Tensor) -> Tensor:
+def most_likely_token(model: GPT, hidden: Tensor) -> Tensor:
     return model.head(hidden[:, -1]).argmax(dim=-1, keepdim=True)

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from perfci.bench import Bench, Measured, Metric, exact, metrics
+from perfci.bench import Bench, Measurement, Metric, exact, metrics
 from perfci.bench.call_counts import count_operators
-from perfci.bench.parity import Numerics, check_parity, tolerance_of
+from perfci.bench.parity import NumericsRecord, check_parity, default_tolerance
 from perfci.bench.timers.timed_blocks import time_blocks
 
-from .workload_sizes import DEVICE, KERNELS, SIZES, dtype_of, settle
+from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
 
 
 class LossOverK(Bench):
@@ -21,37 +21,37 @@ class LossOverK(Bench):
     param_names = ("implementation", "terms", "precision", "sizes")
 
     @metrics(Metric("loss_time", "seconds"), Metric("operators", "count"))
-    def measure_loss(self, implementation: str, terms: int, precision: str, sizes: str) -> Measured:
-        settle()
+    def measure_loss(self, implementation: str, terms: int, precision: str, sizes: str) -> Measurement:
+        seed_and_pin_threads()
         shape = (terms, KERNELS.tokens // terms)
-        logits = torch.randn(*shape, KERNELS.classes, device=DEVICE, dtype=dtype_of(precision), requires_grad=True)
+        logits = torch.randn(*shape, KERNELS.classes, device=DEVICE, dtype=require_dtype(precision), requires_grad=True)
         targets = torch.randint(KERNELS.classes, shape, device=DEVICE)
-        check_equal(logits, targets)
+        check_losses_equal(logits, targets)
 
         def loss_and_gradient() -> Tensor:
             return torch.autograd.grad(LOSSES[implementation](logits, targets), logits)[0]
 
         timing = time_blocks(loss_and_gradient, **KERNELS.timing)
         readings = {"loss_time": timing.reading(), "operators": exact(count_operators(loss_and_gradient))}
-        return Measured(readings, flags=timing.flags)
+        return Measurement(readings, flags=timing.flags)
 
 
-def looped(logits: Tensor, targets: Tensor) -> Tensor:
+def looped_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """(K, tokens, classes), (K, tokens) -> mean cross-entropy over all terms."""
     terms = [functional.cross_entropy(logits[k], targets[k]) for k in range(len(logits))]
     return torch.stack(terms).mean()
 
 
-def batched(logits: Tensor, targets: Tensor) -> Tensor:
+def batched_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """As ``looped``: terms of equal length weigh alike, so the mean over all tokens is the mean of their means."""
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-LOSSES = {"looped": looped, "batched": batched}
+LOSSES = {"looped": looped_loss, "batched": batched_loss}
 
 
-def check_equal(logits: Tensor, targets: Tensor) -> None:
+def check_losses_equal(logits: Tensor, targets: Tensor) -> None:
     """Both forms give the same loss, or neither is worth timing."""
     with torch.no_grad():
-        one, other = (Numerics((float(form(logits, targets)),)) for form in (looped, batched))
-    check_parity(one, other, tolerance_of(logits.dtype))
+        one, other = (NumericsRecord((float(form(logits, targets)),)) for form in (looped_loss, batched_loss))
+    check_parity(one, other, default_tolerance(logits.dtype))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-from perfci.bench import Bench, Measured, Metric, metrics, witness
-from perfci.bench.call_counts import count
-from perfci.bench.call_counts.operator_counter import Operators
+from perfci.bench import Bench, Measurement, Metric, informational, metrics
+from perfci.bench.call_counts import count_call
+from perfci.bench.call_counts.operator_counter import OperatorCounter
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
 from perfci.bench.timers.timed_blocks import time_blocks
 
-from .training import Training, text_of
+from .training import TrainingSetup, random_text
 from .workload_sizes import DEVICE, SIZES, TRAINING
 
 
@@ -31,9 +31,9 @@ class Checkpointing(Bench):
         Metric("fake_peak_bytes", "bytes"),
         *MEMORY_METRICS,
     )
-    def measure_checkpointing(self, tokens: int, precision: str, checkpointing: str, sizes: str) -> Measured:
-        def trained(checkpointing: str) -> Training:
-            training = Training(SIZES, precision, batch=tokens // SIZES.length, checkpointing=checkpointing)
+    def measure_checkpointing(self, tokens: int, precision: str, checkpointing: str, sizes: str) -> Measurement:
+        def trained(checkpointing: str) -> TrainingSetup:
+            training = TrainingSetup(SIZES, precision, batch=tokens // SIZES.length, checkpointing=checkpointing)
             training.step()
             return training
 
@@ -42,15 +42,15 @@ class Checkpointing(Bench):
 
         plain, training = trained("none"), trained(checkpointing)
         timing = time_blocks(training.step, **TRAINING.timing)
-        counts = count(two_steps, whole=two_steps).readings()
+        counts = count_call(two_steps, rebuild=two_steps).readings()
         readings = {
             "step_time": timing.reading(),
-            "recompute_overhead": witness(operators_of(training) / operators_of(plain) - 1),
+            "recompute_overhead": informational(count_operators(training) / count_operators(plain) - 1),
             "peak_tensor_bytes": counts["peak_tensor_bytes"],
             "fake_peak_bytes": counts["fake_peak_bytes"],
             **allocator_readings(this_device(), training.step),
         }
-        return Measured(readings, timing.flags)
+        return Measurement(readings, timing.flags)
 
 
 class Fragmentation(Bench):
@@ -63,10 +63,10 @@ class Fragmentation(Bench):
     param_names = ("lengths", "sizes")
 
     @metrics(Metric("step_time", "seconds"), *MEMORY_METRICS)
-    def measure_fragmentation(self, lengths: str, sizes: str) -> Measured:
+    def measure_fragmentation(self, lengths: str, sizes: str) -> Measurement:
         shares = (1.0,) if lengths == "steady" else (0.25, 1.0, 0.5, 0.75)
-        training = Training(SIZES, batch=SIZES.batches[-1])
-        texts = [text_of(SIZES, SIZES.batches[-1], length=int(SIZES.length * share)).to(DEVICE) for share in shares]
+        training = TrainingSetup(SIZES, batch=SIZES.batches[-1])
+        texts = [random_text(SIZES, SIZES.batches[-1], length=int(SIZES.length * share)).to(DEVICE) for share in shares]
         coming = itertools.cycle(texts)
 
         def step() -> None:
@@ -75,10 +75,10 @@ class Fragmentation(Bench):
 
         timing = time_blocks(step, number=len(shares), **TRAINING.timing)
         memory = allocator_readings(this_device(), lambda: [step() for _ in shares])
-        return Measured({"step_time": timing.reading(), **memory}, timing.flags)
+        return Measurement({"step_time": timing.reading(), **memory}, timing.flags)
 
 
-def operators_of(training: Training) -> int:
-    with Operators() as counted:
+def count_operators(training: TrainingSetup) -> int:
+    with OperatorCounter() as counted:
         training.step()
     return counted.operators

@@ -12,7 +12,7 @@ from perfci.bench import Bench, Metric, Reading, exact, metrics
 
 from . import training
 from .gpt_model import GPT
-from .workload_sizes import DEVICE, LEARNING, SIZES, settle
+from .workload_sizes import DEVICE, LEARNING, SIZES, seed_and_pin_threads
 
 
 class LossParity(training.Step):
@@ -39,14 +39,14 @@ class Learning(Bench):
 
 def steps_to_learn(seed: int) -> int:
     """Count the steps until the loss is a quarter of what guessing costs; raises RuntimeError where it stays above."""
-    settle()
+    seed_and_pin_threads()
     torch.manual_seed(seed)
     model = GPT(LEARNING.model).to(DEVICE)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING.rate, fused=True)
     target = 0.25 * float(torch.tensor(LEARNING.model.vocab).log())
     for step in range(1, LEARNING.limit + 1):
         optimizer.zero_grad(set_to_none=True)
-        loss = training.next_token_loss(model, ruled_text())
+        loss = training.next_token_loss(model, generate_rule_text())
         loss.backward()
         optimizer.step()
         if loss.item() <= target:
@@ -54,7 +54,7 @@ def steps_to_learn(seed: int) -> int:
     raise RuntimeError(f"seed {seed}: the loss is {loss.item():.2f} after {LEARNING.limit} steps, above {target:.2f}")
 
 
-def ruled_text() -> Tensor:
+def generate_rule_text() -> Tensor:
     """(8, length + 1) tokens, each three times the one before and one, within the vocabulary."""
     tokens = [torch.randint(LEARNING.model.vocab, (8, 1))]
     for _ in range(LEARNING.model.length):

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from perfci.bench import Bench, Measured, ModelBench, metrics
+from perfci.bench import Bench, Measurement, ModelBench, metrics
 from perfci.bench.streams.serving import SERVING_METRICS, measure_serving
 
 from .data import forget_pages
-from .gpt_model import GPT, Cache, decode, prefill
-from .training import text_of
-from .workload_sizes import DEVICE, PIPELINE, SIZES, settle
+from .gpt_model import GPT, ModelCache, decode, prefill
+from .training import random_text
+from .workload_sizes import DEVICE, PIPELINE, SIZES, seed_and_pin_threads
 
 
 class Stages(ModelBench):
@@ -28,7 +28,7 @@ class Stages(ModelBench):
     file = Path("weights.pt")  # in the working directory, which is the process's own
 
     def setup(self, disk: str, sizes: str) -> None:
-        settle()
+        seed_and_pin_threads()
         torch.save(GPT(SIZES).state_dict(), self.file)
         if disk == "cold":
             descriptor = os.open(self.file, os.O_RDWR)
@@ -43,7 +43,7 @@ class Stages(ModelBench):
         return model.to(self.device).eval()
 
     def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        return answer(model)
+        return stream_answer(model)
 
     def postprocess(self, model: GPT, out: list[Tensor]) -> str:
         return " ".join(f"w{token}" for token in torch.cat(out, dim=1).flatten().tolist())
@@ -59,7 +59,7 @@ class ColdStart(ModelBench):
         return GPT(SIZES).to(self.device).eval()
 
     def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        return answer(model)
+        return stream_answer(model)
 
 
 class Serving(Bench):
@@ -70,15 +70,15 @@ class Serving(Bench):
 
     @metrics(*SERVING_METRICS)
     @torch.no_grad()
-    def measure_serving(self, rate: float, sizes: str) -> Measured:
-        settle()
+    def measure_serving(self, rate: float, sizes: str) -> Measurement:
+        seed_and_pin_threads()
         model = GPT(SIZES).to(DEVICE).eval()
-        return measure_serving(lambda: answer(model), rate=rate, requests=PIPELINE.served, sla=PIPELINE.sla)
+        return measure_serving(lambda: stream_answer(model), rate=rate, requests=PIPELINE.served_requests, sla=PIPELINE.sla)
 
 
-def answer(model: GPT) -> Iterator[Tensor]:
-    prompt = text_of(SIZES, 1, length=SIZES.prompts[0] - 1).to(DEVICE)
-    cache = Cache(SIZES, DEVICE, batch=1, length=SIZES.prompts[0] + PIPELINE.new_tokens)
+def stream_answer(model: GPT) -> Iterator[Tensor]:
+    prompt = random_text(SIZES, 1, length=SIZES.prompts[0] - 1).to(DEVICE)
+    cache = ModelCache(SIZES, DEVICE, batch=1, length=SIZES.prompts[0] + PIPELINE.new_tokens)
     token = prefill(model, prompt, cache)
     yield token
     for _ in range(PIPELINE.new_tokens - 1):

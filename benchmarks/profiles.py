@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perfci.bench import Absent, Bench, Measured, Metric, Reading, metrics, witness
-from perfci.bench.profiles.profiler import profile
-from perfci.bench.profiles.time_shares import Share
+from perfci.bench import Absent, Bench, Measurement, Metric, Reading, informational, metrics
+from perfci.bench.profiles.profiler import profile_work
+from perfci.bench.profiles.time_shares import TimeShare
 
 from . import generation, training
 from .workload_sizes import GENERATION, SIZES
 
-KINDS = {
+OPERATOR_KINDS = {
     "matmul": ("mm", "gemm", "linear", "matmul", "cutlass", "nvjet"),
     "attention": ("attention", "flash", "fmha", "sdpa"),
     "optimizer": ("optimizer", "adam", "foreach"),
@@ -27,27 +27,27 @@ class Profile(Bench):
     param_names = ("work", "sizes")
 
     @metrics(
-        *(Metric(f"{kind}_share", "ratio") for kind in (*KINDS, "other")),
+        *(Metric(f"{kind}_share", "ratio") for kind in (*OPERATOR_KINDS, "other")),
         Metric("gpu_busy", "ratio", "higher"),
     )
-    def measure_profile(self, work: str, sizes: str) -> Measured:
+    def measure_profile(self, work: str, sizes: str) -> Measurement:
         if work == "step":
             step = training.Step()
             call = step.measure_training.profiled(step, "fp32", SIZES.batches[0], sizes)
         else:
             generate = generation.Generate()
             call = generate.measure_generation.profiled(generate, SIZES.prompts[0], GENERATION.new_tokens[0], 1, sizes)
-        profiled = profile(call, Path())
+        profiled = profile_work(call, Path())
         rows = profiled.operators if isinstance(profiled.kernels, Absent) else profiled.kernels
-        busy: Reading | Absent = profiled.busy if isinstance(profiled.busy, Absent) else witness(profiled.busy)
-        return Measured({**shares(rows), "gpu_busy": busy})
+        busy: Reading | Absent = profiled.busy if isinstance(profiled.busy, Absent) else informational(profiled.busy)
+        return Measurement({**sum_by_kind(rows), "gpu_busy": busy})
 
 
-def shares(rows: tuple[Share, ...]) -> dict[str, Reading]:
+def sum_by_kind(rows: tuple[TimeShare, ...]) -> dict[str, Reading]:
     """Sum the shares of the largest rows by kind; what is in none of them is in ``other``."""
-    found = {kind: sum(row.share for row in rows if kind_of(row.name) == kind) for kind in KINDS}
-    return {f"{kind}_share": witness(share) for kind, share in {**found, "other": 1 - sum(found.values())}.items()}
+    found = {kind: sum(row.share for row in rows if operator_kind(row.name) == kind) for kind in OPERATOR_KINDS}
+    return {f"{kind}_share": informational(share) for kind, share in {**found, "other": 1 - sum(found.values())}.items()}
 
 
-def kind_of(name: str) -> str:
-    return next((kind for kind, words in KINDS.items() if any(word in name.lower() for word in words)), "other")
+def operator_kind(name: str) -> str:
+    return next((kind for kind, words in OPERATOR_KINDS.items() if any(word in name.lower() for word in words)), "other")

@@ -17,22 +17,22 @@ flash = torch.ops.aten
 
 def ring_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Causal attention over the parts of all ranks; each is (batch, heads, length / ranks, width), contiguous."""
-    mixed: Tensor = Ring.apply(query, key, value)
+    mixed: Tensor = RingAttentionFunction.apply(query, key, value)
     return mixed
 
 
-class Ring(torch.autograd.Function):
+class RingAttentionFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         rank, ranks = dist.get_rank(), dist.get_world_size()
         held = torch.stack([key, value])
         mixed, weight = torch.zeros_like(query, dtype=torch.float32), None
         for turn in range(ranks):
-            travelling = Exchange(held) if turn < ranks - 1 else None
+            travelling = RingExchange(held) if turn < ranks - 1 else None
             if turn <= rank:  # what comes later came from ranks behind this one: its tokens are not to be seen
-                part, part_weight = attend(query, held[0], held[1], causal=turn == 0)
-                mixed, weight = merge(mixed, weight, part, part_weight)
-            held = travelling.arrived() if travelling else held
+                part, part_weight = local_attention(query, held[0], held[1], causal=turn == 0)
+                mixed, weight = merge_attention(mixed, weight, part, part_weight)
+            held = travelling.wait() if travelling else held
         ctx.save_for_backward(query, key, value, mixed.to(query.dtype), weight)
         return mixed.to(query.dtype)
 
@@ -45,17 +45,17 @@ class Ring(torch.autograd.Function):
         of_query = torch.zeros_like(query, dtype=torch.float32)
         of_held = torch.zeros_like(held, dtype=torch.float32)
         for turn in range(ranks):
-            travelling = Exchange(held) if turn < ranks - 1 else None
+            travelling = RingExchange(held) if turn < ranks - 1 else None
             if turn <= rank:
-                parts = attend_backward(gradient.contiguous(), query, held[0], held[1], mixed, weight, causal=turn == 0)
+                parts = local_attention_backward(gradient.contiguous(), query, held[0], held[1], mixed, weight, causal=turn == 0)
                 of_query += parts[0]
                 of_held += torch.stack(parts[1:])
-            held = travelling.arrived() if travelling else held
-            of_held = Exchange(of_held).arrived() if ranks > 1 else of_held
+            held = travelling.wait() if travelling else held
+            of_held = RingExchange(of_held).wait() if ranks > 1 else of_held
         return of_query.to(query.dtype), of_held[0].to(key.dtype), of_held[1].to(value.dtype)
 
 
-class Exchange:
+class RingExchange:
     """A tensor on its way to the next rank while that of the rank before comes in."""
 
     def __init__(self, sent: Tensor) -> None:
@@ -66,13 +66,13 @@ class Exchange:
         self.sent = sent  # must live until it is gone
         self.works = dist.batch_isend_irecv([send, receive])
 
-    def arrived(self) -> Tensor:
+    def wait(self) -> Tensor:
         for work in self.works:
             work.wait()
         return self.received
 
 
-def merge(mixed: Tensor, weight: Tensor | None, part: Tensor, part_weight: Tensor) -> tuple[Tensor, Tensor]:
+def merge_attention(mixed: Tensor, weight: Tensor | None, part: Tensor, part_weight: Tensor) -> tuple[Tensor, Tensor]:
     """Weigh two results by the sums of exponentials they were divided by (logarithms; batch, heads, length)."""
     if weight is None:
         return part.float(), part_weight
@@ -81,7 +81,7 @@ def merge(mixed: Tensor, weight: Tensor | None, part: Tensor, part_weight: Tenso
     return mixed * ours + part * theirs, together
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) -> tuple[Tensor, Tensor]:
+def local_attention(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) -> tuple[Tensor, Tensor]:
     """Flash attention with the logarithm of its divisor, which torch's public function keeps to itself."""
     if query.device.type == "cpu":
         mixed, weight = flash._scaled_dot_product_flash_attention_for_cpu(query, key, value, 0.0, causal)
@@ -90,7 +90,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, *, causal: bool) -> tuple[
     return mixed, weight
 
 
-def attend_backward(
+def local_attention_backward(
     gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, mixed: Tensor, weight: Tensor, *, causal: bool
 ) -> tuple[Tensor, ...]:
     """Gradients of one part's query, key and value, from the result and the weight of *all* parts."""

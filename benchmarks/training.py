@@ -10,15 +10,26 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from perfci.bench import Absent, Bench, Measured, Metric, ModelBench, Reading, exact, metrics, not_here, witness
-from perfci.bench.call_counts import count
+from perfci.bench import (
+    Absent,
+    Bench,
+    Measurement,
+    Metric,
+    ModelBench,
+    Reading,
+    exact,
+    informational,
+    metrics,
+    skip_exception,
+)
+from perfci.bench.call_counts import count_call
 from perfci.bench.devices.torch_devices import this_device
-from perfci.bench.memory_use.batch_limit import largest_batch
-from perfci.bench.parity import ParityFailed, tolerance_of
+from perfci.bench.memory_use.batch_limit import find_largest_batch
+from perfci.bench.parity import ParityFailed, default_tolerance
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .gpt_model import GPT
-from .workload_sizes import DEVICE, PRECISIONS, SIZES, TRAINING, Sizes, precision_of, settle
+from .workload_sizes import DEVICE, PRECISIONS, SIZES, TRAINING, Sizes, precision_context, seed_and_pin_threads
 
 OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
 
@@ -35,7 +46,7 @@ class Step(ModelBench):
         return GPT(SIZES).to(self.device)
 
     def batch(self, p: Mapping[str, Any], i: int) -> Tensor:
-        return text_of(SIZES, p["batch"], seed=i).to(self.device)
+        return random_text(SIZES, p["batch"], seed=i).to(self.device)
 
     def loss(self, model: GPT, batch: Tensor) -> Tensor:
         return next_token_loss(model, batch)
@@ -47,16 +58,16 @@ class Step(ModelBench):
 class Accumulation(Bench):
     """The same tokens in more and smaller batches, their gradients summed before one update."""
 
-    params = (TRAINING.accumulated, [SIZES.name])
+    params = (TRAINING.micro_batches, [SIZES.name])
     param_names = ("micro_batches", "sizes")
 
     @metrics(Metric("step_time", "seconds"), Metric("peak_tensor_bytes", "bytes"), Metric("operators", "count"))
-    def measure_accumulation(self, micro_batches: int, sizes: str) -> Measured:
-        training = Training(SIZES, batch=max(TRAINING.accumulated), micro_batches=micro_batches)
+    def measure_accumulation(self, micro_batches: int, sizes: str) -> Measurement:
+        training = TrainingSetup(SIZES, batch=max(TRAINING.micro_batches), micro_batches=micro_batches)
         training.step()
         timing = time_blocks(training.step, **TRAINING.timing)
-        counts = count(training.step).readings()
-        return Measured(
+        counts = count_call(training.step).readings()
+        return Measurement(
             {
                 "step_time": timing.reading(),
                 "peak_tensor_bytes": counts["peak_tensor_bytes"],
@@ -78,13 +89,13 @@ class Optimizer(Bench):
         Metric("kernel_launches", "count"),
         Metric("optimizer_state_bytes", "bytes"),
     )
-    def measure_optimizer(self, implementation: str, sizes: str) -> Measured:
-        training = Training(SIZES, batch=SIZES.batches[0], optimizer=implementation)
+    def measure_optimizer(self, implementation: str, sizes: str) -> Measurement:
+        training = TrainingSetup(SIZES, batch=SIZES.batches[0], optimizer=implementation)
         training.step()
         timing = time_blocks(training.optimizer.step, **TRAINING.timing)
-        counts = count(training.optimizer.step, optimizer=training.optimizer).readings()
+        counts = count_call(training.optimizer.step, optimizer=training.optimizer).readings()
         names = ("operators", "kernel_launches", "optimizer_state_bytes")
-        return Measured({"optimizer_time": timing.reading(), **{n: counts[n] for n in names}}, timing.flags)
+        return Measurement({"optimizer_time": timing.reading(), **{n: counts[n] for n in names}}, timing.flags)
 
 
 class BatchSweep(Bench):
@@ -101,19 +112,19 @@ class BatchSweep(Bench):
         Metric("tokens_per_s", "tokens/s", "higher"),
         Metric("padding", "ratio"),
     )
-    def measure_sweep(self, batch: int, lengths: str, sizes: str) -> Measured:
-        settle()
+    def measure_sweep(self, batch: int, lengths: str, sizes: str) -> Measurement:
+        seed_and_pin_threads()
         drawn = torch.randint(SIZES.length // 4, SIZES.length + 1, (batch,))
         tokens = int(drawn.sum())
         rows, width = (batch, int(drawn.max())) if lengths == "padded" else (1, tokens)
         rows, width = (rows, width) if lengths == "padded" else (-(-tokens // SIZES.length), SIZES.length)
-        training = Training(SIZES, batch=rows, length=width)
+        training = TrainingSetup(SIZES, batch=rows, length=width)
         training.step()
         timing = time_blocks(training.step, **TRAINING.timing)
         rate = tokens / statistics.median(timing.judged)
         padding = 1 - tokens / (rows * width)
-        return Measured(
-            {"step_time": timing.reading(), "tokens_per_s": witness(rate), "padding": exact(padding)}, timing.flags
+        return Measurement(
+            {"step_time": timing.reading(), "tokens_per_s": informational(rate), "padding": exact(padding)}, timing.flags
         )
 
 
@@ -125,8 +136,8 @@ class MaxBatch(Bench):
 
     @metrics(Metric("max_batch_fit", "count", "higher"))
     def measure_fit(self, checkpointing: str, sizes: str) -> Mapping[str, Reading | Absent]:
-        fits = largest_batch(
-            lambda batch: Training(SIZES, batch=batch, checkpointing=checkpointing).step,
+        fits = find_largest_batch(
+            lambda batch: TrainingSetup(SIZES, batch=batch, checkpointing=checkpointing).step,
             this_device(),
             limit=TRAINING.batch_limit,
             budget_bytes=TRAINING.budget_bytes,
@@ -148,53 +159,53 @@ class Float8(Bench):
         Metric("speedup_vs_bf16", "ratio", "higher"),
         Metric("max_relative_error", "ratio"),
     )
-    def measure_float8(self, format: str, sizes: str) -> Measured:
-        settle()
+    def measure_float8(self, format: str, sizes: str) -> Measurement:
+        seed_and_pin_threads()
         left, right = (torch.randn(TRAINING.matrix, TRAINING.matrix, device=DEVICE) for _ in range(2))
-        scaled = scaled_product(left, right, torch.float8_e4m3fn if format == "e4m3" else torch.float8_e5m2)
+        scaled = build_scaled_product(left, right, torch.float8_e4m3fn if format == "e4m3" else torch.float8_e5m2)
         exactly = left @ right
         error = float((scaled().float() - exactly).abs().max() / exactly.abs().max())
-        if error > tolerance_of("fp8").outputs:
+        if error > default_tolerance("fp8").outputs:
             raise ParityFailed(f"the float8 product is off by {error:.3g} of its largest entry")
-        refusal = this_device().refuses(torch.float8_e4m3fn)
+        refusal = this_device().unsupported_reason(torch.float8_e4m3fn)
         if refusal:
             why = Absent(refusal)
-            return Measured({"matmul_time": why, "speedup_vs_bf16": why, "max_relative_error": witness(error)})
+            return Measurement({"matmul_time": why, "speedup_vs_bf16": why, "max_relative_error": informational(error)})
         halves = left.bfloat16(), right.bfloat16()
         timing = time_blocks(scaled, **TRAINING.timing)
         plain = time_blocks(lambda: halves[0] @ halves[1], **TRAINING.timing)
-        return Measured(
+        return Measurement(
             {
                 "matmul_time": timing.reading(),
-                "speedup_vs_bf16": witness(statistics.median(plain.judged) / statistics.median(timing.judged)),
-                "max_relative_error": witness(error),
+                "speedup_vs_bf16": informational(statistics.median(plain.judged) / statistics.median(timing.judged)),
+                "max_relative_error": informational(error),
             },
             timing.flags,
         )
 
 
-def scaled_product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Callable[[], Tensor]:
+def build_scaled_product(left: Tensor, right: Tensor, dtype: torch.dtype) -> Callable[[], Tensor]:
     """Scale both matrices into the range of the format and multiply; only the left one may be e5m2."""
     if not hasattr(torch, "_scaled_mm"):
-        raise not_here("this torch has no scaled matrix product")
+        raise skip_exception("this torch has no scaled matrix product")
     right_dtype = torch.float8_e4m3fn
     scales = [x.abs().max() / torch.finfo(d).max for x, d in ((left, dtype), (right, right_dtype))]
     small = (left / scales[0]).to(dtype), (right / scales[1]).to(right_dtype).t().contiguous().t()
     return lambda: torch._scaled_mm(*small, scale_a=scales[0], scale_b=scales[1], out_dtype=torch.bfloat16)
 
 
-class Training:
+class TrainingSetup:
     """A GPT, its optimizer and one batch, and the choices that trade its time for memory."""
 
     def __init__(
         self, sizes: Sizes, precision: str = "fp32", *, batch: int, checkpointing: str = "none",
         optimizer: str = "fused", micro_batches: int = 1, length: int | None = None,
     ) -> None:  # fmt: skip
-        settle()
+        seed_and_pin_threads()
         self.precision = precision
         self.model = GPT(sizes, checkpointing=checkpointing).to(DEVICE)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, **OPTIMIZERS[optimizer])
-        self.batches = text_of(sizes, batch, length=length).to(DEVICE).chunk(micro_batches)
+        self.batches = random_text(sizes, batch, length=length).to(DEVICE).chunk(micro_batches)
 
     def step(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
@@ -203,11 +214,11 @@ class Training:
         self.optimizer.step()
 
     def loss(self, batch: Tensor) -> Tensor:
-        with precision_of(self.precision):
+        with precision_context(self.precision):
             return next_token_loss(self.model, batch)
 
 
-def text_of(sizes: Sizes, batch: int, *, length: int | None = None, seed: int = 0) -> Tensor:
+def random_text(sizes: Sizes, batch: int, *, length: int | None = None, seed: int = 0) -> Tensor:
     """(batch, length + 1) random tokens: what is read, and what should follow."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(sizes.vocab, (batch, (length or sizes.length) + 1), generator=generator)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from perfci.bench.devices.number_formats import precision
+from perfci.bench.devices.number_formats import compute_in
 from perfci.bench.devices.torch_devices import this_device
 
 
@@ -64,19 +64,19 @@ DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
 SIZES = SMOKE if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
 
 
-def settle() -> None:
+def seed_and_pin_threads() -> None:
     """Make a process repeatable: one thread, one seed."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
 
 
-def precision_of(name: str) -> contextlib.AbstractContextManager[object]:
-    return precision(name, this_device())
+def precision_context(name: str) -> contextlib.AbstractContextManager[object]:
+    return compute_in(name, this_device())
 
 
-def dtype_of(precision: str) -> torch.dtype:
+def require_dtype(precision: str) -> torch.dtype:
     """Look a type up, or skip the cell where the device cannot compute in it."""
-    why = this_device().refuses(DTYPES[precision])
+    why = this_device().unsupported_reason(DTYPES[precision])
     if why is not None:
         raise SkipNotImplemented(why)
     return DTYPES[precision]
@@ -86,7 +86,7 @@ def dtype_of(precision: str) -> torch.dtype:
 class TrainingSizes:
     """How the training step is varied, and how long one timing of it may take."""
 
-    accumulated: list[int]  # micro-batches; the largest number is the whole batch
+    micro_batches: list[int]  # micro-batches; the largest number is the whole batch
     sweep: list[int]
     batch_limit: int
     budget_bytes: int | None  # None tries on the device until memory runs out
@@ -114,7 +114,7 @@ class GenerationSizes:
     requests: int
     new_tokens: list[int]
     context: int  # prompt of the comparison of caches
-    checked: int  # tokens for which a cache is compared with none
+    checked_tokens: int  # tokens for which a cache is compared with none
     sla: dict[str, float]
     quantised_error: float  # of logits, relative to the largest
 
@@ -125,7 +125,7 @@ class PipelineSizes:
 
     requests: int
     new_tokens: int
-    served: int
+    served_requests: int
     rates: list[float]  # requests per second
     sla: dict[str, float]
 
@@ -183,7 +183,7 @@ class DataSizes:
 
 if SIZES is SMOKE:
     TRAINING = TrainingSizes(
-        accumulated=[1, 4],
+        micro_batches=[1, 4],
         sweep=[1, 8],
         batch_limit=64,
         budget_bytes=256 << 20,
@@ -197,9 +197,9 @@ if SIZES is SMOKE:
         model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=16), rate=1e-2, limit=400, parity_steps=10
     )
     GENERATION = GenerationSizes(
-        requests=8, new_tokens=[24], context=64, checked=8, sla={"ttft": 0.5, "e2el": 2.0}, quantised_error=0.05
+        requests=8, new_tokens=[24], context=64, checked_tokens=8, sla={"ttft": 0.5, "e2el": 2.0}, quantised_error=0.05
     )
-    PIPELINE = PipelineSizes(requests=8, new_tokens=4, served=64, rates=[20.0], sla={"ttft": 0.2, "e2el_p90": 1.0})
+    PIPELINE = PipelineSizes(requests=8, new_tokens=4, served_requests=64, rates=[20.0], sla={"ttft": 0.2, "e2el_p90": 1.0})
     AUDIO = AudioSizes(model=SMOKE, chunks=[6, 24], texts=[16], tokens=48, requests=6)
     KERNELS = KernelSizes(
         batch=2,
@@ -235,7 +235,7 @@ if SIZES is SMOKE:
     )
 else:
     TRAINING = TrainingSizes(
-        accumulated=[1, 4, 8],
+        micro_batches=[1, 4, 8],
         sweep=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
         batch_limit=4096,
         budget_bytes=None,
@@ -252,12 +252,12 @@ else:
         requests=64,
         new_tokens=[512, 1024, 2048],
         context=512,
-        checked=16,
+        checked_tokens=16,
         sla={"ttft": 0.2, "e2el_p90": 2.0},
         quantised_error=0.05,
     )
     PIPELINE = PipelineSizes(
-        requests=64, new_tokens=32, served=662, rates=[1.0, 4.0], sla={"ttft": 0.2, "e2el_p90": 2.0}
+        requests=64, new_tokens=32, served_requests=662, rates=[1.0, 4.0], sla={"ttft": 0.2, "e2el_p90": 2.0}
     )
     AUDIO = AudioSizes(model=GPT2, chunks=[8, 25, 75], texts=[64, 256], tokens=300, requests=64)
     KERNELS = KernelSizes(
@@ -300,7 +300,7 @@ class ParallelSizes:
 
     model: Sizes
     precision: str
-    worlds: list[int]
+    rank_counts: list[int]
     rows: int  # sequences per rank where the work grows with the ranks, of all ranks together where it does not
     parity_steps: int
     reduced_bytes: list[int]
@@ -316,7 +316,7 @@ class CompileSizes:
     """What is compiled: by inductor as a whole model where there is time for it, by dynamo alone everywhere."""
 
     model: Sizes
-    whole: bool  # else inductor compiles one linear layer and a GELU: ten seconds and not 70
+    whole_model: bool  # else inductor compiles one linear layer and a GELU: ten seconds and not 70
     lengths: list[int]  # of sequences that come one after another
     cap_s: float  # for one compilation
     timing: dict[str, float]
@@ -326,7 +326,7 @@ if SIZES is SMOKE:
     PARALLEL = ParallelSizes(
         model=replace(SMOKE, vocab=512, width=128, heads=4, layers=2, length=64),
         precision="fp32",
-        worlds=[2],
+        rank_counts=[2],
         rows=4,
         parity_steps=3,
         reduced_bytes=[1 << 20],
@@ -338,7 +338,7 @@ if SIZES is SMOKE:
     )
     COMPILED = CompileSizes(
         model=replace(SMOKE, vocab=256, width=64, heads=2, layers=1, length=32),
-        whole=False,
+        whole_model=False,
         lengths=[16, 24, 32],
         cap_s=120,
         timing={"warmup_s": 0.1, "budget_s": 0.2},
@@ -347,7 +347,7 @@ else:
     PARALLEL = ParallelSizes(
         model=GPT2,
         precision="bf16",
-        worlds=[1, 2, 4, 8],
+        rank_counts=[1, 2, 4, 8],
         rows=8,
         parity_steps=3,
         reduced_bytes=[1 << 20, 16 << 20, 256 << 20],
@@ -359,7 +359,7 @@ else:
     )
     COMPILED = CompileSizes(
         model=GPT2,
-        whole=True,
+        whole_model=True,
         lengths=[512, 768, 1024],
         cap_s=600,
         timing={},

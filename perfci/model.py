@@ -12,11 +12,11 @@ from typing import Literal
 Direction = Literal["lower", "higher"]
 """Which way is good."""
 
-Pairs = tuple[tuple[str, str], ...]
+NamedValues = tuple[tuple[str, str], ...]
 """An ordered, hashable mapping of names to values: parameters, variants, observed environments."""
 
 
-CPU_TWIN = "cpu_"
+CPU_METRIC_PREFIX = "cpu_"
 """A metric read with two clocks has its CPU seconds under its own name with this before it."""
 
 
@@ -43,7 +43,7 @@ class Clock(StrEnum):
     DEVICE = "device"  # accelerator events
     EXACT = "exact"  # a count or a byte sum that repeats exactly
     VALUE = "value"  # anything else a benchmark returned
-    WITNESS = "witness"  # derived from a judged metric, or an annotation beside it: shown, never judged
+    INFORMATIONAL = "witness"  # derived from a judged metric, or an annotation beside it: shown, never judged
 
 
 class MetricClass(StrEnum):
@@ -68,7 +68,7 @@ class Role(StrEnum):
     HISTORY = "history"
 
 
-class Boundaries(StrEnum):
+class ProcessBoundaries(StrEnum):
     """Whether the samples of a result still know which process they came from."""
 
     PROCESS = "process"
@@ -92,7 +92,7 @@ class Stage(StrEnum):
     """Screening is sensitive and only nominates; conviction rests on fresh pairs that no earlier look has seen."""
 
     SCREENING = "screening"
-    CONVICTION = "conviction"
+    CONFIRMATION = "conviction"
 
 
 class IncidentKind(StrEnum):
@@ -121,7 +121,7 @@ class IncidentState(StrEnum):
     SNOOZED = "snoozed"
 
 
-def pairs_of(mapping: Mapping[str, object]) -> Pairs:
+def to_named_values(mapping: Mapping[str, object]) -> NamedValues:
     """Freeze a mapping in its own order, values as text."""
     return tuple((str(name), str(value)) for name, value in mapping.items())
 
@@ -141,7 +141,7 @@ class Commit:
     dirty: bool = False
 
     @property
-    def short(self) -> str:
+    def short_sha(self) -> str:
         return self.sha[:10] + ("+" if self.dirty else "")
 
 
@@ -176,14 +176,14 @@ class Machine:
 class Environment:
     """What was merely observed (driver, torch patch level, kernel): a covariate, never part of a series."""
 
-    values: Pairs = ()
+    values: NamedValues = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
     """The environment axes someone chose: an asv matrix entry, a Python x.y, a torch channel."""
 
-    values: Pairs = ()
+    values: NamedValues = ()
 
     @property
     def label(self) -> str:
@@ -212,7 +212,7 @@ class Series:
     """The identity of one line of numbers over the commits of a branch."""
 
     benchmark: Benchmark
-    parameters: Pairs
+    parameters: NamedValues
     metric: Metric
     machine: Machine
     variant: Variant = field(default_factory=Variant)
@@ -232,12 +232,12 @@ class Series:
         return f"{self.cell} · {self.metric.name}"
 
 
-def cell_name(benchmark: str, parameters: Pairs) -> str:
+def cell_name(benchmark: str, parameters: NamedValues) -> str:
     """Name one point of a benchmark's grid the way asv's ``--bench`` expressions match it."""
     return f"{benchmark}({', '.join(value for _, value in parameters)})" if parameters else benchmark
 
 
-IN_TURNS = "in turns"
+ALTERNATING_FLAG = "in turns"
 """The flag of a process whose k-th sample was taken next to the k-th sample of the other one of its pair."""
 
 
@@ -272,7 +272,7 @@ Measured = tuple[Series, Process]
 
 
 @dataclass(frozen=True, slots=True)
-class Digest:
+class ResultSummary:
     """What the processes of a result came to: all that a history is judged by, so that no sample is read for it again.
 
     ``level`` is absent where no process is usable, ``clock`` where they were not all read from one; ``spread`` reaches
@@ -295,7 +295,7 @@ class Digest:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SampleSummary:
     """What is left where raw samples do not exist, or what a foreign tool computed beside them."""
 
     value: float
@@ -313,8 +313,8 @@ class Result:
     series: Series
     status: Status
     processes: tuple[Process, ...] = ()
-    summary: Summary | None = None
-    boundaries: Boundaries = Boundaries.PROCESS
+    summary: SampleSummary | None = None
+    boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS
     number: int | None = None
     reason: str = ""
 
@@ -333,7 +333,7 @@ class Run:
     harness: str
     started_at: datetime
     finished_at: datetime | None = None
-    origin: Pairs = ()
+    origin: NamedValues = ()
     results: tuple[Result, ...] = ()
 
 
@@ -344,8 +344,8 @@ class Point:
     commit: Commit
     status: Status
     processes: tuple[Process, ...] = ()
-    summary: Summary | None = None
-    boundaries: Boundaries = Boundaries.PROCESS
+    summary: SampleSummary | None = None
+    boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS
     environment: Environment = field(default_factory=Environment)
     reason: str = ""
 
@@ -396,13 +396,13 @@ class ChangePoint:
     series: Series
     commit: str
     last_good: str
-    rel: float
+    relative_change: float
     before: float
     after: float
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class CandidateCommit:
     """A commit that may have caused an incident: ``members`` series point at it, with this much evidence in all."""
 
     commit: Commit
@@ -421,7 +421,7 @@ class Retest:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedChange:
+class EnvironmentChange:
     """A value of the environment that became another; empty where it was not observed."""
 
     name: str
@@ -445,15 +445,15 @@ class Incident:
     last_good: str
     commit: str
     members: tuple[ChangePoint, ...]
-    suspects: tuple[Suspect, ...] = ()
+    candidates: tuple[CandidateCommit, ...] = ()
     cause: str = ""
-    observed: tuple[ObservedChange, ...] = ()
+    environment_changes: tuple[EnvironmentChange, ...] = ()
     ambiguous: bool = False
-    until: str = ""
+    reverted_by: str = ""
     sessions: tuple[str, ...] = ()
     p_value: float = 1.0
     settled: bool = False
-    convicted: int = 0
-    standing: bool = False
-    measure: tuple[str, str] | None = None
+    confirmed_count: int = 0
+    ongoing: bool = False
+    pair_to_measure: tuple[str, str] | None = None
     measured_at: datetime | None = None

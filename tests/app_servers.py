@@ -22,15 +22,15 @@ from stateful_github import BASE, HEAD, FakeGitHub
 
 from perfci.config import Settings
 from perfci.formats import run_document
-from perfci.github.app_auth import App, Key
-from perfci.github.requester import Patience
+from perfci.github.app_auth import AppKey, GitHubApp
+from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import Commit, Role, Run
-from perfci.service.pulls.inbox_worker import Reporting
-from perfci.service.pulls.results_artifact import HandedOver, hand_over
-from perfci.service.pulls.workflow_run_handler import Follower
-from perfci.service.worker.leased_loop import REPORTS, Courier
+from perfci.service.pulls.inbox_worker import InboxWorker
+from perfci.service.pulls.results_artifact import PullResults, write_results
+from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler
+from perfci.service.worker.leased_loop import INBOX_LEASE, LeasedLoop
 from perfci.store import Store
-from perfci.store.projects import project
+from perfci.store.projects import find_project
 from perfci.store.queries import measurements, paged_lists
 from perfci.store.queries.paged_lists import RunFilter
 from perfci.store.tables.github import RunEventRow
@@ -62,12 +62,12 @@ def artifact(
 ) -> bytes:
     """What `perfci github compare` hands over: a regression, and the runs it was seen in."""
     base, newest = Commit(BASE), Commit(head)
-    hand_over(tmp_path, HandedOver(project, base, newest, replace(told([slower()], page=""), base=base, head=newest)))
+    write_results(tmp_path, PullResults(project, base, newest, replace(told([slower()], page=""), base=base, head=newest)))
     made = io.BytesIO()
     with ZipFile(made, "w") as archive:
         archive.writestr("findings.json", (tmp_path / "findings.json").read_bytes())
         for number, one in enumerate(runs):
-            archive.writestr(f"runs/{one.session}-{number}.json", run_document.write(one))
+            archive.writestr(f"runs/{one.session}-{number}.json", run_document.dump_run(one))
     return made.getvalue()
 
 
@@ -89,8 +89,8 @@ class Server:
     settings: Settings = SETTINGS
     now: datetime = NOON
     web: Flask = field(init=False)
-    app: App = field(init=False)
-    courier: Courier = field(init=False)
+    app: GitHubApp = field(init=False)
+    courier: LeasedLoop = field(init=False)
 
     def __post_init__(self) -> None:
         told = {"read_only": False, "settings": self.settings, "secrets": SECRETS}
@@ -99,17 +99,17 @@ class Server:
 
     def starts(self) -> None:
         """The process that judges begins anew, as after a crash."""
-        patience = Patience(attempts=1, now=lambda: self.hub.now_s, sleep=self.hub.sleep, dice=lambda: 1.0)
-        self.app = App(Key("Iv1.7", self.pem), self.hub.description.base_url, patience=patience, transport=self.hub)
-        reporting = Reporting(self.store, Follower(self.store, self.app, self.settings))
-        self.courier = Courier(self.store, REPORTS, reporting, lambda: self.now)
+        patience = GitHubRetryPolicy(attempts=1, now=lambda: self.hub.now_s, sleep=self.hub.sleep, random_fraction=lambda: 1.0)
+        self.app = GitHubApp(AppKey("Iv1.7", self.pem), self.hub.description.base_url, retry_policy=patience, transport=self.hub)
+        reporting = InboxWorker(self.store, WorkflowRunHandler(self.store, self.app, self.settings))
+        self.courier = LeasedLoop(self.store, INBOX_LEASE, reporting, lambda: self.now)
 
     def is_told(self, delivery: str = "d-1", **about: Any) -> int:
         return post(self.web, "workflow_run", told_of_run(**about), delivery).status_code
 
     def works(self) -> int:
         """Do what is due; a minute later there is nothing more."""
-        done = self.courier.empty()
+        done = self.courier.drain()
         self.now += timedelta(minutes=1)
         return done
 
@@ -124,14 +124,14 @@ class Server:
 
     def runs(self, slug: str = "acme/model") -> list[Run]:
         with self.store.read() as tx:
-            found = project(tx, slug)
+            found = find_project(tx, slug)
             assert found is not None
-            lines = paged_lists.runs_page(tx, found.id, RunFilter(), before=None, limit=100)
+            lines = paged_lists.load_runs_page(tx, found.id, RunFilter(), before=None, limit=100)
             return [measurements.load_run(tx, line.id) for line in lines][::-1]
 
     def kinds(self) -> dict[str, str]:
         with self.store.read() as tx:
-            return {one.uid: one.kind for one in measurements.sessions(tx, "acme/model")}
+            return {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
 
 
 @pytest.fixture

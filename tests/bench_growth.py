@@ -22,8 +22,8 @@ from load_store import PER_COMMIT, SERIES, commit_sha, decide, load
 from sqlalchemy.orm import Session
 
 from perfci.store import Store, open_store
-from perfci.store.dialects import on_sqlite, size_of
-from perfci.store.projects import project
+from perfci.store.dialects import database_size, is_sqlite
+from perfci.store.projects import find_project
 from perfci.store.queries import comparison_verdicts, measurements, paged_lists, result_summaries
 from perfci.store.writes import ingest
 
@@ -33,21 +33,21 @@ REPEATS = 30
 
 def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session], object]]:
     base, head = commit_sha(commits - 2), commit_sha(commits - 1)
-    between = comparison_verdicts.Between(1, base, head)
+    between = comparison_verdicts.CommitPair(1, base, head)
     return {
-        "points of a series": lambda tx: measurements.history(tx, dice.randrange(1, SERIES)),
-        "levels of two commits": lambda tx: result_summaries.levels_between(tx, 1, base, head),
-        "verdicts between them, counted": lambda tx: comparison_verdicts.standing_counts(tx, between),
-        "page of 100 of these": lambda tx: comparison_verdicts.standing(tx, between, limit=101),
-        "page of 100 series": lambda tx: paged_lists.series_page(tx, 1, after=dice.randrange(SERIES - 100), limit=100),
-        "page of 100 runs": lambda tx: paged_lists.runs_page(tx, 1, paged_lists.RunFilter(), before=0, limit=100),
-        "page of 100 commits": lambda tx: paged_lists.commits_page(tx, 1, before=0, limit=100),
-        "page of 100 verdicts": lambda tx: paged_lists.verdicts_page(
+        "points of a series": lambda tx: measurements.load_history(tx, dice.randrange(1, SERIES)),
+        "levels of two commits": lambda tx: result_summaries.load_level_pairs(tx, 1, base, head),
+        "verdicts between them, counted": lambda tx: comparison_verdicts.count_ranked_verdicts(tx, between),
+        "page of 100 of these": lambda tx: comparison_verdicts.list_ranked_verdicts(tx, between, limit=101),
+        "page of 100 series": lambda tx: paged_lists.load_series_page(tx, 1, after=dice.randrange(SERIES - 100), limit=100),
+        "page of 100 runs": lambda tx: paged_lists.load_runs_page(tx, 1, paged_lists.RunFilter(), before=0, limit=100),
+        "page of 100 commits": lambda tx: paged_lists.load_commits_page(tx, 1, before=0, limit=100),
+        "page of 100 verdicts": lambda tx: paged_lists.load_verdicts_page(
             tx, 1, paged_lists.VerdictFilter(), before=0, limit=100
         ),
-        "machines": lambda tx: paged_lists.machines_page(tx, 1, after=0, limit=100),
+        "machines": lambda tx: paged_lists.load_machines_page(tx, 1, after=0, limit=100),
         "a commit by its prefix": lambda tx: measurements.find_commit(tx, PROJECT, head[:12]),
-        "the project": lambda tx: project(tx, PROJECT),
+        "the project": lambda tx: find_project(tx, PROJECT),
     }
 
 
@@ -97,7 +97,7 @@ def grow(kind: str) -> None:
             stored = storing(store, 1_000_000 + commits * 100, dice)
             figures.setdefault("storing a run of 100 benchmarks", []).append(stored)
             with store.read() as tx:
-                figures.setdefault("megabytes", []).append(f"{size_of(tx) / 1e6:8.0f}         ")
+                figures.setdefault("megabytes", []).append(f"{database_size(tx) / 1e6:8.0f}         ")
             show(kind, figures)
 
 
@@ -106,7 +106,7 @@ def settle(store: Store, commits: int) -> None:
     with store.begin() as tx:
         decide(tx, commits - 2, commits - 1)
     with store.begin() as tx:
-        if not on_sqlite(tx):
+        if not is_sqlite(tx):
             tx.execute(sa.text("ANALYZE"))
 
 

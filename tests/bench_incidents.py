@@ -27,12 +27,12 @@ from looks import a_project, a_situation, measured_project, told
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
-from perfci.service.incidents.reconcile_incidents import sync
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import change_many
+from perfci.service.incidents.reconcile_incidents import reconcile_incidents
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
-from perfci.store.writes.ingest import keep_change_points
+from perfci.store.writes.ingest import save_change_points
 from perfci_web import create_app
 
 INCIDENTS, MEMBERS, BULK = 1000, 50, 500
@@ -59,10 +59,10 @@ def fill(store: Store) -> None:
         found.append(told(f"incident{number}", *moves, good=at - 1, bad=at, standing=number % 3 == 0))
     project, seen = measured_project(store, *found), a_situation(*found[::-1], commits=line)
     with store.begin() as tx:
-        keep_change_points(tx, project.slug, {one.series: [one] for seen in found for one in seen.incident.members})
+        save_change_points(tx, project.slug, {one.series: [one] for seen in found for one in seen.incident.members})
     for about, now in (("finds all", NOON), ("changes nothing", NOON + timedelta(hours=1))):
         held: list[float] = []
-        wall, cpu = timed(partial(sync, store, project, seen, now, partial(held_for, store, held)))
+        wall, cpu = timed(partial(reconcile_incidents, store, project, seen, now, partial(held_for, store, held)))
         locked = f"the write lock for {max(held) * 1000:.0f} ms of CPU at most"
         print(f"  a look that {about}: {wall / 1000:.2f} s, of which CPU here {cpu / 1000:.2f}; {locked}")
 
@@ -104,12 +104,12 @@ def bulk(store: Store) -> list[Took]:
 
     def together(seen: dict[int, int], state: IncidentState) -> None:
         with store.begin() as tx:
-            found = change_many(tx, project, seen, Change(state, reason="together"), acting_as("local", NOON))
+            found = update_incidents(tx, project, seen, IncidentUpdate(state, reason="together"), acting_as("local", NOON))
         assert len(found.changed) == BULK, found
 
     for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:
         with store.read() as tx:
-            seen = {one.number: one.revision for one in incident_store.listed(tx, project.id, limit=BULK)}
+            seen = {one.number: one.revision for one in incident_store.list_incidents(tx, project.id, limit=BULK)}
         took.append(timed(partial(together, seen, state)))
     return took
 

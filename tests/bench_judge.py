@@ -24,13 +24,13 @@ from builders import NOON, PROJECT
 from load_store import add_commits
 from study_history import KINDS, Detector, Logs, change_free, peers
 
-from perfci.policies import Standards
+from perfci.policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.stats.incremental_segmentation import Growing, detect_many, grow
+from perfci.stats.incremental_segmentation import SegmentedSeries, detect_change_points_in_many, update_segmentations
 from perfci.store import open_store
 from perfci.store.jobs import outbox
 from perfci.store.writes import row_ids
-from perfci.verdicts.json_filters import judge
+from perfci.verdicts.json_filters import judge_document
 
 SERIES, POINTS = 10_000, 500
 CASES, PROCESSES, SAMPLES = 1_000, 8, 25
@@ -65,13 +65,13 @@ def histories(series: int) -> list[Logs]:
 def finding(series: int) -> Iterator[Figure]:
     """From nothing, then one more point on every series; then the same series by those of others."""
     lines = histories(series)
-    whole, scratch = timed(lambda: detect_many(lines))
+    whole, scratch = timed(lambda: detect_change_points_in_many(lines))
     yield scratch.held(f"{series:,} series of {POINTS} points from nothing", SCRATCH_S * series / SERIES)
-    known = grow([Growing(np.empty(0))] * series, [line[:-1] for line in lines])
+    known = update_segmentations([SegmentedSeries(np.empty(0))] * series, [line[:-1] for line in lines])
     gc.freeze()  # a service that holds so many lines has them settled
-    grown, append = timed(lambda: grow(known, lines))
+    grown, append = timed(lambda: update_segmentations(known, lines))
     yield append.held("one more point on each", APPEND_S * series / SERIES)
-    equal = [line.moves for line in grown] == whole
+    equal = [line.change_points for line in grown] == whole
     yield Figure("both tell the same", "yes" if equal else "no", "yes", equal)
     for name, peer in peers().items():
         ours_s = scratch.cpu_s / series
@@ -102,7 +102,7 @@ def judging(cases: int) -> Iterator[Figure]:
             for k, (base, head) in enumerate(zip(*sides, strict=True))
         ],
     }
-    answer, took = timed(lambda: judge(document))
+    answer, took = timed(lambda: judge_document(document))
     assert len(answer["results"]) == cases
     yield took.held(f"{cases:,} comparisons of {PROCESSES} x {SAMPLES} samples", JUDGE_S * cases / CASES)
 
@@ -112,12 +112,12 @@ def looking(commits: int, series: int) -> Iterator[Figure]:
     took = []
     with tempfile.TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/db", create=True)) as store:
         add_commits(store, range(commits), series)
-        worker = JudgeWorker(store, lambda project: Standards(), clock=lambda: NOON + timedelta(days=365))
+        worker = JudgeWorker(store, lambda project: ProjectPolicies(), clock=lambda: NOON + timedelta(days=365))
         for number in range(commits, commits + LOOKS):
             add_commits(store, [number], series)
             with store.begin() as tx:
-                outbox.add(tx, row_ids.project_id(tx, PROJECT), "judge", f"{number}-0", NOON)
-            done, one = timed(worker.step)
+                outbox.add_work(tx, row_ids.ensure_project_id(tx, PROJECT), "judge", f"{number}-0", NOON)
+            done, one = timed(worker.run_once)
             assert done == 1
             took.append(one)
     middle = sorted(took, key=lambda one: one.cpu_s)[LOOKS // 2]

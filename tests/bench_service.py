@@ -128,7 +128,7 @@ def a_run_of(shape: tuple[int, int, int], number: int) -> Run:
 
 
 def upload_of(run: Run) -> Upload:
-    return Upload(run_document.idempotency_key(run), gzip.compress(run_document.write(run).encode(), compresslevel=6))
+    return Upload(run_document.idempotency_key(run), gzip.compress(run_document.dump_run(run).encode(), compresslevel=6))
 
 
 def send(address: str, uploads: Sequence[Upload], *, clients: int, rate: float = 0.0) -> Tally:

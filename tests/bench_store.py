@@ -25,12 +25,12 @@ from databases import fresh_database
 
 from perfci.model import Result, Run, Status, Variant
 from perfci.store import Store, open_store
-from perfci.store.dialects import type_name
-from perfci.store.engine import address_of
-from perfci.store.tables.measurements import Table
+from perfci.store.dialects import postgresql_type_name
+from perfci.store.engine import parse_database_url
+from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import bulk_insert
 from perfci.store.writes import ingest as writes
-from perfci.verdicts.process_levels import digest
+from perfci.verdicts.process_levels import summarize_result
 
 BENCHMARKS, PROCESSES, SAMPLES = 100, 5, 4
 """One upload: 500 rows of processes. The study's shape, and the harder of the two that are common."""
@@ -39,7 +39,7 @@ GROUP, TURNS = 32, 16
 
 RUN = tuple(column.name for column in bulk_insert.RUNS.columns)
 
-TABLES = {"runs": RUN, "results": bulk_insert.RESULT, "processes": ("id", *bulk_insert.PROCESS)}
+TABLES = {"runs": RUN, "results": bulk_insert.RESULT_COLUMNS, "processes": ("id", *bulk_insert.PROCESS_COLUMNS)}
 
 
 def a_run(number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCHMARKS, PROCESSES, SAMPLES)) -> Run:
@@ -74,7 +74,7 @@ def ingest(store: Store, runs: Sequence[Run], first: int) -> None:
     """As the server stores what arrives together."""
     documents = [(run, a_sha(number), "body") for number, run in enumerate(runs, first)]
     with store.begin() as tx, store.savepoint(tx):
-        writes.ingest_together(tx, documents, kind="history", received_at=NOON, came_to=digest)
+        writes.ingest_batch(tx, documents, kind="history", received_at=NOON, summarize=summarize_result)
 
 
 class Plain:
@@ -113,7 +113,7 @@ def connect_to(url: str) -> Any:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {pragma}")
         return connection
-    return psycopg.connect(address_of(url).set(drivername="postgresql").render_as_string(hide_password=False))
+    return psycopg.connect(parse_database_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
 
 
 def rows_of(source: Any, run_id: int) -> dict[str, list[Any]]:
@@ -133,9 +133,9 @@ def insert(connection: Any, name: str, columns: Sequence[str], rows: list[Any]) 
         places = ", ".join("?" * len(columns))
         connection.executemany(f"INSERT INTO {name} ({quoted(columns)}) VALUES ({places})", rows)
         return
-    table = Table.metadata.tables[name]
+    table = TableBase.metadata.tables[name]
     with connection.cursor().copy(f"COPY {name} ({quoted(columns)}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types([type_name(table.c[column].type) for column in columns])
+        copy.set_types([postgresql_type_name(table.c[column].type) for column in columns])
         for row in rows:
             copy.write_row(row)
 

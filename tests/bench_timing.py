@@ -153,7 +153,7 @@ def no_op() -> Iterator[Figure]:
 def blocks_s(count: int) -> float:
     """How long it takes to ask for so many blocks of one call; no evidence meets a target below zero."""
     begin = time.perf_counter()
-    taken = time_blocks(nothing, number=1, max_blocks=count, warmup_s=0, target=-1)
+    taken = time_blocks(nothing, number=1, max_blocks=count, warmup_s=0, target_half_width=-1)
     assert len(taken.wall) == count
     return time.perf_counter() - begin
 

@@ -22,14 +22,14 @@ from perfci.model import (
     Result,
     Role,
     Run,
+    SampleSummary,
     Series,
     Stage,
     Status,
-    Summary,
     Variant,
     Verdict,
     VerdictKind,
-    pairs_of,
+    to_named_values,
 )
 from perfci.service.audit_context import AuditContext
 
@@ -66,11 +66,11 @@ def a_machine(cpu: str = "AMD EPYC", **changes: Any) -> Machine:
 
 
 def a_variant(**chosen: str) -> Variant:
-    return Variant(pairs_of(chosen))
+    return Variant(to_named_values(chosen))
 
 
 def an_environment(**observed: str) -> Environment:
-    return Environment(pairs_of(observed))
+    return Environment(to_named_values(observed))
 
 
 def a_series(
@@ -87,7 +87,7 @@ def a_series(
 ) -> Series:
     return Series(
         benchmark=Benchmark(benchmark, version),
-        parameters=pairs_of(parameters or {}),
+        parameters=to_named_values(parameters or {}),
         metric=Metric(metric, unit, direction),
         machine=machine or a_machine(),
         variant=variant or Variant(),
@@ -134,8 +134,8 @@ def a_result(series: Series | None = None, *processes: Process, **changes: Any) 
     return Result(series or a_series(), **(values | changes))
 
 
-def a_summary(value: float = 1.0, **changes: Any) -> Summary:
-    return Summary(value, **changes)
+def a_summary(value: float = 1.0, **changes: Any) -> SampleSummary:
+    return SampleSummary(value, **changes)
 
 
 def a_run(*results: Result, commit: Commit | None = None, session: str = "session-1", **changes: Any) -> Run:
@@ -164,7 +164,7 @@ def a_point(number: int, *levels: float, **changes: Any) -> Point:
 
 def a_verdict(series: Series | None = None, kind: VerdictKind = VerdictKind.REGRESSION, **changes: Any) -> Verdict:
     values: dict[str, Any] = {
-        "stage": Stage.CONVICTION,
+        "stage": Stage.CONFIRMATION,
         "base": a_sha(1),
         "head": a_sha(2),
         "ratio": 1.2,

@@ -13,14 +13,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "report"))
 from report_builders import a_commit, a_series, a_verdict
 
-from perfci.model import Interval, Machine, ObservedChange, Series, Stage, Verdict, VerdictKind
+from perfci.model import EnvironmentChange, Interval, Machine, Series, Stage, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
-from perfci.report.pulls.pull_comment import comment
+from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
+from perfci.report.pulls.pull_comment import render_comment
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.goals.goal_clauses import parse
-from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.goals.goal_clauses import parse_clause
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 
 EXPECTED = Path(__file__).parent / "expected"
 PAGE = "https://perf.example.com/acme/tiny-lm/compare/0011001100...0012001200"
@@ -38,7 +38,7 @@ def training(metric: str = "step_time", unit: str = "seconds", batch: int = 8) -
 
 def told(verdicts: list[Verdict], **more: object) -> Findings:
     return replace(
-        Findings(verdicts, a_commit(17), a_commit(18), merge_base=True, manner="in turns", page=PAGE), **more
+        Findings(verdicts, a_commit(17), a_commit(18), merge_base=True, measurement_order="in turns", report_url=PAGE), **more
     )  # type: ignore[arg-type]
 
 
@@ -106,12 +106,12 @@ def thousand() -> list[Verdict]:
 
 def goal() -> GoalVerdict:
     clauses = (
-        ClauseVerdict(parse("step_time <= 0.9x"), Outcome.BROKEN, training(), 1.183, Interval(1.159, 1.208)),
-        ClauseVerdict(parse("peak_allocated <= 1.2x"), Outcome.MET, training("peak_allocated", "bytes"), 1.12,
+        ClauseVerdict(parse_clause("step_time <= 0.9x"), GoalOutcome.BROKEN, training(), 1.183, Interval(1.159, 1.208)),
+        ClauseVerdict(parse_clause("peak_allocated <= 1.2x"), GoalOutcome.MET, training("peak_allocated", "bytes"), 1.12,
                       Interval(1.12, 1.12)),
-        ClauseVerdict(parse("loss within 1%"), Outcome.UNDECIDED, reason="it was not measured"),
+        ClauseVerdict(parse_clause("loss within 1%"), GoalOutcome.UNDECIDED, reason="it was not measured"),
     )  # fmt: skip
-    return GoalVerdict("faster, not hungrier", Outcome.BROKEN, clauses)
+    return GoalVerdict("faster, not hungrier", GoalOutcome.BROKEN, clauses)
 
 
 def drifted() -> Verdict:
@@ -126,39 +126,39 @@ def everywhere() -> PooledVerdict:
     return PooledVerdict(PooledKind.WORSE, 20, 0.01, 1.015, Interval(1.012, 1.018), 0.002, 19)
 
 
-OBSERVED = (ObservedChange("driver", "550.54", "560.28"), ObservedChange("torch", "", "2.13.0"))
+OBSERVED = (EnvironmentChange("driver", "550.54", "560.28"), EnvironmentChange("torch", "", "2.13.0"))
 REGRESSIONS = told(
     [slower(), hungrier(), faster(), undecided(), *same(3)], accept="/perfci accept 0012001200",
     profiled=[slower().series.cell],
 )  # fmt: skip
 ANNOUNCED = [
-    Announcement("peak_allocated", 0.12, "the cache holds two layers"),
-    Announcement("step_time", 0.1, "more tokens in each"),
-    Announcement("ttft", 0.05, "the first token waits for all", counts=False),
+    ExpectedChange("peak_allocated", 0.12, "the cache holds two layers"),
+    ExpectedChange("step_time", 0.1, "more tokens in each"),
+    ExpectedChange("ttft", 0.05, "the first token waits for all", is_authorized=False),
 ]
 FORMS: dict[str, Callable[[], str]] = {
-    "nothing-changed": lambda: comment(told(same(3))),
-    "regressions": lambda: comment(REGRESSIONS),
-    "accepted": lambda: comment(replace(REGRESSIONS, accepted="ada: the new attention needs it until #12 lands")),
-    "announced": lambda: comment(replace(REGRESSIONS, announced=ANNOUNCED)),
-    "inconclusive": lambda: comment(told([undecided(), undecided(128, None)], budget="20 min")),
-    "thousand-regressions": lambda: comment(told(thousand())),
-    "failed-head": lambda: comment(told([failed(), *same(2)])),
-    "missing-benchmark": lambda: comment(told([dropped(), new(), *same(2)])),
-    "not-comparable": lambda: comment(told([not_comparable()], manner="recorded")),
-    "environment": lambda: comment(told([slower()], environment=OBSERVED)),
-    "everywhere": lambda: comment(told(same(2), pooled=everywhere())),
-    "outdated": lambda: outdated(comment(told([slower()])), a_commit(19)),
-    "three-way": lambda: comment(told([slower(), ours()], drift=[drifted(), *same(1)], main=a_commit(30))),
-    "goals-broken": lambda: comment(told([slower(), hungrier()], goals=[goal()])),
-    "no-history": lambda: comment(told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")),
-    "profiled": lambda: comment(told([slower()], profiled=[slower().series.cell])),
-    "alike": lambda: comment(told([slower(), *same(2)], merge_base=False, page="", alike=True)),
-    "identical": lambda: not_measured(NotMeasured.IDENTICAL, a_commit(17), a_commit(18)),
-    "cancelled": lambda: not_measured(NotMeasured.CANCELLED, a_commit(17), a_commit(18), page=PAGE),
-    "out-of-time": lambda: not_measured(NotMeasured.BUDGET, a_commit(17), a_commit(18)),
-    "broken": lambda: not_measured(NotMeasured.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"),
-    "empty": lambda: comment(told([])),
+    "nothing-changed": lambda: render_comment(told(same(3))),
+    "regressions": lambda: render_comment(REGRESSIONS),
+    "accepted": lambda: render_comment(replace(REGRESSIONS, accepted="ada: the new attention needs it until #12 lands")),
+    "announced": lambda: render_comment(replace(REGRESSIONS, announced=ANNOUNCED)),
+    "inconclusive": lambda: render_comment(told([undecided(), undecided(128, None)], budget="20 min")),
+    "thousand-regressions": lambda: render_comment(told(thousand())),
+    "failed-head": lambda: render_comment(told([failed(), *same(2)])),
+    "missing-benchmark": lambda: render_comment(told([dropped(), new(), *same(2)])),
+    "not-comparable": lambda: render_comment(told([not_comparable()], manner="recorded")),
+    "environment": lambda: render_comment(told([slower()], environment=OBSERVED)),
+    "everywhere": lambda: render_comment(told(same(2), pooled=everywhere())),
+    "outdated": lambda: render_outdated(render_comment(told([slower()])), a_commit(19)),
+    "three-way": lambda: render_comment(told([slower(), ours()], drift=[drifted(), *same(1)], main=a_commit(30))),
+    "goals-broken": lambda: render_comment(told([slower(), hungrier()], goals=[goal()])),
+    "no-history": lambda: render_comment(told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")),
+    "profiled": lambda: render_comment(told([slower()], profiled=[slower().series.cell])),
+    "alike": lambda: render_comment(told([slower(), *same(2)], merge_base=False, page="", alike=True)),
+    "identical": lambda: render_not_measured(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
+    "cancelled": lambda: render_not_measured(NotMeasuredReason.CANCELLED, a_commit(17), a_commit(18), page=PAGE),
+    "out-of-time": lambda: render_not_measured(NotMeasuredReason.BUDGET, a_commit(17), a_commit(18)),
+    "broken": lambda: render_not_measured(NotMeasuredReason.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"),
+    "empty": lambda: render_comment(told([])),
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ import sqlalchemy as sa
 
 import perfci.store
 from perfci.store import Store, open_store
-from perfci.store.engine import address_of, make_engine
+from perfci.store.engine import make_engine, parse_database_url
 from perfci.store.schema import migrate
 
 KINDS = ("sqlite", "postgresql")
@@ -215,7 +215,7 @@ def _migrated_file() -> Path:
     folder = tempfile.mkdtemp(prefix="perfci-test-")
     atexit.register(shutil.rmtree, folder)
     path = Path(folder) / "migrated.db"
-    engine = make_engine(address_of(f"sqlite:///{path}"))
+    engine = make_engine(parse_database_url(f"sqlite:///{path}"))
     migrate(engine)
     engine.dispose()
     return path

@@ -14,7 +14,7 @@ import npm_files
 from openapi_core import Config, OpenAPI
 from openapi_core.testing import MockRequest
 
-from perfci.github.operations import ALL, Operation
+from perfci.github.operations import ALL_OPERATIONS, GitHubOperation
 
 HOSTS = {"api.github.com": "https://api.github.com", "ghes-3.19": "https://ghes.example.com/api/v3"}
 PREFIXES = {"api.github.com": "", "ghes-3.19": "/api/v3"}
@@ -39,12 +39,12 @@ class Description:
         if unknown := set(query) - declared:
             raise ValueError(f"{method} {path} has no parameter {', '.join(sorted(unknown))}")
 
-    def operation(self, method: str, path: str) -> Operation:
+    def operation(self, method: str, path: str) -> GitHubOperation:
         inside = path.removeprefix(PREFIXES[self.edition])
-        [found] = [one for one in ALL if one.method == method and _pattern(one.path).fullmatch(inside)]
+        [found] = [one for one in ALL_OPERATIONS if one.method == method and _pattern(one.path).fullmatch(inside)]
         return found
 
-    def example(self, operation: Operation) -> Any:
+    def example(self, operation: GitHubOperation) -> Any:
         """GitHub's own example of an answer, none where it has none."""
         for answer in self._described(operation)["responses"].values():
             for media in answer.get("content", {}).values():
@@ -52,7 +52,7 @@ class Description:
                     return self.resolved(one)["value"]
         return None
 
-    def answer(self, operation: Operation) -> Json:
+    def answer(self, operation: GitHubOperation) -> Json:
         """The schema of what is answered when all went well."""
         answers = self._described(operation)["responses"]
         [found] = [answers[status] for status in ("200", "201") if status in answers]
@@ -64,11 +64,11 @@ class Description:
             node = _at(self.document, node["$ref"])
         return node
 
-    def _described(self, operation: Operation) -> Json:
+    def _described(self, operation: GitHubOperation) -> Json:
         found: Json = self.document["paths"][operation.path][operation.method.lower()]
         return found
 
-    def _declared(self, operation: Operation) -> set[str]:
+    def _declared(self, operation: GitHubOperation) -> set[str]:
         parameters = map(self.resolved, self._described(operation).get("parameters", []))
         return {one["name"] for one in parameters if one["in"] == "query"}
 
@@ -81,7 +81,7 @@ def described(edition: str) -> Description:
 def cut(whole: Json) -> Json:
     """What perfci asks, with all that it refers to."""
     kept: Json = {"openapi": whole["openapi"], "info": whole["info"], "servers": whole["servers"], "paths": {}}
-    for operation in ALL:
+    for operation in ALL_OPERATIONS:
         found = whole["paths"][operation.path][operation.method.lower()]
         kept["paths"].setdefault(operation.path, {})[operation.method.lower()] = found
     for reference in _reached(whole, kept):
@@ -144,7 +144,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 def _cut_of(edition: str) -> Json:
     """Kept beside the whole files, under a name that changes with what is asked for and with how it is cut."""
-    said = repr([(one.method, one.path) for one in ALL]) + Path(__file__).read_text()
+    said = repr([(one.method, one.path) for one in ALL_OPERATIONS]) + Path(__file__).read_text()
     kept = npm_files.cache() / f"github-{edition}-{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
     if not kept.exists():
         whole = json.loads(npm_files.content(npm_files.OPENAPI, f"generated/{edition}.json"))

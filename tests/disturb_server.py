@@ -35,11 +35,11 @@ from databases import KINDS, fresh_database
 from kill_server import Server
 
 from perfci.formats import run_document
-from perfci.net.api_client import Client
-from perfci.net.http_client import in_process, open_client
-from perfci.net.spool_sender import Patience, flush
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client, wsgi_transport
+from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
-from perfci.policies import Standards
+from perfci.policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import check, open_store
 from perfci_web import create_app
@@ -64,7 +64,7 @@ def upload(address: str, number: int, *, timeout: float = 60.0) -> httpx.Respons
     run = a_run(number, random.Random(number), (20, 2, 4))
     about = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     about["Idempotency-Key"] = run_document.idempotency_key(run)
-    body = gzip.compress(run_document.write(run).encode())
+    body = gzip.compress(run_document.dump_run(run).encode())
     return httpx.post(f"{address}/api/v1/runs", content=body, headers=about, timeout=timeout)
 
 
@@ -180,7 +180,7 @@ def broken_bodies(folder: Path, url: str) -> Told:
 
 def _request(address: str) -> bytes:
     run = a_run(1, random.Random(1), (20, 2, 4))
-    body = run_document.write(run).encode()
+    body = run_document.dump_run(run).encode()
     lines = [
         "POST /api/v1/runs HTTP/1.1", f"Host: {address.removeprefix('http://')}", "Content-Type: application/json",
         f"Idempotency-Key: {run_document.idempotency_key(run)}", f"Content-Length: {len(body)}", "Connection: close",
@@ -211,12 +211,12 @@ def clock_set_back(folder: Path, url: str) -> Told:
     now = [datetime.now(UTC)]
     with closing(open_store(url, create=True)) as store:
         app = create_app(store, read_only=False, clock=lambda: now[0])
-        with open_client("http://localhost", transport=in_process(app)) as door:
-            answers = [_upload_by(Client(door), 1)]
+        with open_http_client("http://localhost", transport=wsgi_transport(app)) as door:
+            answers = [_upload_by(ApiClient(door), 1)]
             now[0] -= timedelta(days=365)
-            answers.append(_upload_by(Client(door), 2))
+            answers.append(_upload_by(ApiClient(door), 2))
         app.extensions["perfci_api"].group.close()
-        judged = JudgeWorker(store, lambda _: Standards(), clock=lambda: now[0]).empty()
+        judged = JudgeWorker(store, lambda _: ProjectPolicies(), clock=lambda: now[0]).drain()
         told.figures |= {"stored": sum(answers), "judged": judged}
         told.expect(answers == [True, True], "an upload was not stored")
         told.expect(judged == 2, f"{judged} of 2 uploads were judged")
@@ -224,31 +224,31 @@ def clock_set_back(folder: Path, url: str) -> Told:
     return told
 
 
-def _upload_by(client: Client, number: int) -> bool:
+def _upload_by(client: ApiClient, number: int) -> bool:
     run = a_run(number, random.Random(number), (20, 2, 4))
-    body = gzip.compress(run_document.write(run).encode())
-    return client.upload(body, run_document.idempotency_key(run)).stored
+    body = gzip.compress(run_document.dump_run(run).encode())
+    return client.upload_run(body, run_document.idempotency_key(run)).stored
 
 
 def late_spool(folder: Path, url: str) -> Told:
     """Send what waited for three days, some of it stored already, twice."""
     told = Told("spool replayed after three days")
     spool = Spool(folder / "spool")
-    with a_server(folder, url) as server, open_client(server.address) as door:
-        client = Client(door)
+    with a_server(folder, url) as server, open_http_client(server.address) as door:
+        client = ApiClient(door)
         for number in range(1, 9):
             run = a_run(number, random.Random(number), (20, 2, 4))
             key = run_document.idempotency_key(run)
-            spool.put(run_document.write(run).encode(), key, client.server)
+            spool.put(run_document.dump_run(run).encode(), key, client.server)
             if number % 2:
                 _upload_by(client, number)
         before = time.time() - 3 * 86400
         for path in (folder / "spool").rglob("*.gz"):
             os.utime(path, (before, before))
-        first, second = flush(spool, client, Patience()), flush(spool, client, Patience())
-        told.figures |= {"sent": len(first.sent), "known": len(first.known), "second time": len(second.sent)}
-        told.expect((len(first.sent), len(first.known)) == (4, 4), "not every run was sent once")
-        told.expect(not (second.sent or second.known or second.waiting), "something was left to send")
+        first, second = flush_spool(spool, client, FlushRetryPolicy()), flush_spool(spool, client, FlushRetryPolicy())
+        told.figures |= {"sent": len(first.sent), "known": len(first.already_stored), "second time": len(second.sent)}
+        told.expect((len(first.sent), len(first.already_stored)) == (4, 4), "not every run was sent once")
+        told.expect(not (second.sent or second.already_stored or second.waiting), "something was left to send")
         told.expect(stored(url) == 8, "not every run is stored once")
     told.broken += check(url)
     return told

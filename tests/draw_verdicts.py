@@ -35,16 +35,16 @@ from perfci.model import (
     Status,
     Verdict,
     VerdictKind,
-    pairs_of,
+    to_named_values,
 )
-from perfci.report.charts.series_trend import Trend, trend_of
-from perfci.report.charts.svg_charts import trend_svg
+from perfci.report.charts.series_trend import Trend, build_trend
+from perfci.report.charts.svg_charts import render_trend
 from perfci.store import open_store
 from perfci.store.queries import measurements
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.compare.pairwise import look
-from perfci.verdicts.history.change_point_detection import change_points
-from perfci.verdicts.process_levels import process_level, usable
+from perfci.verdicts.compare.pairwise import interim_look
+from perfci.verdicts.history.change_point_detection import find_change_points
+from perfci.verdicts.process_levels import process_level, select_usable
 from perfci.verdicts.rule import Rule
 from tests.tools.pair_charts import Column, intervals_svg, pairs_svg
 
@@ -136,10 +136,10 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
     for head in ("same", "slower"):
         perfci(folder, "compare", shas["base"], shas[head])
     with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
-        sessions = {one.uid: one.kind for one in measurements.sessions(tx, folder.name)}
+        sessions = {one.uid: one.kind for one in measurements.load_sessions(tx, folder.name)}
         for name, (head, cell) in COMPARED.items():
             for uid, kind in sorted(sessions.items(), key=lambda one: one[1] == "confirm"):
-                rows = [row for row in measurements.session_processes(tx, uid) if row.series.cell == cell]
+                rows = [row for row in measurements.load_session_processes(tx, uid) if row.series.cell == cell]
                 sides = [levels_of(rows, shas["base"], Role.BASE), levels_of(rows, shas[head], Role.HEAD)]
                 if all(sides):
                     found[name] = found.get(name, {}) | {kind: sides}
@@ -149,7 +149,7 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
 def levels_of(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[float]:
     """One level for each pair, of the CPU time of its process."""
     mine = [row.process for row in rows if row.sha == sha and row.series.metric.name == "cpu_time"]
-    good = sorted(usable([process for process in mine if process.role is role]), key=lambda one: one.pair or 0)
+    good = sorted(select_usable([process for process in mine if process.role is role]), key=lambda one: one.pair or 0)
     return [process_level(process) for process in good]
 
 
@@ -195,19 +195,19 @@ def perfci(folder: Path, *arguments: str) -> None:
 def history_of(folder: Path) -> dict[str, Any]:
     with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
         (record,) = [
-            one for one in measurements.series_of_project(tx, folder.name)
+            one for one in measurements.search_series(tx, folder.name)
             if one.series.cell == "cases.time_step" and one.series.metric.name == "cpu_time"
         ]  # fmt: skip
-        points = measurements.history(tx, record.id)
-        in_pairs = {one.uid for one in measurements.sessions(tx, folder.name) if one.kind in ("compare", "confirm")}
-        told = measurements.verdict_records(tx, folder.name, series_id=record.id)
+        points = measurements.load_history(tx, record.id)
+        in_pairs = {one.uid for one in measurements.load_sessions(tx, folder.name) if one.kind in ("compare", "confirm")}
+        told = measurements.load_verdict_records(tx, folder.name, series_id=record.id)
     return {
         "points": [
             {
                 "sha": point.commit.sha,
                 "subject": point.commit.subject,
                 "python": dict(point.environment.values)["python"],
-                "levels": [process_level(process) for process in usable(point.processes)],
+                "levels": [process_level(process) for process in select_usable(point.processes)],
             }
             for point in points
         ],
@@ -246,7 +246,7 @@ def pictures(cases: dict[str, Any]) -> dict[str, str]:
         [Column(label, comparisons[name].verdict) for name, label in WORDS.items()], title="Intervals and verdicts"
     )
     found["looks"] = intervals_svg(looks(comparisons["unchanged"]), title="What each look saw")
-    return found | {name: trend_svg(trend(one), alone=True) for name, one in cases["histories"].items()}
+    return found | {name: render_trend(trend(one), standalone=True) for name, one in cases["histories"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class Comparison:
 
     @classmethod
     def of(cls, name: str, sessions: dict[str, list[list[float]]]) -> Comparison:
-        stage = Stage.CONVICTION if "confirm" in sessions else Stage.SCREENING
+        stage = Stage.CONFIRMATION if "confirm" in sessions else Stage.SCREENING
         base, head = sessions["confirm" if "confirm" in sessions else "compare"]
         return cls((base, head), judged(COMPARED[name][1], base, head, stage), stage)
 
@@ -269,7 +269,7 @@ def judged(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage
         [Process(k, role, samples=(level,), clock=Clock.CPU, pair=k) for k, level in enumerate(levels)]
         for role, levels in ((Role.BASE, base), (Role.HEAD, head))
     ]
-    return look(series(cell), "base", "head", *sides, stage=stage).verdict
+    return interim_look(series(cell), "base", "head", *sides, stage=stage).verdict
 
 
 def looks(one: Comparison) -> list[Column]:
@@ -288,16 +288,16 @@ def trend(history: dict[str, Any]) -> Trend:
     points = [point_of(place, one) for place, one in enumerate(history["points"])]
     mine = series("cases.time_step")
     verdicts = [
-        Verdict(VerdictKind(one["kind"]), Stage.CONVICTION, mine, one["base"], one["head"], one["ratio"])
+        Verdict(VerdictKind(one["kind"]), Stage.CONFIRMATION, mine, one["base"], one["head"], one["ratio"])
         for one in history["on fresh pairs"]
     ]
-    return trend_of(mine, points, change_points(mine, points), verdicts)
+    return build_trend(mine, points, find_change_points(mine, points), verdicts)
 
 
 def point_of(place: int, one: dict[str, Any]) -> Point:
     commit = Commit(one["sha"], one["subject"], position=place)
     levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(one["levels"])]
-    return Point(commit, Status.OK, tuple(levels), environment=Environment(pairs_of({"python": one["python"]})))
+    return Point(commit, Status.OK, tuple(levels), environment=Environment(to_named_values({"python": one["python"]})))
 
 
 def series(cell: str) -> Series:

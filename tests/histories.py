@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from perfci.model import ChangePoint, Commit, Environment, Machine, Series
-from perfci.verdicts.history.change_point_detection import moves_of_levels
-from perfci.verdicts.history.step_estimate import Seen
-from perfci.verdicts.incidents.step_causes import Known, Visit
+from perfci.verdicts.history.change_point_detection import segment_history
+from perfci.verdicts.history.step_estimate import LevelPoint
+from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
 from tests.builders import NOON, PROJECT, a_commit, a_sha
 
 LENGTH = 40
@@ -30,12 +30,12 @@ def seen_levels(
     seed: int = 1,
     environment: Callable[[int], Environment] = lambda number: CALM,
     measured: Callable[[int], bool] = lambda number: True,
-) -> list[Seen]:
+) -> list[LevelPoint]:
     """One point for each measured commit at ``level(number)`` with normal noise."""
     chance = random.Random(seed)
     draws = {number: chance.gauss(0, noise) for number in range(1, length + 1)}
     return [
-        Seen(a_sha(number), level(number) * math.exp(draws[number]), environment(number))
+        LevelPoint(a_sha(number), level(number) * math.exp(draws[number]), environment(number))
         for number in range(1, length + 1)
         if measured(number)
     ]
@@ -47,12 +47,12 @@ def stepping(*steps: tuple[int, float], start: float = 1.0) -> Callable[[int], f
 
 
 def known_of(
-    seen: Mapping[Series, Sequence[Seen]],
+    seen: Mapping[Series, Sequence[LevelPoint]],
     *,
     apart: bool = True,
     session: Callable[[int], str] = "session-{}".format,
     **changes: object,
-) -> Known:
+) -> HistoryContext:
     """A project in which each commit was measured on its own, or all of them in rounds of one session."""
     machines = {series.machine for series in seen} or {Machine()}
     line = a_line(max((int(one.sha[:8], 16) for points in seen.values() for one in points), default=LENGTH))
@@ -61,17 +61,17 @@ def known_of(
         for number, commit in enumerate(line, start=1)
         for machine in machines
     }
-    return Known(PROJECT, line, seen, visits=visits, **changes)  # type: ignore[arg-type]
+    return HistoryContext(PROJECT, line, seen, visits=visits, **changes)  # type: ignore[arg-type]
 
 
-def found_in(seen: Mapping[Series, Sequence[Seen]]) -> list[ChangePoint]:
+def found_in(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[ChangePoint]:
     """The change points of these histories, as the segmentation finds them."""
     return [
         change
         for series, points in seen.items()
-        for change in moves_of_levels(series, [(one.sha, one.level) for one in points])
+        for change in segment_history(series, [(one.sha, one.level) for one in points])
     ]
 
 
-def _visit(number: int, name: str, apart: bool) -> Visit:
-    return Visit(name, NOON + timedelta(hours=number), interleaved=not apart)
+def _visit(number: int, name: str, apart: bool) -> SessionVisit:
+    return SessionVisit(name, NOON + timedelta(hours=number), interleaved=not apart)

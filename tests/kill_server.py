@@ -38,9 +38,9 @@ from ports import held_port, number_of
 from perfci import cli
 from perfci.cli.shared.supervised_process import NICENESS
 from perfci.formats import run_document
-from perfci.net.api_client import Client
-from perfci.net.http_client import open_client
-from perfci.net.spool_sender import Patience, flush
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client
+from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import check, open_store
 
@@ -157,7 +157,7 @@ def run_verb(words: list[str], folder: Path, log: Path) -> None:
     with log.open("ab") as file:
         for place in (1, 2):
             os.dup2(file.fileno(), place)
-    os._exit(cli.run(words))
+    os._exit(cli.run_cli(words))
 
 
 class Uploader(threading.Thread):
@@ -167,8 +167,8 @@ class Uploader(threading.Thread):
         super().__init__(name=f"client-{number}")
         self._number, self._over, self._pause_s = number, over, pause_s
         self._spool = Spool(folder / f"spool-{number}")
-        self._door = open_client(server, timeout_s=5.0)
-        self._client = Client(self._door)
+        self._door = open_http_client(server, timeout_s=5.0)
+        self._client = ApiClient(self._door)
         self.put: set[str] = set()
         self.acknowledged: list[str] = []
         self.known = 0
@@ -186,11 +186,11 @@ class Uploader(threading.Thread):
 
     def send(self, give_up_after_s: float) -> int:
         """Send what waits; answer how much still does."""
-        patience = Patience(give_up_after_s=give_up_after_s, sleep=lambda wait: time.sleep(min(wait, 0.2)))
-        flushed = flush(self._spool, self._client, patience)
-        self.acknowledged += [one.key for one in (*flushed.sent, *flushed.known)]
-        self.known += len(flushed.known)
-        self.refused += flushed.refused
+        patience = FlushRetryPolicy(give_up_after_s=give_up_after_s, sleep=lambda wait: time.sleep(min(wait, 0.2)))
+        flushed = flush_spool(self._spool, self._client, patience)
+        self.acknowledged += [one.key for one in (*flushed.sent, *flushed.already_stored)]
+        self.known += len(flushed.already_stored)
+        self.refused += flushed.rejected
         return flushed.waiting
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class Uploader(threading.Thread):
             *results, project=PROJECT, session=f"client-{self._number}-{number}", commit=a_commit(number % COMMITS + 1)
         )
         key = run_document.idempotency_key(run)
-        self._spool.put(run_document.write(run).encode(), key, self._client.server)
+        self._spool.put(run_document.dump_run(run).encode(), key, self._client.server)
         self.put.add(key)
 
 

@@ -27,7 +27,7 @@ PROCESSES, SAMPLES = 5, 4
 PER_COMMIT = SERIES * PROCESSES * SAMPLES
 """Samples of a commit."""
 
-RESULTS, PROCESSES_TABLE = bulk_insert.table(ResultRow), bulk_insert.table(ProcessRow)
+RESULTS, PROCESSES_TABLE = bulk_insert.core_table(ResultRow), bulk_insert.core_table(ProcessRow)
 VERDICT = (
     "project_id", "session_id", "series_id", "kind", "stage", "base", "head", "ratio", "interval_lo", "interval_hi",
     "base_level", "head_level", "noise_floor", "mde", "pairs", "reason", "evidence", "created_at",
@@ -59,12 +59,12 @@ def commit_sha(number: int) -> str:
 
 def decide(tx: Session, base: int, head: int) -> None:
     """A verdict on every series between two commits."""
-    project_id = row_ids.project_id(tx, PROJECT)
-    session_id = row_ids.session_id(tx, f"session-{head}")
+    project_id = row_ids.ensure_project_id(tx, PROJECT)
+    session_id = row_ids.require_session_id(tx, f"session-{head}")
     question = ("unchanged", "conviction", commit_sha(base), commit_sha(head))
     told = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
     rows = [(project_id, session_id, series_id, *told, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
-    dialects.bulk_insert(tx, row_ids.table(VerdictRow), VERDICT, rows)
+    dialects.bulk_insert(tx, row_ids.core_table(VerdictRow), VERDICT, rows)
 
 
 def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.Random) -> None:
@@ -88,10 +88,10 @@ def _add_results(
 ) -> None:
     machine, variant = a_machine(), Variant()
     series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
-    series_ids = row_ids.series_ids(tx, row_ids.project_id(tx, PROJECT), series)
+    series_ids = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, PROJECT), series)
     result_ids = dialects.new_ids(tx, RESULTS, len(cells))
-    dialects.bulk_insert(tx, RESULTS, bulk_insert.RESULT, _results(run_id, series_ids, result_ids, levels))
-    dialects.bulk_insert(tx, PROCESSES_TABLE, bulk_insert.PROCESS, list(_processes(result_ids, levels, started, dice)))
+    dialects.bulk_insert(tx, RESULTS, bulk_insert.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels))
+    dialects.bulk_insert(tx, PROCESSES_TABLE, bulk_insert.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice)))
 
 
 def _results(

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from perfci.model import ChangePoint, Commit, Incident, IncidentKind, Series, Suspect
-from perfci.service.incidents.derive_incidents import Situation
-from perfci.service.incidents.reconcile_incidents import Synced, sync
+from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Series
+from perfci.service.incidents.derive_incidents import ProjectEvaluation
+from perfci.service.incidents.reconcile_incidents import ReconcileResult, reconcile_incidents
 from perfci.store import Store, projects
 from perfci.store.projects import Project
-from perfci.store.writes.row_ids import series_ids
-from perfci.verdicts.incidents.page_budget import Say, Told
+from perfci.store.writes.row_ids import ensure_series_ids
+from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha
 
@@ -27,8 +27,8 @@ def a_move(series: Series | str = "training.Step.time_step", at: int = 12, rel: 
 
 
 def told(
-    name: str = "a1", *moves: ChangePoint, good: int = 11, bad: int = 12, say: Say = Say.PAGE, **changes: Any
-) -> Told:
+    name: str = "a1", *moves: ChangePoint, good: int = 11, bad: int = 12, say: Disposition = Disposition.PAGE, **changes: Any
+) -> BudgetedIncident:
     """An incident of a look that asks for a person."""
     values: dict[str, Any] = {
         "id": name,
@@ -36,42 +36,42 @@ def told(
         "last_good": a_sha(good),
         "commit": a_sha(bad),
         "members": moves or (a_move(at=bad),),
-        "suspects": (Suspect(a_commit(bad), 1, 1.0),),
+        "suspects": (CandidateCommit(a_commit(bad), 1, 1.0),),
         "p_value": 1e-9,
         "settled": True,
         "standing": True,
         "measured_at": NOON + timedelta(hours=bad),
     }
-    return Told(Incident(**(values | changes)), say, "2026-W09", 1)
+    return BudgetedIncident(Incident(**(values | changes)), say, "2026-W09", 1)
 
 
-def a_situation(*found: Told, commits: Sequence[Commit] = (), project: str = PROJECT) -> Situation:
+def a_situation(*found: BudgetedIncident, commits: Sequence[Commit] = (), project: str = PROJECT) -> ProjectEvaluation:
     line = commits or [a_commit(number) for number in range(LINE, 0, -1)]
-    return Situation(project, found, (), (), {one.sha: one for one in line}, 5)
+    return ProjectEvaluation(project, found, (), (), {one.sha: one for one in line}, 5)
 
 
 def a_project(store: Store, slug: str = PROJECT) -> Project:
     with store.read() as tx:
-        known = projects.project(tx, slug)
+        known = projects.find_project(tx, slug)
     if known is not None:
         return known
     with store.begin() as tx:
         return projects.create_project(tx, slug, "private", NOON)
 
 
-def look(store: Store, now: datetime, *found: Told, slug: str = PROJECT) -> Synced:
+def look(store: Store, now: datetime, *found: BudgetedIncident, slug: str = PROJECT) -> ReconcileResult:
     """Keep what a look found."""
-    return sync(store, measured_project(store, *found, slug=slug), Policy(), a_situation(*found, project=slug), now)
+    return reconcile_incidents(store, measured_project(store, *found, slug=slug), Policy(), a_situation(*found, project=slug), now)
 
 
-def measured_project(store: Store, *found: Told, slug: str = PROJECT) -> Project:
+def measured_project(store: Store, *found: BudgetedIncident, slug: str = PROJECT) -> Project:
     """The project with every series that moved: a look finds only what was measured."""
     project = a_project(store, slug)
     with store.begin() as tx:
-        series_ids(tx, project.id, [change.series for one in found for change in one.incident.members])
+        ensure_series_ids(tx, project.id, [change.series for one in found for change in one.incident.members])
     return project
 
 
-def moved_on(one: Told, **changes: Any) -> Told:
+def moved_on(one: BudgetedIncident, **changes: Any) -> BudgetedIncident:
     """The same incident as a later look sees it."""
     return replace(one, incident=replace(one.incident, **changes))

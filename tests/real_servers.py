@@ -15,7 +15,7 @@ from job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
 from loopback_issuer import Issuer
 from ports import held_port, number_of
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.store import open_store
 from perfci.store.incidents import expected_changes
 from perfci.store.queries import measurements
@@ -46,8 +46,8 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
     database = f"sqlite:///{folder}/server.db"
     named = ("--db", database, "--project", "acme/model")
     numbers = ("--repository-id", str(REPOSITORY_ID), "--owner-id", str(OWNER_ID))
-    assert run(["project", "create", "acme/model", "--db", database]) == 0
-    assert run(["project", "bind", "acme/model", *numbers, "--workflow", WORKFLOW, *named]) == 0
+    assert run_cli(["project", "create", "acme/model", "--db", database]) == 0
+    assert run_cli(["project", "bind", "acme/model", *numbers, "--workflow", WORKFLOW, *named]) == 0
     access = {"PERFCI_ACCESS_MODE": "open", "PERFCI_ACCESS_GITHUB_HOST": issuer.address}
     with held_port() as held:
         port = str(number_of(held))
@@ -60,17 +60,17 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
 def stored(folder: Path) -> dict[str, str]:
     """The sessions of that project, and of what kind each is."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return {one.uid: one.kind for one in measurements.sessions(tx, "acme/model")}
+        return {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
 
 
 def in_history(folder: Path) -> list[str]:
     """The subjects of the commits in the only history of that project, along the line."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        (series,) = measurements.series_of_project(tx, "acme/model")
-        return [point.commit.subject for point in measurements.history(tx, series.id)]
+        (series,) = measurements.search_series(tx, "acme/model")
+        return [point.commit.subject for point in measurements.load_history(tx, series.id)]
 
 
 def announced_in(folder: Path) -> list[tuple[str, str, str]]:
     """Of which commits of that project something was announced, what, and where."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return [(one.sha, one.match, one.source) for one in expected_changes.of_project(tx, "acme/model")]
+        return [(one.sha, one.match, one.source) for one in expected_changes.load_expected_changes(tx, "acme/model")]

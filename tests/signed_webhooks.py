@@ -16,7 +16,7 @@ from werkzeug.test import TestResponse
 from perfci.config import Secrets, Settings
 from perfci.store import Store
 from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import Repository
+from perfci.store.access.github_bindings import BoundRepository
 from perfci.store.projects import Project, create_project
 
 Json = dict[str, Any]
@@ -27,13 +27,13 @@ INSTALLATION = 44
 SETTINGS = Settings.model_validate({"app": {"id": "Iv1.7"}, "server": {"public_url": "https://perf.example.com"}})
 SECRETS = Secrets.model_validate({"app_webhook_secret": SECRET, "app_webhook_secret_old": OLD_SECRET})
 RUN = 17
-HERE = Repository(1, OWNER["id"], "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main",))
+HERE = BoundRepository(1, OWNER["id"], "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main",))
 
 
-def a_bound_project(store: Store, at: datetime, slug: str = "acme/model", bound: Repository = HERE) -> Project:
+def a_bound_project(store: Store, at: datetime, slug: str = "acme/model", bound: BoundRepository = HERE) -> Project:
     with store.begin() as tx:
         made = create_project(tx, slug, "private", at)
-        github_bindings.bind(tx, made.id, bound, at)
+        github_bindings.bind_repository(tx, made.id, bound, at)
     return made
 
 

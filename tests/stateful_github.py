@@ -175,7 +175,7 @@ def _app(hub: FakeGitHub) -> Flask:
         if request.host == STORE or request.path.startswith(f"{prefix}/app"):
             return
         operation = hub.description.operation(request.method, request.path)
-        if operation.needs and not any(_grant(hub).covers(one) for one in operation.needs):
+        if operation.permissions and not any(_grant(hub).covers(one) for one in operation.permissions):
             abort(403, "Resource not accessible by integration")
 
     @app.errorhandler(HTTPException)

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.stats import t as student
 from study_pages import circumstances, fill
 
-from perfci.report.number_format import percent
+from perfci.report.number_format import format_percent
 from perfci.stats.group_sequential import look_levels
-from perfci.verdicts.json_filters import judge
+from perfci.verdicts.json_filters import judge_document
 
 PROCESS_SDS = (0.005, 0.01, 0.02, 0.04)
 EFFECTS = (-0.10, 0.0, 0.02, 0.08, 0.10, 0.20)
@@ -96,7 +96,7 @@ def ours(asked: Sequence[Case]) -> list[Answer]:
     pairs = dict.fromkeys(range(len(asked)), LOOKS[0])
     answers: dict[int, Answer] = {}
     while open_ones := [k for k in pairs if k not in answers]:
-        told = judge({
+        told = judge_document({
             "op": "decide", "min_effect": BAR, "max_pairs": MOST,
             "cases": [{"id": k, **asked[k].first(pairs[k])} for k in open_ones],
         })  # fmt: skip
@@ -113,7 +113,7 @@ def fixed(pairs: int) -> Way:
 
     def way(asked: Sequence[Case]) -> list[Answer]:
         documents = [{"id": k, **case.first(pairs)} for k, case in enumerate(asked)]
-        told = judge({"op": "compare", "min_effect": BAR, "cases": documents})
+        told = judge_document({"op": "compare", "min_effect": BAR, "cases": documents})
         return [Answer(one["verdict"], pairs) for one in told["results"]]
 
     return way
@@ -192,7 +192,7 @@ class Row:
 def row_of(process_sd: float, hiccups: float, count: int, seed: int) -> Row:
     asked = list(cases(process_sd, hiccups, count, seed))
     scores = {pairs: Score.of(fixed(pairs), asked) for pairs in FIXED}
-    name = percent(process_sd) + (", hiccups" if hiccups else "")
+    name = format_percent(process_sd) + (", hiccups" if hiccups else "")
     return Row(name, Score.of(ours, asked), Score.of(pocock, asked), scores)
 
 
@@ -220,13 +220,13 @@ def table(rows: Sequence[Row]) -> str:
 def told(row: Row) -> tuple[str, ...]:
     return (
         row.noise,
-        f"{percent(row.ours.right)}, {percent(row.ours.wrong)}",
+        f"{format_percent(row.ours.right)}, {format_percent(row.ours.wrong)}",
         f"{row.ours.pairs:.1f}",
-        percent(row.plain.right),
+        format_percent(row.plain.right),
         f"{row.plain.pairs:.1f}",
-        *(percent(row.fixed[pairs].right) for pairs in (5, 12, 20)),
+        *(format_percent(row.fixed[pairs].right) for pairs in (5, 12, 20)),
         f"fixed {row.as_good}" if row.as_good else f"none up to {max(row.fixed)}",
-        percent(row.saved),
+        format_percent(row.saved),
     )
 
 

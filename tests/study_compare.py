@@ -30,9 +30,9 @@ from scipy.stats import beta
 from study_demo import NEIGHBOUR
 from study_pages import circumstances, fill
 
-from perfci.report.number_format import percent, signed_percent
+from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.store import open_store
-from perfci.store.queries.measurements import session_processes, sessions
+from perfci.store.queries.measurements import load_session_processes, load_sessions
 
 PLANTED = (0.03, 0.05, 0.08, 0.10)
 QUIET, LOADED = "quiet", "two neighbours"
@@ -163,7 +163,7 @@ def compared(project: GitProject, base: str, head: str, load: str, planted: floa
 def pairs_of(database: str) -> int:
     """All pairs that were measured: those of the looks and the fresh ones."""
     with closing(open_store(database, create=False)) as store, store.read() as tx:
-        rows = [row for one in sessions(tx, PROJECT) for row in session_processes(tx, one.uid)]
+        rows = [row for one in load_sessions(tx, PROJECT) for row in load_session_processes(tx, one.uid)]
     processes = {(row.sha, row.process.role, row.process.pair, row.process.started_at) for row in rows}
     return len(processes) // 2
 
@@ -203,11 +203,11 @@ def row(group: Sequence[Trial]) -> tuple[str, ...]:
     held = sum((one.lo or 0) <= 1 + first.planted <= (one.hi or 0) for one in known)
     return (
         first.load,
-        signed_percent(first.planted) if first.planted else "nothing (A/A)",
+        format_signed_percent(first.planted) if first.planted else "nothing (A/A)",
         str(len(group)),
         *(str(count[kind]) for kind in ("regression", "inconclusive", "unchanged", "improvement")),
-        signed_percent(middle - 1),
-        percent(held / len(known)),
+        format_signed_percent(middle - 1),
+        format_percent(held / len(known)),
         f"{statistics.median(pairs):g}",
         f"{statistics.mean(pairs):.1f}",
         str(max(pairs)),
@@ -221,7 +221,7 @@ def judged(trials: Sequence[Trial]) -> tuple[list[str], bool]:
     wrong = sum(one.kind == "regression" for one in equal)
     limit = beta.ppf(0.95, wrong + 1, len(equal) - wrong) if equal else 1.0
     told = [f"{wrong} of {len(equal)} comparisons of a commit with itself were called a regression: with 95 % "
-            f"confidence no more than {percent(float(limit))} of such would be."]  # fmt: skip
+            f"confidence no more than {format_percent(float(limit))} of such would be."]  # fmt: skip
     beside = [one for one in trials if one.load == LOADED and one.planted == 0.08]
     called = [one for one in beside if one.kind == "regression" and one.pairs <= 2 * MOST_PAIRS[LOADED]]
     if beside:
@@ -278,8 +278,8 @@ def asked(load: str, given: argparse.Namespace, known: set[tuple[str, float, int
 
 
 def told(one: Trial) -> str:
-    planted = signed_percent(one.planted) if one.planted else "nothing"
-    found = "" if one.ratio is None else f" {signed_percent(one.ratio - 1)}"
+    planted = format_signed_percent(one.planted) if one.planted else "nothing"
+    found = "" if one.ratio is None else f" {format_signed_percent(one.ratio - 1)}"
     return f"{one.load}, {planted} planted: {one.kind}{found}, {one.pairs} pairs in {one.seconds:.1f} s"
 
 

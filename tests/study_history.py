@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 from study_pages import circumstances, fill
 
-from perfci.stats.incremental_segmentation import MIN_POINTS, Growing, grow
+from perfci.stats.incremental_segmentation import MIN_POINTS, SegmentedSeries, update_segmentations
 from perfci.verdicts.compare.round_candidates import FRESH_PAIRS
-from perfci.verdicts.json_filters import judge
+from perfci.verdicts.json_filters import judge_document
 
 SEED = 20_261_207
 SERIES, POINTS = 20, 500
@@ -160,10 +160,10 @@ class Told:
 
 def replayed(lines: Sequence[Logs]) -> Iterator[Told]:
     """Every move the detector tells for the first time as the points of some lines arrive one by one."""
-    known = [Growing(np.empty(0)) for _ in lines]
+    known = [SegmentedSeries(np.empty(0)) for _ in lines]
     seen: list[list[int]] = [[] for _ in lines]
     for end in range(MIN_POINTS, max(map(len, lines)) + 1):
-        known = grow(known, [line[:end] for line in lines])
+        known = update_segmentations(known, [line[:end] for line in lines])
         for row, line in enumerate(known):
             for step in line.steps:
                 if len(lines[row]) >= end and is_new(step.index, seen[row]):
@@ -183,7 +183,7 @@ def convicted(fresh: Sequence[Logs]) -> list[bool]:
         swapped = np.arange(FRESH_PAIRS) % 2 == 1
         base, head = np.where(swapped, second, first), np.where(swapped, first, second)
         cases.append({"base": base[:, None].tolist(), "head": head[:, None].tolist()})
-    answers = judge({"op": "compare", "cases": cases})["results"]
+    answers = judge_document({"op": "compare", "cases": cases})["results"]
     return [answer["verdict"] in ("regression", "improvement") for answer in answers]
 
 
@@ -365,11 +365,11 @@ def beside_peers() -> list[Peer]:
 
 def growing() -> Detector:
     """Ours as it is used: it keeps what it knows of a line."""
-    line = Growing(np.empty(0))
+    line = SegmentedSeries(np.empty(0))
 
     def detect(values: Logs) -> list[int]:
         nonlocal line
-        (line,) = grow([line], [values])
+        (line,) = update_segmentations([line], [values])
         return [step.index for step in line.steps]
 
     return detect

@@ -23,27 +23,27 @@ from typing import Any
 
 from study_pages import circumstances, fill
 
-from perfci.cli.compare.commands import seconds as seconds_of
-from perfci.cli.shared.terminal_progress import duration
+from perfci.cli.compare.commands import parse_duration as seconds_of
+from perfci.cli.shared.terminal_progress import format_duration
 from perfci.config import JudgeTable, load_config
-from perfci.doctor.noise_check import visible
-from perfci.measure.measurement_session import Session
-from perfci.measure.open_session import Subject, open_session, open_subject, open_workbench
+from perfci.doctor.noise_check import compute_detectable_effect
+from perfci.measure.measurement_session import MeasurementSession
+from perfci.measure.open_session import SessionScope, open_session, open_workbench, prepare_scope
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
-from perfci.report.number_format import counting, percent
+from perfci.report.number_format import format_count, format_percent
 from perfci.runner import visit_plan
 from perfci.runner.frozen_suite import Cell
-from perfci.runner.git_repository import Repository, private_folder
+from perfci.runner.git_repository import GitRepository, ensure_private_folder
 from perfci.runner.locks import machine_lock
-from perfci.runner.measurement_runner import Workbench
+from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.stats import noise_model
 from perfci.store import Store, open_store
-from perfci.verdicts.compare.pairwise import convict
-from perfci.verdicts.compare.side_costs import Sides
-from perfci.verdicts.judged_series import gated
-from perfci.verdicts.process_levels import usable
-from perfci.verdicts.rule import MOVES, Rule
+from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.compare.side_costs import SideCosts
+from perfci.verdicts.judged_series import select_judged_series
+from perfci.verdicts.process_levels import select_usable
+from perfci.verdicts.rule import MOVE_KINDS, Rule
 
 ROOT = Path(__file__).parent.parent
 PAIRS = 20
@@ -81,7 +81,7 @@ class Line:
     @property
     def floor(self) -> float:
         """95 % of the pairs differ by less, as a ratio minus one."""
-        return noise_model.floor(self.log_ratios) or 0.0
+        return noise_model.compute_noise_floor(self.log_ratios) or 0.0
 
     @property
     def largest(self) -> float:
@@ -93,27 +93,27 @@ def lines_of(readings: Iterable[tuple[Series, Process]], sha: str, judge: JudgeT
     measured: dict[Series, list[Process]] = {}
     for series, process in readings:
         measured.setdefault(series, []).append(process)
-    lines = [line_of(series, measured[series], sha, judge) for series in gated(measured)]
+    lines = [line_of(series, measured[series], sha, judge) for series in select_judged_series(measured)]
     return sorted(lines, key=lambda line: (line.cell, line.metric))
 
 
 def line_of(series: Series, processes: Sequence[Process], sha: str, judge: JudgeTable) -> Line:
     base, head = ([p for p in processes if p.role is role] for role in (Role.BASE, Role.HEAD))
-    pairs = min(len(usable(base)), len(usable(head)))
-    if counted := {s for p in usable(processes) if p.clock is Clock.EXACT for s in p.samples}:
+    pairs = min(len(select_usable(base)), len(select_usable(head)))
+    if counted := {s for p in select_usable(processes) if p.clock is Clock.EXACT for s in p.samples}:
         return Line(series.cell, series.metric.name, pairs, counted=tuple(sorted(counted)))
-    verdict = convict(series, sha, sha, base, head, rule=Rule(bar=judge.bar))
+    verdict = confirm(series, sha, sha, base, head, rule=Rule(bar=judge.bar))
     if verdict.interval is None or not verdict.base_level:
         return Line(series.cell, series.metric.name, pairs, why=verdict.reason)
-    sides = Sides.of(series, base, head)
-    shift = sides.shift()
+    sides = SideCosts.from_processes(series, base, head)
+    shift = sides.estimate_shift()
     return Line(
         series.cell,
         series.metric.name,
         sides.pairs,
         log_ratios=tuple(float(one) for one in sides.head - sides.base),
-        visible={number: visible(shift, number, judge) for number in SEEN_WITH},
-        convicted=verdict.kind in MOVES,
+        visible={number: compute_detectable_effect(shift, number, judge) for number in SEEN_WITH},
+        convicted=verdict.kind in MOVE_KINDS,
     )
 
 
@@ -150,18 +150,18 @@ class Part:
     name: str
     sha: str
     pairs: int
-    session: Session
+    session: MeasurementSession
     cells: tuple[Cell, ...]
     seconds: Mapping[str, float]  # of one process of each cell
     visit_s: float  # that starting a visit takes
 
-    def missing(self) -> list[tuple[visit_plan.Visit, list[Cell]]]:
+    def missing(self) -> list[tuple[visit_plan.CommitVisit, list[Cell]]]:
         """Visits that are still to be made, base and head next to each other, with the cells that lack them."""
-        done = {(series.cell, p.pair, p.role) for series, p in self.session.measured.get(self.sha, ())}
+        done = {(series.cell, p.pair, p.role) for series, p in self.session.processes_by_sha.get(self.sha, ())}
         visits = (
             visit
             for number in range(self.pairs)
-            for visit in visit_plan.pair(self.sha, self.sha, self.cells, number, 2 * number, self.session.seed)
+            for visit in visit_plan.plan_pair(self.sha, self.sha, self.cells, number, 2 * number, self.session.seed)
         )
         wanted = ((v, [cell for cell in v.cells if (cell.name, v.pair, v.role) not in done]) for v in visits)
         return [(visit, cells) for visit, cells in wanted if cells]
@@ -170,7 +170,7 @@ class Part:
         return sum(self.visit_s + sum(self.seconds[cell.name] for cell in cells) for _, cells in self.missing())
 
     def lines(self, judge: JudgeTable) -> list[Line]:
-        return lines_of(self.session.measured.get(self.sha, ()), self.sha, judge)
+        return lines_of(self.session.processes_by_sha.get(self.sha, ()), self.sha, judge)
 
 
 def study(
@@ -181,7 +181,7 @@ def study(
 
     A budget of 0 rehearses every cell once, says how long the whole would take, and measures nothing.
     """
-    repository = Repository(root)
+    repository = GitRepository(root)
     config = load_config(root, os.environ, db=store_url, slug=repository.slug)
     commit = repository.commit(repository.resolve(revision))
     found = Study(commit.sha, pairs)
@@ -190,7 +190,7 @@ def study(
         machine_lock(config.lock_path, owner=f"a study of noise in {root}", waiting=say),
         closing(open_store(config.database_url, create=True)) as store,
     ):
-        subject = open_subject(workbench, [commit], bench, say)
+        subject = prepare_scope(workbench, [commit], bench, say)
         parts = list(parts_of(store, workbench, config.project, subject, found))
         say(estimated(parts, found))
         deadline = math.inf if budget_s is None else time.monotonic() + budget_s
@@ -208,7 +208,7 @@ def study(
     return found
 
 
-def parts_of(store: Store, workbench: Workbench, project: str, subject: Subject, found: Study) -> Iterator[Part]:
+def parts_of(store: Store, workbench: MeasurementRunner, project: str, subject: SessionScope, found: Study) -> Iterator[Part]:
     """Rehearse each module once, and leave out what this machine cannot run."""
     for name, group in itertools.groupby(subject.cells, key=lambda cell: cell.benchmark.split(".")[0]):
         began = time.monotonic()
@@ -220,34 +220,34 @@ def parts_of(store: Store, workbench: Workbench, project: str, subject: Subject,
                 reasons[outcome.cell.name] = outcome.reason
         cells = tuple(outcome.cell for outcome in outcomes if outcome.status is Status.OK)
         if cells:
-            own, about = Subject(subject.commits, subject.discovery, cells), f"{found.sha} in {found.pairs} pairs"
+            own, about = SessionScope(subject.commits, subject.discovery, cells), f"{found.sha} in {found.pairs} pairs"
             yield Part(
-                name, found.sha, found.pairs, open_session(store, workbench, project, own, "aa", about=about), cells,
+                name, found.sha, found.pairs, open_session(store, workbench, project, own, "aa", identity=about), cells,
                 seconds={outcome.cell.name: outcome.duration_s for outcome in outcomes},
                 visit_s=took - sum(outcome.duration_s for outcome in outcomes),
             )  # fmt: skip
 
 
-def measure(part: Part, workbench: Workbench, deadline: float) -> None:
+def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
     """Make the visits that are missing; what an interrupted study has already is not measured again."""
-    workbench.renew()
+    workbench.restart_environments()
     for visit, cells in part.missing():
         if time.monotonic() >= deadline:
             return
-        part.session.visit(visit, cells)
+        part.session.measure_visit(visit, cells)
 
 
 def estimated(parts: Sequence[Part], found: Study) -> str:
     """How long it takes if a process takes as long as in the rehearsal; on a busy machine that is too much."""
     told = [
-        f"{counting(len(part.cells), 'cell')} of {part.name} in {duration(part.left_s())}"
+        f"{format_count(len(part.cells), 'cell')} of {part.name} in {format_duration(part.left_s())}"
         for part in parts
         if part.missing()
     ]
-    cells, whole = sum(len(part.cells) for part in parts), duration(sum(part.left_s() for part in parts))
+    cells, whole = sum(len(part.cells) for part in parts), format_duration(sum(part.left_s() for part in parts))
     left_out = f"{len(found.not_measured)} cannot run here, {len(found.failed)} failed"
     return (
-        f"{counting(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, at the pace of one "
+        f"{format_count(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, at the pace of one "
         f"rehearsal\n  {', '.join(told) or 'nothing to measure'}"
     )
 
@@ -286,7 +286,7 @@ def middle_and_worst(ratios: Sequence[float]) -> str:
 
 
 def effect(ratio: float) -> str:
-    return percent(ratio) if math.isfinite(ratio) else "nothing"
+    return format_percent(ratio) if math.isfinite(ratio) else "nothing"
 
 
 def row(line: Line) -> tuple[str, ...]:
@@ -297,7 +297,7 @@ def row(line: Line) -> tuple[str, ...]:
     if line.why:
         return (*told, line.why, "", "", "", "")
     seen = (effect(line.visible[number]) for number in SEEN_WITH)
-    return (*told, percent(line.floor), *seen, f"{line.largest:.4f}")
+    return (*told, format_percent(line.floor), *seen, f"{line.largest:.4f}")
 
 
 HEADINGS = (
@@ -343,7 +343,7 @@ def reasons(what: str, cells: Mapping[str, str]) -> Iterator[str]:
         by_reason.setdefault(reason, []).append(cell)
     if by_reason:
         items = [f"- {', '.join(map(code_span, names))}: {reason}" for reason, names in by_reason.items()]
-        yield "\n".join([f"{counting(len(cells), 'cell')} {what}:", "", *items])
+        yield "\n".join([f"{format_count(len(cells), 'cell')} {what}:", "", *items])
 
 
 # ------------------------------------------------------------------ the command
@@ -372,7 +372,7 @@ def main() -> None:
     with suppress(KeyboardInterrupt):
         tell(
             study(
-                ROOT, given.store or f"sqlite:///{private_folder(ROOT)}/noise.db", revision=given.commit,
+                ROOT, given.store or f"sqlite:///{ensure_private_folder(ROOT)}/noise.db", revision=given.commit,
                 bench=given.bench, pairs=given.pairs, budget_s=seconds_of(given.budget) if given.budget else None,
                 tell=tell, say=lambda line: print(line, flush=True),
             )

@@ -23,8 +23,8 @@ from git_project import ISOLATED, GitProject
 from mutants import MUTANTS, Mutant
 from study_pages import circumstances, fill
 
-from perfci.model import CPU_TWIN
-from perfci.report.number_format import number, signed_percent
+from perfci.model import CPU_METRIC_PREFIX
+from perfci.report.number_format import format_number, format_signed_percent
 
 NOTHING = Mutant("nothing", frozenset())
 """The base against itself."""
@@ -81,7 +81,7 @@ def verdicts_of(told: Mapping[str, Any]) -> dict[str, Verdict]:
 def metric_name(verdict: Verdict) -> str:
     series = verdict["series"]
     function = series["benchmark"]["name"].rpartition("measure_")[2]
-    return f"{function}.{series['metric']['name'].removeprefix(CPU_TWIN)}"
+    return f"{function}.{series['metric']['name'].removeprefix(CPU_METRIC_PREFIX)}"
 
 
 def repository(folder: Path, planted: Iterable[Mutant]) -> tuple[GitProject, dict[str, str]]:
@@ -146,12 +146,12 @@ def change(verdict: Verdict) -> str:
     if verdict["ratio"] is None:
         levels = [verdict["base_level"], verdict["head_level"]]
         counted = all(level is not None for level in levels)
-        return " → ".join(number(level) for level in levels) if counted else str(verdict["kind"])
-    size = signed_percent(verdict["ratio"] - 1)
+        return " → ".join(format_number(level) for level in levels) if counted else str(verdict["kind"])
+    size = format_signed_percent(verdict["ratio"] - 1)
     bounds = verdict["interval"]
     if bounds is None or bounds["lo"] == bounds["hi"]:
         return size
-    return f"{size} [{signed_percent(bounds['lo'] - 1)}, {signed_percent(bounds['hi'] - 1)}]"
+    return f"{size} [{format_signed_percent(bounds['lo'] - 1)}, {format_signed_percent(bounds['hi'] - 1)}]"
 
 
 def main() -> None:

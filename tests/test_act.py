@@ -18,7 +18,7 @@ from loopback_issuer import issuing
 from real_servers import a_bound_server, announced_in, in_history, stored
 from stateful_github import FakeGitHub, comment, pull
 
-from perfci.scaffold.starter_files import starter_files
+from perfci.scaffold.starter_files import render_starter_files
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def hosted(tmp_path: Path, hub: FakeGitHub) -> Iterator[Hosted]:
     """A repository with what `perfci init` writes, but for a suite that takes no time."""
     with on_loopback(hub) as api:
         hosted = Hosted(tmp_path, hub, api)
-        for name, text in starter_files(hosted.project.folder, "acme/model").items():
+        for name, text in render_starter_files(hosted.project.folder, "acme/model").items():
             hosted.project.write(name, text)
         once = (hosted.project.folder / "perfci.toml").read_text() + "[run]\nrounds = 1\n"
         hosted.project.commit("Begin", thing=a_thing(), benchmarks__starter=COUNTS, **{"perfci.toml": once})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from databases import migrate_again
 
-from perfci.store.engine import address_of, make_engine
+from perfci.store.engine import make_engine, parse_database_url
 from perfci.store.schema import migrate
 
 
@@ -15,7 +15,7 @@ def test_a_database_made_again_is_the_one_that_was_migrated(tmp_path: Path) -> N
 
     for make in (migrate, migrate_again, migrate_again):
         path = tmp_path / f"{len(dumps)}.db"
-        engine = make_engine(address_of(f"sqlite:///{path}"))
+        engine = make_engine(parse_database_url(f"sqlite:///{path}"))
         make(engine)
         make(engine)
         engine.dispose()

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.config.environment_variables import TABLES, variable
+from perfci.config.environment_variables import SERVICE_TABLES, variable_name
 from perfci.config.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -171,7 +171,7 @@ def test_the_compose_file_is_one() -> None:
 
 
 def test_the_compose_file_sets_only_settings_there_are() -> None:
-    known = {variable(table, key) for table in TABLES for key in type(getattr(Settings(), table)).model_fields}
+    known = {variable_name(table, key) for table in SERVICE_TABLES for key in type(getattr(Settings(), table)).model_fields}
 
     named = set(re.findall(r"PERFCI_[A-Z_]+", (ROOT / "compose.yaml").read_text() + (ROOT / "Dockerfile").read_text()))
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from perfci.config import Secrets, load_config
-from perfci.config.environment_variables import TABLES, variable
+from perfci.config.environment_variables import SERVICE_TABLES, variable_name
 from perfci.config.settings import Settings
 from perfci.model import PerfciError
 
@@ -35,7 +35,7 @@ def declared() -> dict[str, list[list[str]]]:
     for name, field in Settings.model_fields.items():
         table = next(one for one in (field.annotation, *get_args(field.annotation)) if issubclass(one, BaseModel))
         found[name] = [
-            [inner.alias or key, shown(inner.default), *([variable(name, key)] if name in TABLES else [])]
+            [inner.alias or key, shown(inner.default), *([variable_name(name, key)] if name in SERVICE_TABLES else [])]
             for key, inner in table.model_fields.items()
         ]
     return found

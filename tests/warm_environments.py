@@ -37,14 +37,14 @@ class WarmParent(environment_parent.EnvironmentParent):
         self._wanted = tuple(preload)
         super().__init__(python, suite, preload=preload, **options)
 
-    def _start(self, theirs: socket.socket, threads: int) -> Any:
-        variables = self._variables(threads)
+    def _start(self, child_socket: socket.socket, threads: int) -> Any:
+        variables = self._process_environment(threads)
         if self._wanted in PRELOADS and self._python == sys.executable:
             warm = _nursery(self._wanted)
             if warm.suits(variables):
-                with self._log("wb") as log:
-                    return warm.fork(variables, self._scratch, theirs.fileno(), log.fileno())
-        return super()._start(theirs, threads)
+                with self._open_log("wb") as log:
+                    return warm.fork(variables, self._scratch, child_socket.fileno(), log.fileno())
+        return super()._start(child_socket, threads)
 
 
 class Nursery:

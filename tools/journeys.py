@@ -58,8 +58,8 @@ from perfci.model import (
     Status,
     Variant,
 )
-from perfci.net.url_segments import segment
-from perfci.policies import standards_of
+from perfci.net.url_segments import encode_segment
+from perfci.policies import load_project_policies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, open_store
 from perfci.store.projects import create_project
@@ -157,10 +157,10 @@ def incident_journey() -> list[CodeType]:
     with recorder.installed(), running_service() as (store, client):
         for number in range(1, COMMITS + 1):
             upload(client, *body_and_headers(run_of_commit(number)))
-        worker = JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: NOW)
+        worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: NOW)
         with recorder.recording():
-            judged = worker.step()
-        incidents = client.get(f"/api/v1/projects/{segment(PROJECT)}/incidents").get_json()["items"]
+            judged = worker.run_once()
+        incidents = client.get(f"/api/v1/projects/{encode_segment(PROJECT)}/incidents").get_json()["items"]
     assert judged == COMMITS, f"{judged} of {COMMITS} uploads were judged"
     assert len(incidents) == 1, f"{len(incidents)} incidents instead of one"
     return list(recorder.visited)
@@ -190,7 +190,7 @@ def upload(client: FlaskClient, body: bytes, headers: Mapping[str, str]) -> None
 
 def body_and_headers(run: Run) -> tuple[bytes, dict[str, str]]:
     headers = {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"}
-    return run_document.write(run).encode(), headers
+    return run_document.dump_run(run).encode(), headers
 
 
 def run_of_commit(number: int) -> Run:

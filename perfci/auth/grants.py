@@ -20,12 +20,12 @@ OTHER_COMMIT: Final = (
     "This token is for the commit {}, and the document is of {}: only the base of a comparison may be another commit. "
     "Older ones are for runs that were started by hand on a bound ref, and for tokens of `perfci token create`."
 )
-OTHER_ANNOUNCED: Final = "This token is for the commit {}, and what was announced is of {}."
-BY_HAND: Final = "workflow_dispatch"
+OTHER_EXPECTED_CHANGE: Final = "This token is for the commit {}, and what was announced is of {}."
+WORKFLOW_DISPATCH: Final = "workflow_dispatch"
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class JobGrant:
     """``baseline`` says whether this job may write to a history, ``event`` what started it."""
 
     run_id: str
@@ -36,12 +36,12 @@ class Grant:
     event: str = ""
 
     @property
-    def backfills(self) -> bool:
+    def can_backfill(self) -> bool:
         """Whether it may bring other commits than its own: somebody who may write asked for them."""
-        return self.baseline and self.event == BY_HAND
+        return self.baseline and self.event == WORKFLOW_DISPATCH
 
 
-def objection(grant: Grant, run: Run, *, history: bool) -> str:
+def upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
     """Why a run may not be written with the token of a job; nothing where it may.
 
     A job that was started again may bring what an earlier attempt of the same run measured. For a pull request GitHub
@@ -52,17 +52,17 @@ def objection(grant: Grant, run: Run, *, history: bool) -> str:
         return OTHER_RUN.format(grant.run_id, grant.attempt)
     if history and not grant.baseline:
         return NO_BASELINE
-    bound = grant.pull_request is None and not grant.backfills
+    bound = grant.pull_request is None and not grant.can_backfill
     if bound and run.commit.sha != grant.sha and not _is_base(run):
         return OTHER_COMMIT.format(grant.sha[:12], run.commit.sha[:12])
     return ""
 
 
-def announcing_objection(grant: Grant, sha: str) -> str:
+def expected_change_refusal(grant: JobGrant, sha: str) -> str:
     """Why the token of a job may not tell what was announced of a commit: only who writes its history may."""
     if not grant.baseline:
         return NO_BASELINE
-    return "" if grant.backfills or sha == grant.sha else OTHER_ANNOUNCED.format(grant.sha[:12], sha[:12])
+    return "" if grant.can_backfill or sha == grant.sha else OTHER_EXPECTED_CHANGE.format(grant.sha[:12], sha[:12])
 
 
 def _is_attempt(text: str, latest: int) -> bool:

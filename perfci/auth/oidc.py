@@ -15,25 +15,25 @@ from typing import Any, Final
 
 import jwt
 
-from perfci.auth.refusals import Reason, refused
+from perfci.auth.refusals import RefusalReason, job_refusal
 
 ALGORITHM: Final = "RS256"
-MOST_CHARACTERS = 16_384
+MAX_TOKEN_LENGTH = 16_384
 """GitHub's tokens have some two thousand."""
 LEEWAY_S = 30
-LONGEST_LIFE_S = 20 * 60
-FEWEST_BITS = 2048
-KEYS_ELSEWHERE = frozenset({"jku", "jwk", "x5u", "x5c", "crit"})
+MAX_LIFETIME_S = 20 * 60
+MIN_KEY_BITS = 2048
+FORBIDDEN_HEADERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit"})
 """Headers by which a token would say with what it is to be checked; GitHub sends none of them."""
 
-FOR_THIS = {"kty": "RSA", "use": "sig", "alg": ALGORITHM}
+REQUIRED_KEY_FIELDS = {"kty": "RSA", "use": "sig", "alg": ALGORITHM}
 """What a key that signs such tokens says of itself."""
-PUBLIC_HALF = ("kty", "n", "e")
+PUBLIC_KEY_FIELDS = ("kty", "n", "e")
 
-Keys = Callable[[str], Mapping[str, Any] | None]
+KeyLookup = Callable[[str], Mapping[str, Any] | None]
 """The issuer's public key of an id, as a JWK."""
 
-SHAPES = {
+CLAIM_PATTERNS = {
     "repository_id": re.compile(r"[1-9][0-9]{0,17}"),
     "repository_owner_id": re.compile(r"[1-9][0-9]{0,17}"),
     "run_id": re.compile(r"[1-9][0-9]{0,17}"),
@@ -43,7 +43,7 @@ SHAPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedIssuer:
     """Who must have signed, and for whom: both are of our own configuration."""
 
     issuer: str
@@ -51,7 +51,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class JobClaims:
     """What GitHub says of a job. Its numbers are strings."""
 
     jti: str
@@ -68,90 +68,90 @@ class Claims:
     environment: str = ""
 
 
-TEXTS = tuple(name for name in Claims.__dataclass_fields__ if name not in ("expires_s", "environment"))
+REQUIRED_TEXT_CLAIMS = tuple(name for name in JobClaims.__dataclass_fields__ if name not in ("expires_s", "environment"))
 
 
-def verified(token: str, expected: Expected, key_of: Keys, now: datetime) -> Claims:
+def verify_token(token: str, expected: ExpectedIssuer, find_key: KeyLookup, now: datetime) -> JobClaims:
     """The claims of a token that the issuer signed for this server and this moment; else ``JobRefused``."""
-    header = _header(token, expected)
-    claims = _signed(token, _key(header, key_of, expected), expected)
+    header = _read_header(token, expected)
+    claims = _verify_signature(token, _select_key(header, find_key, expected), expected)
     if claims.get("iss") != expected.issuer:
-        raise refused(Reason.ISSUER, expected.issuer)
+        raise job_refusal(RefusalReason.ISSUER, expected.issuer)
     if claims.get("aud") != expected.audience:
-        raise refused(Reason.AUDIENCE, expected.audience)
+        raise job_refusal(RefusalReason.AUDIENCE, expected.audience)
     _require_time(claims, now.timestamp())
-    return _claims(claims)
+    return _parse_claims(claims)
 
 
-def _header(token: str, expected: Expected) -> Mapping[str, Any]:
-    if len(token) > MOST_CHARACTERS:
-        raise refused(Reason.SIZE)
+def _read_header(token: str, expected: ExpectedIssuer) -> Mapping[str, Any]:
+    if len(token) > MAX_TOKEN_LENGTH:
+        raise job_refusal(RefusalReason.SIZE)
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.InvalidTokenError, UnicodeEncodeError):
-        raise refused(Reason.SHAPE) from None
+        raise job_refusal(RefusalReason.SHAPE) from None
     if header.get("alg") != ALGORITHM:
-        raise refused(Reason.ALGORITHM, expected.issuer)
-    if header.keys() & KEYS_ELSEWHERE:
-        raise refused(Reason.HEADER, expected.issuer)
+        raise job_refusal(RefusalReason.ALGORITHM, expected.issuer)
+    if header.keys() & FORBIDDEN_HEADERS:
+        raise job_refusal(RefusalReason.HEADER, expected.issuer)
     return header
 
 
-def _key(header: Mapping[str, Any], key_of: Keys, expected: Expected) -> jwt.PyJWK:
+def _select_key(header: Mapping[str, Any], find_key: KeyLookup, expected: ExpectedIssuer) -> jwt.PyJWK:
     """The key the token names, of those the issuer publishes; one that is not for this is none."""
-    found = key_of(header["kid"]) if header.get("kid") else None
-    if found is None or any(found.get(name, told) != told for name, told in FOR_THIS.items()):
-        raise refused(Reason.KEY, expected.issuer)
+    found = find_key(header["kid"]) if header.get("kid") else None
+    if found is None or any(found.get(name, told) != told for name, told in REQUIRED_KEY_FIELDS.items()):
+        raise job_refusal(RefusalReason.KEY, expected.issuer)
     try:
-        key = jwt.PyJWK({name: found[name] for name in PUBLIC_HALF if name in found}, ALGORITHM)
+        key = jwt.PyJWK({name: found[name] for name in PUBLIC_KEY_FIELDS if name in found}, ALGORITHM)
     except jwt.PyJWTError:
-        raise refused(Reason.KEY, expected.issuer) from None
-    if key.key.key_size < FEWEST_BITS:
-        raise refused(Reason.KEY, expected.issuer)
+        raise job_refusal(RefusalReason.KEY, expected.issuer) from None
+    if key.key.key_size < MIN_KEY_BITS:
+        raise job_refusal(RefusalReason.KEY, expected.issuer)
     return key
 
 
-def _signed(token: str, key: jwt.PyJWK, expected: Expected) -> Mapping[str, Any]:
+def _verify_signature(token: str, key: jwt.PyJWK, expected: ExpectedIssuer) -> Mapping[str, Any]:
     try:
         claims = json.loads(jwt.PyJWS().decode(token, key, [ALGORITHM]))
     except jwt.InvalidTokenError:
-        raise refused(Reason.SIGNATURE, expected.issuer) from None
+        raise job_refusal(RefusalReason.SIGNATURE, expected.issuer) from None
     except (ValueError, RecursionError):
-        raise refused(Reason.SHAPE) from None
+        raise job_refusal(RefusalReason.SHAPE) from None
     if not isinstance(claims, dict):
-        raise refused(Reason.SHAPE)
+        raise job_refusal(RefusalReason.SHAPE)
     return claims
 
 
 def _require_time(claims: Mapping[str, Any], now_s: float) -> None:
     """Times are whole seconds, and all three must be there; a token that lives long was not made for one job."""
-    issued, begins, ends = (_seconds(claims, name) for name in ("iat", "nbf", "exp"))
+    issued, begins, ends = (_read_seconds(claims, name) for name in ("iat", "nbf", "exp"))
     if now_s >= ends + LEEWAY_S:
-        raise refused(Reason.EXPIRED)
+        raise job_refusal(RefusalReason.EXPIRED)
     if now_s < max(issued, begins) - LEEWAY_S:
-        raise refused(Reason.EARLY)
-    if ends - issued > LONGEST_LIFE_S:
-        raise refused(Reason.LIFETIME)
+        raise job_refusal(RefusalReason.EARLY)
+    if ends - issued > MAX_LIFETIME_S:
+        raise job_refusal(RefusalReason.LIFETIME)
 
 
-def _claims(claims: Mapping[str, Any]) -> Claims:
-    _text(claims, "sub")
-    texts = {name: _text(claims, name) for name in TEXTS}
-    if not all(shape.fullmatch(texts[name]) for name, shape in SHAPES.items()):
-        raise refused(Reason.CLAIMS)
-    environment = _text(claims, "environment") if "environment" in claims else ""
-    return Claims(**texts, environment=environment, expires_s=claims["exp"])
+def _parse_claims(claims: Mapping[str, Any]) -> JobClaims:
+    _read_text(claims, "sub")
+    texts = {name: _read_text(claims, name) for name in REQUIRED_TEXT_CLAIMS}
+    if not all(shape.fullmatch(texts[name]) for name, shape in CLAIM_PATTERNS.items()):
+        raise job_refusal(RefusalReason.CLAIMS)
+    environment = _read_text(claims, "environment") if "environment" in claims else ""
+    return JobClaims(**texts, environment=environment, expires_s=claims["exp"])
 
 
-def _seconds(claims: Mapping[str, Any], name: str) -> int:
+def _read_seconds(claims: Mapping[str, Any], name: str) -> int:
     found = claims.get(name)
     if type(found) is not int:
-        raise refused(Reason.CLAIMS)
+        raise job_refusal(RefusalReason.CLAIMS)
     return found
 
 
-def _text(claims: Mapping[str, Any], name: str) -> str:
+def _read_text(claims: Mapping[str, Any], name: str) -> str:
     found = claims.get(name)
     if not isinstance(found, str) or not found.isprintable() or not found:
-        raise refused(Reason.CLAIMS)
+        raise job_refusal(RefusalReason.CLAIMS)
     return found

@@ -8,14 +8,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
-from perfci.auth.grants import Grant
+from perfci.auth.grants import JobGrant
 from perfci.model import PerfciError
 
-EVERYWHERE: Final = -1
+EVERY_PROJECT_ID: Final = -1
 """The project id of a membership or a token that holds for all projects, as the store spells "none"."""
 
 
-class Need(StrEnum):
+class AccessRequirement(StrEnum):
     """What an address asks of the one who calls it."""
 
     PUBLIC = "public"  # anybody, always
@@ -26,7 +26,7 @@ class Need(StrEnum):
     SERVER = "server"  # an admin of all projects
 
 
-class Role(StrEnum):
+class ProjectRole(StrEnum):
     """What a person is in a project; each may do what the one before it may."""
 
     READER = "reader"
@@ -43,31 +43,31 @@ class Scope(StrEnum):
 
 
 ALL_SCOPES = frozenset(Scope)
-LEAST_ROLE: Mapping[Need, Role] = MappingProxyType(
+REQUIRED_ROLE: Mapping[AccessRequirement, ProjectRole] = MappingProxyType(
     {
-        Need.READ: Role.READER,
-        Need.WRITE_RESULTS: Role.ADMIN,
-        Need.TRIAGE: Role.SHERIFF,
-        Need.ADMIN: Role.ADMIN,
-        Need.SERVER: Role.ADMIN,
+        AccessRequirement.READ: ProjectRole.READER,
+        AccessRequirement.WRITE_RESULTS: ProjectRole.ADMIN,
+        AccessRequirement.TRIAGE: ProjectRole.SHERIFF,
+        AccessRequirement.ADMIN: ProjectRole.ADMIN,
+        AccessRequirement.SERVER: ProjectRole.ADMIN,
     }
 )
-SCOPE: Mapping[Need, Scope] = MappingProxyType(
+REQUIRED_SCOPE: Mapping[AccessRequirement, Scope] = MappingProxyType(
     {
-        Need.READ: Scope.READ,
-        Need.WRITE_RESULTS: Scope.WRITE,
-        Need.TRIAGE: Scope.ADMIN,
-        Need.ADMIN: Scope.ADMIN,
-        Need.SERVER: Scope.ADMIN,
+        AccessRequirement.READ: Scope.READ,
+        AccessRequirement.WRITE_RESULTS: Scope.WRITE,
+        AccessRequirement.TRIAGE: Scope.ADMIN,
+        AccessRequirement.ADMIN: Scope.ADMIN,
+        AccessRequirement.SERVER: Scope.ADMIN,
     }
 )
 
-NOT_HERE = "There is nothing of this name here, or it is not yours to see."
+NOT_FOUND = "There is nothing of this name here, or it is not yours to see."
 """The same for a project that does not exist and for one the caller may not know of."""
 SIGN_IN = "This needs somebody we know: send a bearer token, or log in."
 
 
-class Seen(Protocol):
+class ProjectAccess(Protocol):
     """What of a project decides who may see it; the store's own project fits."""
 
     @property
@@ -88,22 +88,22 @@ class Actor:
 
     kind: Literal["anonymous", "user", "token", "local"]
     name: str
-    projects: Mapping[int, Role] | None = field(default_factory=dict)
+    projects: Mapping[int, ProjectRole] | None = field(default_factory=dict)
     scopes: frozenset[Scope] = ALL_SCOPES
-    shown: str = ""  # how pages call a person
-    grant: Grant | None = None  # what the token of a job of a CI system is good for
+    display_name: str = ""  # how pages call a person
+    grant: JobGrant | None = None  # what the token of a job of a CI system is good for
 
-    def role_in(self, project_id: int) -> Role | None:
+    def role_in(self, project_id: int) -> ProjectRole | None:
         if self.projects is None:
-            return Role.ADMIN
-        held = [role for place in (project_id, EVERYWHERE) if (role := self.projects.get(place))]
-        return max(held, key=list(Role).index, default=None)
+            return ProjectRole.ADMIN
+        held = [role for place in (project_id, EVERY_PROJECT_ID) if (role := self.projects.get(place))]
+        return max(held, key=list(ProjectRole).index, default=None)
 
     def has_scope(self, scope: Scope) -> bool:
         return bool(self.scopes & {scope, Scope.ADMIN})
 
     @property
-    def sight(self) -> str:
+    def visibility_key(self) -> str:
         """What two callers share who see the same: it belongs into every ETag."""
         if self.projects is None:
             seen = "*"
@@ -115,18 +115,18 @@ class Actor:
 ANONYMOUS = Actor("anonymous", "", {}, frozenset({Scope.READ}))
 LOCAL = Actor("local", "local", None)
 """The one at this machine, on a server that answers loopback only."""
-LOOKER = Actor("local", "local", None, frozenset({Scope.READ}))
+READ_ONLY_LOCAL = Actor("local", "local", None, frozenset({Scope.READ}))
 """The same where the server only shows: everything is seen, nothing is changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccessDecision:
     allowed: bool
     status: int = 200
     reason: str = ""
 
 
-class Denied(PerfciError):
+class AccessDenied(PerfciError):
     """A caller whose credentials or request cannot be accepted, whatever he asks for; ``status`` is 401 or 403."""
 
     def __init__(self, status: Literal[401, 403], reason: str) -> None:
@@ -134,68 +134,68 @@ class Denied(PerfciError):
         self.status = status
 
 
-ALLOWED = Decision(True)
+ALLOWED = AccessDecision(True)
 
 
-def decide(actor: Actor, project: Seen | None, need: Need) -> Decision:
+def authorize(actor: Actor, project: ProjectAccess | None, requirement: AccessRequirement) -> AccessDecision:
     """Whether an actor may; ``project`` is None where none of that name exists, which answers as a private one does.
 
     A stranger to a private project learns nothing of it: 404 where a look would have been asked for, 401 (before the
     project counts) where only somebody known may act.
     """
-    if need is Need.PUBLIC:
+    if requirement is AccessRequirement.PUBLIC:
         return ALLOWED
-    if actor.kind == "anonymous" and need is not Need.READ:
-        return Decision(False, 401, SIGN_IN)
-    if need is Need.SERVER:
-        return _held(actor, actor.role_in(EVERYWHERE), need)
+    if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
+        return AccessDecision(False, 401, SIGN_IN)
+    if requirement is AccessRequirement.SERVER:
+        return _check_role(actor, actor.role_in(EVERY_PROJECT_ID), requirement)
     if project is None:
-        return Decision(False, 404, NOT_HERE)
+        return AccessDecision(False, 404, NOT_FOUND)
     role = actor.role_in(project.id)
     if project.visibility == "public":
-        if need is Need.READ:
+        if requirement is AccessRequirement.READ:
             return ALLOWED
     elif role is None:
-        return Decision(False, 404, NOT_HERE)
-    held = _held(actor, role, need)
-    if held.allowed and project.archived and need in (Need.WRITE_RESULTS, Need.TRIAGE):
-        return Decision(False, 403, "This project is archived: it is shown, and takes nothing new.")
+        return AccessDecision(False, 404, NOT_FOUND)
+    held = _check_role(actor, role, requirement)
+    if held.allowed and project.archived and requirement in (AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE):
+        return AccessDecision(False, 403, "This project is archived: it is shown, and takes nothing new.")
     return held
 
 
-def decide_before(actor: Actor, need: Need) -> Decision:
+def authorize_without_project(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
     """The part that no project changes, where its name comes with the body: a stranger's body is not even read."""
-    if need in (Need.PUBLIC, Need.SERVER):
-        return decide(actor, None, need)
-    if actor.kind == "anonymous" and need is not Need.READ:
-        return Decision(False, 401, SIGN_IN)
-    return ALLOWED if actor.has_scope(SCOPE[need]) else Decision(False, 403, _without(actor, SCOPE[need]))
+    if requirement in (AccessRequirement.PUBLIC, AccessRequirement.SERVER):
+        return authorize(actor, None, requirement)
+    if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
+        return AccessDecision(False, 401, SIGN_IN)
+    return ALLOWED if actor.has_scope(REQUIRED_SCOPE[requirement]) else AccessDecision(False, 403, _missing_scope_message(actor, REQUIRED_SCOPE[requirement]))
 
 
-def may_see(actor: Actor, project: Seen) -> bool:
-    return decide(actor, project, Need.READ).allowed
+def can_read(actor: Actor, project: ProjectAccess) -> bool:
+    return authorize(actor, project, AccessRequirement.READ).allowed
 
 
-def may_grant(role: Role | None, scope: Scope) -> bool:
+def can_grant(role: ProjectRole | None, scope: Scope) -> bool:
     """Whether somebody of a role may hold a token of a scope: no token does more than its maker."""
-    least = {Scope.READ: Role.READER, Scope.WRITE: Role.ADMIN, Scope.ADMIN: Role.ADMIN}[scope]
-    return role is not None and _at_least(role, least)
+    least = {Scope.READ: ProjectRole.READER, Scope.WRITE: ProjectRole.ADMIN, Scope.ADMIN: ProjectRole.ADMIN}[scope]
+    return role is not None and _is_role_at_least(role, least)
 
 
-def _held(actor: Actor, role: Role | None, need: Need) -> Decision:
-    if role is None or not _at_least(role, LEAST_ROLE[need]):
-        return Decision(False, 403, f"This needs the role {LEAST_ROLE[need]}; you have {role or 'none here'}.")
-    if not actor.has_scope(SCOPE[need]):
-        return Decision(False, 403, _without(actor, SCOPE[need]))
+def _check_role(actor: Actor, role: ProjectRole | None, requirement: AccessRequirement) -> AccessDecision:
+    if role is None or not _is_role_at_least(role, REQUIRED_ROLE[requirement]):
+        return AccessDecision(False, 403, f"This needs the role {REQUIRED_ROLE[requirement]}; you have {role or 'none here'}.")
+    if not actor.has_scope(REQUIRED_SCOPE[requirement]):
+        return AccessDecision(False, 403, _missing_scope_message(actor, REQUIRED_SCOPE[requirement]))
     return ALLOWED
 
 
-def _without(actor: Actor, scope: Scope) -> str:
+def _missing_scope_message(actor: Actor, scope: Scope) -> str:
     if actor.kind == "local":
         return "This server only shows; it accepts no changes."
     return f"This needs a token of the scope {scope}; yours has {', '.join(sorted(actor.scopes)) or 'none'}."
 
 
-def _at_least(role: Role, least: Role) -> bool:
-    ranks = list(Role)
-    return ranks.index(role) >= ranks.index(least)
+def _is_role_at_least(role: ProjectRole, minimum: ProjectRole) -> bool:
+    ranks = list(ProjectRole)
+    return ranks.index(role) >= ranks.index(minimum)

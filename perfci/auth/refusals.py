@@ -7,10 +7,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal
 
-from perfci.auth.permissions import Denied
+from perfci.auth.permissions import AccessDenied
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """What the log and the audit log keep."""
 
     SIZE = "size"
@@ -39,7 +39,7 @@ NO_TOKEN = "This is no token of a GitHub job: send what its ACTIONS_ID_TOKEN_REQ
 NOT_SIGNED = "This token was not signed by {}, whose jobs this server knows."
 OTHER_SERVER = "This token was made for another server: ask GitHub for one with the audience {}."
 NOT_NOW = "This token is not valid at this moment: ask GitHub for a new one and send it at once."
-LACKING = "This token lacks what GitHub says of a job: is its issuer a newer or an older GitHub than expected?"
+MISSING_CLAIMS = "This token lacks what GitHub says of a job: is its issuer a newer or an older GitHub than expected?"
 NOT_BOUND: Final = (
     "No project of this name takes uploads from this job: an admin binds one to a repository, its workflow and "
     "environment with `perfci project bind`, the events are push, schedule, workflow_dispatch and pull_request, and a "
@@ -47,35 +47,35 @@ NOT_BOUND: Final = (
 )
 """The same for a project that does not exist, is not bound, or is bound to another job."""
 
-SENTENCES: Mapping[Reason, str] = MappingProxyType(
+REFUSAL_MESSAGES: Mapping[RefusalReason, str] = MappingProxyType(
     {
-        Reason.SIZE: NO_TOKEN,
-        Reason.SHAPE: NO_TOKEN,
-        Reason.ALGORITHM: NOT_SIGNED,
-        Reason.HEADER: NOT_SIGNED,
-        Reason.KEY: NOT_SIGNED,
-        Reason.SIGNATURE: NOT_SIGNED,
-        Reason.ISSUER: NOT_SIGNED,
-        Reason.AUDIENCE: OTHER_SERVER,
-        Reason.CLAIMS: LACKING,
-        Reason.EXPIRED: NOT_NOW,
-        Reason.EARLY: NOT_NOW,
-        Reason.LIFETIME: NOT_NOW,
+        RefusalReason.SIZE: NO_TOKEN,
+        RefusalReason.SHAPE: NO_TOKEN,
+        RefusalReason.ALGORITHM: NOT_SIGNED,
+        RefusalReason.HEADER: NOT_SIGNED,
+        RefusalReason.KEY: NOT_SIGNED,
+        RefusalReason.SIGNATURE: NOT_SIGNED,
+        RefusalReason.ISSUER: NOT_SIGNED,
+        RefusalReason.AUDIENCE: OTHER_SERVER,
+        RefusalReason.CLAIMS: MISSING_CLAIMS,
+        RefusalReason.EXPIRED: NOT_NOW,
+        RefusalReason.EARLY: NOT_NOW,
+        RefusalReason.LIFETIME: NOT_NOW,
     }
 )
 """What is wrong with the token alone is told; what is wrong with it for a project is never told apart."""
 
 
-class JobRefused(Denied):
+class JobRefused(AccessDenied):
     """``reason`` is for us; the sentence is for whoever sent the token."""
 
-    def __init__(self, reason: Reason, status: Literal[401, 403], sentence: str) -> None:
+    def __init__(self, reason: RefusalReason, status: Literal[401, 403], sentence: str) -> None:
         super().__init__(status, sentence)
         self.reason = reason
 
 
-def refused(reason: Reason, expected: str = "") -> JobRefused:
+def job_refusal(reason: RefusalReason, expected: str = "") -> JobRefused:
     """The refusal for a reason; ``expected`` is what of our public configuration its sentence names."""
-    if reason not in SENTENCES:
+    if reason not in REFUSAL_MESSAGES:
         return JobRefused(reason, 403, NOT_BOUND)
-    return JobRefused(reason, 401, SENTENCES[reason].format(expected))
+    return JobRefused(reason, 401, REFUSAL_MESSAGES[reason].format(expected))

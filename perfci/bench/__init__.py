@@ -6,7 +6,7 @@ Importing this room is cheap: torch is imported by the first function that needs
 from perfci.bench.base_class import Bench
 from perfci.bench.memory_use.peak_memory import peak_allocated_bytes, peak_tensor_bytes
 from perfci.bench.model_bench import ModelBench
-from perfci.bench.readings import Absent, Measured, Reading, exact, metrics, not_here, witness
+from perfci.bench.readings import Absent, Measurement, Reading, exact, informational, metrics, skip_exception
 from perfci.bench.timers.clocks import cpu_clock, wall_clock
 from perfci.model import Clock, Metric
 
@@ -14,16 +14,16 @@ __all__ = [
     "Absent",
     "Bench",
     "Clock",
-    "Measured",
+    "Measurement",
     "Metric",
     "ModelBench",
     "Reading",
     "cpu_clock",
     "exact",
+    "informational",
     "metrics",
-    "not_here",
     "peak_allocated_bytes",
     "peak_tensor_bytes",
+    "skip_exception",
     "wall_clock",
-    "witness",
 ]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from perfci.bench.readings import not_here
+from perfci.bench.readings import skip_exception
 from perfci.model import Metric
 
 
@@ -34,26 +34,26 @@ class Bench:
         if isinstance(cls.params, dict):
             cls.param_names = tuple(cls.params)
             cls.params = tuple(list(values) for values in cls.params.values())
-        for name, function in _measuring(cls):
+        for name, function in _measure_methods(cls):
             for metric in function.metrics:
-                track = _track(cls, name, function, metric)
+                track = _build_track_method(cls, name, function, metric)
                 setattr(cls, track.__name__, track)
 
 
-def _measuring(cls: type) -> Iterator[tuple[str, Any]]:
+def _measure_methods(cls: type) -> Iterator[tuple[str, Any]]:
     for name in dir(cls):
         if name.startswith("measure_") and hasattr(getattr(cls, name), "metrics"):
             yield name, getattr(cls, name)
 
 
-def _track(cls: type, name: str, function: Any, metric: Metric) -> Callable[..., Any]:
+def _build_track_method(cls: type, name: str, function: Any, metric: Metric) -> Callable[..., Any]:
     def track(self: Any, *parameters: Any) -> dict[str, Any]:
-        report = _shared_report(
+        report = _load_or_measure_report(
             f"{cls.__qualname__}.{name}", metric.name, functools.partial(function, self), parameters
         )
         row = next(row for row in report["metrics"] if row["name"] == metric.name)
         if row["status"] != "ok":
-            raise not_here(row["reason"])
+            raise skip_exception(row["reason"])
         return {"samples": row["samples"], "number": row["number"]}
 
     track.__name__ = f"track_{name.removeprefix('measure_')}_{metric.name}"
@@ -61,17 +61,17 @@ def _track(cls: type, name: str, function: Any, metric: Metric) -> Callable[...,
     track.__module__ = cls.__module__
     track.perfci_generated = True  # type: ignore[attr-defined]
     track.unit = metric.unit  # type: ignore[attr-defined]
-    track.pretty_source = source_of(function)  # type: ignore[attr-defined]
-    track.setup_cache = _shared_directory(cls, function)  # type: ignore[attr-defined]
+    track.pretty_source = version_source(function)  # type: ignore[attr-defined]
+    track.setup_cache = _build_setup_cache(cls, function)  # type: ignore[attr-defined]
     return track
 
 
-def source_of(function: Any) -> str:
+def version_source(function: Any) -> str:
     """What decides the version of a benchmark: its own source, or what its class says of it."""
     return getattr(function, "pretty_source", "") or inspect.getsource(function)
 
 
-def _shared_directory(cls: type, function: Any) -> Callable[[], None]:
+def _build_setup_cache(cls: type, function: Any) -> Callable[[], None]:
     """asv gives all benchmarks one directory whose setup_cache has one module and line: those of the measured code."""
 
     @functools.wraps(getattr(function, "anchor", function))
@@ -82,7 +82,7 @@ def _shared_directory(cls: type, function: Any) -> Callable[[], None]:
     return setup_cache
 
 
-def _shared_report(key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
+def _load_or_measure_report(key: str, metric: str, measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
     """Measure, or read what another metric's process has measured. A metric that asks again begins a new round."""
     stem = f"{key}-{hashlib.sha256(repr(parameters).encode()).hexdigest()[:16]}"
     turn = next(n for n in range(1_000_000) if not Path(f"{stem}.{n}.{metric}.read").exists())
@@ -90,18 +90,18 @@ def _shared_report(key: str, metric: str, measure: Callable[..., Any], parameter
     started, file = Path(f"{stem}.{turn}.started"), Path(f"{stem}.{turn}.json")
     if not started.exists():
         started.touch()
-        file.write_text(json.dumps(_outcome(measure, parameters)))
+        file.write_text(json.dumps(_run_measure(measure, parameters)))
     elif not file.exists():
         raise RuntimeError(f"the process that measured {key} ended before it had a result")
     outcome: dict[str, Any] = json.loads(file.read_text())
     if "error" in outcome:
         raise RuntimeError(outcome["error"])
     if "skipped" in outcome:
-        raise not_here(outcome["skipped"])
+        raise skip_exception(outcome["skipped"])
     return outcome
 
 
-def _outcome(measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
+def _run_measure(measure: Callable[..., Any], parameters: tuple[Any, ...]) -> dict[str, Any]:
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
     try:

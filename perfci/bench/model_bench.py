@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from perfci.bench.base_class import Bench
-from perfci.bench.readings import Measured, metrics, not_here
+from perfci.bench.readings import Measurement, metrics, skip_exception
 from perfci.model import Metric
 
 if TYPE_CHECKING:
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, Any]
 
-HOOKS = (
+HOOK_NAMES = (
     "build", "batch", "loss", "stream", "audio_seconds", "tokens_of", "postprocess", "kv_cache", "optimizer",
     "autocast",
 )  # fmt: skip
-NOT_CHOSEN = "its groups do not name it"
-SAID = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
+GROUP_NOT_CHOSEN = "its groups do not name it"
+VERSIONED_SETTINGS = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MetricGroup:
     """Metrics that one run of the model gives together, and the hooks it cannot do without."""
 
     name: str
-    hooks: tuple[str, ...]
+    required_hooks: tuple[str, ...]
     metrics: Sequence[Metric]
-    measure: Callable[[Any, Parameters], Measured]
-    profiled: Callable[[Any, Parameters], Any] | None = None
+    measure: Callable[[Any, Parameters], Measurement]
+    build_profiled_work: Callable[[Any, Parameters], Any] | None = None
 
 
 class ModelBench(Bench, ABC):
@@ -79,11 +79,11 @@ class ModelBench(Bench, ABC):
     """What its hooks do not allow to measure, and why: filled in for every class."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        reasons = {group.name: _why_not(cls, group) for group in _groups()}
-        for group in _groups():
-            given = _measuring(cls, group) if not reasons[group.name] else None
+        reasons = {group.name: _missing_reason(cls, group) for group in _metric_groups()}
+        for group in _metric_groups():
+            given = _build_measure_method(cls, group) if not reasons[group.name] else None
             setattr(cls, f"measure_{group.name}", given)
-        cls.omitted = {name: reason for name, reason in reasons.items() if reason and reason != NOT_CHOSEN}
+        cls.omitted = {name: reason for name, reason in reasons.items() if reason and reason != GROUP_NOT_CHOSEN}
         super().__init_subclass__(**kwargs)
 
     @abstractmethod
@@ -119,16 +119,16 @@ class ModelBench(Bench, ABC):
 
     def autocast(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
         """The number format the training step computes in, by the parameter ``dtype`` or ``precision``."""
-        from perfci.bench.devices.number_formats import precision
+        from perfci.bench.devices.number_formats import compute_in
 
-        return precision(self.precision(p), self.shim)
+        return compute_in(self.precision(p), self.target_device)
 
     def precision(self, p: Parameters) -> str:
         """The name of that format: fp32 where no parameter says another."""
         return str(p.get("dtype", p.get("precision", "fp32")))
 
     @property
-    def shim(self) -> Device:
+    def target_device(self) -> Device:
         """The device that is measured, as perfci sees it."""
         from perfci.bench.devices.torch_devices import this_device
 
@@ -137,54 +137,54 @@ class ModelBench(Bench, ABC):
     @property
     def device(self) -> str:
         """Where models and batches belong: what ``.to()`` takes."""
-        return self.shim.torch_device
+        return self.target_device.torch_device
 
 
-def _groups() -> tuple[Group, ...]:
+def _metric_groups() -> tuple[MetricGroup, ...]:
     """Imported when a first model is described: from here on torch is needed."""
     from perfci.bench.groups import cold_start, generation, numerics, stages, step_counts, stream_counts, training
 
     return (
-        Group("training", ("batch", "loss"), training.METRICS, training.measure, training.profiled),
-        Group("step_counts", ("batch", "loss"), step_counts.METRICS, step_counts.measure),
-        Group("numerics", ("batch", "loss"), numerics.METRICS, numerics.measure),
-        Group("generation", ("stream",), generation.METRICS, generation.measure, generation.profiled),
-        Group("stream_counts", ("stream",), stream_counts.METRICS, stream_counts.measure),
-        Group("stages", ("stream",), stages.METRICS, stages.measure),
-        Group("cold_start", (), cold_start.METRICS, cold_start.measure),
+        MetricGroup("training", ("batch", "loss"), training.METRICS, training.measure, training.build_profiled_step),
+        MetricGroup("step_counts", ("batch", "loss"), step_counts.METRICS, step_counts.measure),
+        MetricGroup("numerics", ("batch", "loss"), numerics.METRICS, numerics.measure),
+        MetricGroup("generation", ("stream",), generation.METRICS, generation.measure, generation.build_profiled_request),
+        MetricGroup("stream_counts", ("stream",), stream_counts.METRICS, stream_counts.measure),
+        MetricGroup("stages", ("stream",), stages.METRICS, stages.measure),
+        MetricGroup("cold_start", (), cold_start.METRICS, cold_start.measure),
     )
 
 
-def _why_not(cls: type[ModelBench], group: Group) -> str:
+def _missing_reason(cls: type[ModelBench], group: MetricGroup) -> str:
     if cls.groups and group.name not in cls.groups:
-        return NOT_CHOSEN
-    missing = [hook for hook in group.hooks if getattr(cls, hook) is None]
+        return GROUP_NOT_CHOSEN
+    missing = [hook for hook in group.required_hooks if getattr(cls, hook) is None]
     return f"it gives no {' and no '.join(missing)}" if missing else ""
 
 
-def _measuring(cls: type[ModelBench], group: Group) -> Any:
+def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
     """The measuring function of one class: its version follows the hooks the class gives."""
 
     @metrics(*group.metrics)
-    def measure(self: ModelBench, *values: Any) -> Measured:
+    def measure(self: ModelBench, *values: Any) -> Measurement:
         return group.measure(self, dict(zip(self.param_names, values, strict=True)))
 
-    def profiled(self: ModelBench, *values: Any) -> Any:
-        if group.profiled is None:
-            raise not_here(f"{group.name} is no work that a profile would explain; profile training or generation")
-        return group.profiled(self, dict(zip(self.param_names, values, strict=True)))
+    def build_profiled_work(self: ModelBench, *values: Any) -> Any:
+        if group.build_profiled_work is None:
+            raise skip_exception(f"{group.name} is no work that a profile would explain; profile training or generation")
+        return group.build_profiled_work(self, dict(zip(self.param_names, values, strict=True)))
 
     measure.__name__ = f"measure_{group.name}"
     measure.__qualname__ = f"{cls.__qualname__}.{measure.__name__}"
     measure.__module__ = cls.__module__
-    measure.pretty_source = _said(cls)  # type: ignore[attr-defined]
-    measure.profiled = profiled  # type: ignore[attr-defined]
+    measure.pretty_source = _version_source(cls)  # type: ignore[attr-defined]
+    measure.profiled = build_profiled_work  # type: ignore[attr-defined]
     measure.anchor = cls.build  # type: ignore[attr-defined]
     return measure
 
 
-def _said(cls: type[ModelBench]) -> str:
+def _version_source(cls: type[ModelBench]) -> str:
     """All that the class and those it derives from say of the model: another text is another benchmark."""
-    hooks = [getattr(cls, name) for name in HOOKS if callable(getattr(cls, name))]
+    hooks = [getattr(cls, name) for name in HOOK_NAMES if callable(getattr(cls, name))]
     sources = [inspect.getsource(hook) for hook in hooks if hook.__module__ != __name__]
-    return "\n".join([*(f"{name} = {getattr(cls, name)!r}" for name in SAID), *sources])
+    return "\n".join([*(f"{name} = {getattr(cls, name)!r}" for name in VERSIONED_SETTINGS), *sources])

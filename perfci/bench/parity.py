@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.readings import Absent, Measured, Reading, exact, witness
+from perfci.bench.readings import Absent, Measurement, Reading, exact, informational
 from perfci.model import Metric
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ MIN_SEEDS = 5
 class ParityFailed(Exception):
     """The variant computes something else than its reference, or nothing at all: its speed says nothing."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"rejected: parity failed: {what}")
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"rejected: parity failed: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
-class Numerics:
+class NumericsRecord:
     """What a training run computed: the loss and the global L2 norm of the gradients of each step, in order.
 
     Step 0 is before the first update. ``outputs`` is a tensor of any shape that forward gave on fixed input, compared
@@ -61,7 +61,7 @@ class Tolerance:
     outputs: float
 
 
-BITWISE = Tolerance(0.0, 0.0, 0.0)
+BITWISE_TOLERANCE = Tolerance(0.0, 0.0, 0.0)
 """Not one bit may differ: the same kernels in the same type, as torchtitan's loss comparison with assert-equal."""
 
 TOLERANCES = {
@@ -85,7 +85,7 @@ model that needs another one gives a ``Tolerance`` of its own, or a ``band``.
 DTYPE_NAMES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
-def tolerance_of(precision: str | torch.dtype) -> Tolerance:
+def default_tolerance(precision: str | torch.dtype) -> Tolerance:
     """Look a tolerance up by the name of a precision (``bf16``) or by torch's type. ``ValueError`` where none is."""
     name = str(precision).removeprefix("torch.")
     name = "fp8" if name.startswith("float8") else DTYPE_NAMES.get(name, name)
@@ -94,7 +94,7 @@ def tolerance_of(precision: str | torch.dtype) -> Tolerance:
     return TOLERANCES[name]
 
 
-def band(runs: Sequence[Numerics], *, outputs: float) -> Tolerance:
+def tolerance_from_seeds(runs: Sequence[NumericsRecord], *, outputs: float) -> Tolerance:
     """Allow at each step as much as the reference differs from itself between seeds: the widest pair of ``runs``.
 
     A change of the system alone must not move the loss further than another seed does (after modded-nanogpt, which asks
@@ -106,15 +106,15 @@ def band(runs: Sequence[Numerics], *, outputs: float) -> Tolerance:
         raise ValueError(f"a band needs the reference from {MIN_SEEDS} seeds; got {len(runs)}")
     if len({(len(run.losses), len(run.grad_norms)) for run in runs}) != 1:
         raise ValueError("a band needs runs of the same number of steps")
-    return Tolerance(_spreads(run.losses for run in runs), _spreads(run.grad_norms for run in runs), outputs)
+    return Tolerance(_relative_spreads(run.losses for run in runs), _relative_spreads(run.grad_norms for run in runs), outputs)
 
 
-def _spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+def _relative_spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
     """Per step the distance of the farthest two runs, relative to the largest: the tighter reading."""
     return tuple((max(step) - min(step)) / (max(map(abs, step)) or 1.0) for step in zip(*runs, strict=True))
 
 
-def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> Numerics:
+def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> NumericsRecord:
     """Run ``step(0)`` to ``step(steps - 1)``, each giving its loss and the norm of its gradients, and keep both.
 
     A number or a tensor of one entry is read per step, which waits for the device: no clock runs here. Raises
@@ -123,17 +123,17 @@ def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> Numer
     losses, norms = [], []
     for index in range(steps):
         loss, norm = step(index)
-        losses.append(_number("loss", loss, index))
-        norms.append(_number("gradient norm", norm, index))
-    return Numerics(tuple(losses), tuple(norms))
+        losses.append(_finite_number("loss", loss, index))
+        norms.append(_finite_number("gradient norm", norm, index))
+    return NumericsRecord(tuple(losses), tuple(norms))
 
 
-def _number(what: str, value: Any, step: int) -> float:
+def _finite_number(quantity: str, value: Any, step: int) -> float:
     if getattr(value, "numel", lambda: 1)() != 1:
-        raise ValueError(f"the {what} at step {step} has shape {tuple(value.shape)}; one number was expected")
+        raise ValueError(f"the {quantity} at step {step} has shape {tuple(value.shape)}; one number was expected")
     number = float(value)
     if not math.isfinite(number):
-        raise ParityFailed(f"{what} at step {step} is {number}")
+        raise ParityFailed(f"{quantity} at step {step} is {number}")
     return number
 
 
@@ -145,7 +145,7 @@ def grad_norm(parameters: Iterable[torch.Tensor]) -> float:
     return float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
 
 
-def check_parity(variant: Numerics, reference: Numerics, tolerance: Tolerance) -> None:
+def check_parity(variant: NumericsRecord, reference: NumericsRecord, tolerance: Tolerance) -> None:
     """Raise ``ParityFailed`` with the first number of the variant that lies outside the tolerance.
 
     ``|variant - reference| <= allowed * |reference|`` has to hold for every loss and gradient norm. For outputs
@@ -159,104 +159,104 @@ def check_parity(variant: Numerics, reference: Numerics, tolerance: Tolerance) -
         _check_outputs(variant.outputs, reference.outputs, tolerance.outputs)
 
 
-def _check_finite(numerics: Numerics, whose: str) -> None:
+def _check_finite(numerics: NumericsRecord, suffix: str) -> None:
     for what, numbers in (("loss", numerics.losses), ("gradient norm", numerics.grad_norms)):
         for step, number in enumerate(numbers):
             if not math.isfinite(number):
-                raise ParityFailed(f"{what}{whose} at step {step} is {number}")
+                raise ParityFailed(f"{what}{suffix} at step {step} is {number}")
     wild = 0 if numerics.outputs is None else int((~numerics.outputs.isfinite()).sum())
     if wild:
-        raise ParityFailed(f"outputs{whose} hold {wild} entries that are no finite number")
+        raise ParityFailed(f"outputs{suffix} hold {wild} entries that are no finite number")
 
 
 def _check_steps(
-    what: str, ours: tuple[float, ...], theirs: tuple[float, ...], allowed: float | tuple[float, ...]
+    quantity: str, values: tuple[float, ...], reference: tuple[float, ...], allowed: float | tuple[float, ...]
 ) -> None:
-    if len(ours) != len(theirs):
-        raise ParityFailed(f"{len(ours)} steps with a {what} were compared with {len(theirs)} of the reference")
+    if len(values) != len(reference):
+        raise ParityFailed(f"{len(values)} steps with a {quantity} were compared with {len(reference)} of the reference")
     if not isinstance(allowed, tuple):
-        allowed = (allowed,) * len(ours)
-    if len(allowed) != len(ours):
-        raise ValueError(f"the tolerance of the {what} is for {len(allowed)} steps, {len(ours)} were compared")
-    for step, (one, other, passes) in enumerate(zip(ours, theirs, allowed, strict=True)):
+        allowed = (allowed,) * len(values)
+    if len(allowed) != len(values):
+        raise ValueError(f"the tolerance of the {quantity} is for {len(allowed)} steps, {len(values)} were compared")
+    for step, (one, other, passes) in enumerate(zip(values, reference, allowed, strict=True)):
         if abs(one - other) > passes * abs(other):
-            told = f"{_against(one, other)} of the reference ({_excess(abs(one - other), other, passes)})"
-            raise ParityFailed(f"{what} at step {step} is {told}")
+            told = f"{_format_pair(one, other)} of the reference ({_describe_excess(abs(one - other), other, passes)})"
+            raise ParityFailed(f"{quantity} at step {step} is {told}")
 
 
-def _against(ours: float, theirs: float) -> str:
+def _format_pair(value: float, reference: float) -> str:
     """Both numbers with as many digits as it takes to see that they differ, at least three."""
     for digits in range(3, 17):
-        one, other = f"{ours:.{digits}g}", f"{theirs:.{digits}g}"
+        one, other = f"{value:.{digits}g}", f"{reference:.{digits}g}"
         if one != other:
             return f"{one} against {other}"
-    return f"{ours!r} against {theirs!r}"
+    return f"{value!r} against {reference!r}"
 
 
-def _excess(difference: float, theirs: float, allowed: float) -> str:
+def _describe_excess(difference: float, reference: float, allowed: float) -> str:
     if allowed == 0:
         return f"{difference:.2g} apart, equal numbers were asked for"
-    if theirs == 0:
+    if reference == 0:
         return f"{difference:.2g} away from 0, which no relative tolerance allows"
-    return f"{_percent(difference / abs(theirs))}, allowed {_percent(allowed)}"
+    return f"{_format_percent(difference / abs(reference))}, allowed {_format_percent(allowed)}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+def _format_percent(ratio: float) -> str:
+    return f"{100 * ratio:.2g} %"
 
 
-def _check_outputs(ours: torch.Tensor, theirs: torch.Tensor, allowed: float) -> None:
-    if ours.shape != theirs.shape:
-        raise ParityFailed(f"outputs have shape {tuple(ours.shape)}, those of the reference {tuple(theirs.shape)}")
-    error, largest = max_error(ours, theirs), _largest(theirs)
+def _check_outputs(values: torch.Tensor, reference: torch.Tensor, allowed: float) -> None:
+    if values.shape != reference.shape:
+        raise ParityFailed(f"outputs have shape {tuple(values.shape)}, those of the reference {tuple(reference.shape)}")
+    error, largest = max_error(values, reference), _max_abs(reference)
     if error > allowed * largest:
         raise ParityFailed(
             f"outputs are up to {error:.3g} away from the reference, whose largest entry is {largest:.3g} "
-            f"({_excess(error, largest, allowed)})"
+            f"({_describe_excess(error, largest, allowed)})"
         )
 
 
-def max_error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+def max_error(values: torch.Tensor, reference: torch.Tensor) -> float:
     """The largest difference of two tensors of one shape, in their unit, computed in float64 on the host."""
-    return _largest(_exactly(ours) - _exactly(theirs))
+    return _max_abs(_to_float64(values) - _to_float64(reference))
 
 
-def max_relative_error(ours: torch.Tensor, theirs: torch.Tensor) -> float:
+def max_relative_error(values: torch.Tensor, reference: torch.Tensor) -> float:
     """``max_error`` over the largest entry of the reference, a ratio (the relative error in the maximum norm)."""
-    error, largest = max_error(ours, theirs), _largest(theirs)
+    error, largest = max_error(values, reference), _max_abs(reference)
     return error / largest if largest else (math.inf if error else 0.0)
 
 
-def _largest(values: torch.Tensor) -> float:
-    return float(_exactly(values).abs().max())
+def _max_abs(values: torch.Tensor) -> float:
+    return float(_to_float64(values).abs().max())
 
 
-def _exactly(values: torch.Tensor) -> torch.Tensor:
+def _to_float64(values: torch.Tensor) -> torch.Tensor:
     return values.detach().cpu().double()
 
 
-def parity_readings(variant: Numerics, reference: Numerics | None = None, tolerance: Tolerance = BITWISE) -> Measured:
+def parity_readings(variant: NumericsRecord, reference: NumericsRecord | None = None, tolerance: Tolerance = BITWISE_TOLERANCE) -> Measurement:
     """Check the variant against its reference and give ``PARITY_METRICS``, or raise ``ParityFailed``.
 
     Judged is the loss at the last step, which repeats exactly in every process where the kernels are deterministic. The
     rest is shown: an error within its tolerance is no regression, one outside it has been rejected.
     """
     check_parity(variant, variant if reference is None else reference, tolerance)
-    return Measured(
+    return Measurement(
         {
             "loss_at_step_k": exact(variant.losses[-1]) if variant.losses else Absent("no loss was recorded"),
-            "grad_norm": witness(variant.grad_norms[-1]) if variant.grad_norms else Absent("no gradient was recorded"),
-            "max_error": _error(max_error, variant, reference),
-            "max_relative_error": _error(max_relative_error, variant, reference),
+            "grad_norm": informational(variant.grad_norms[-1]) if variant.grad_norms else Absent("no gradient was recorded"),
+            "max_error": _error_reading(max_error, variant, reference),
+            "max_relative_error": _error_reading(max_relative_error, variant, reference),
         }
     )
 
 
-def _error(
-    error_of: Callable[[torch.Tensor, torch.Tensor], float], variant: Numerics, reference: Numerics | None
+def _error_reading(
+    error_of: Callable[[torch.Tensor, torch.Tensor], float], variant: NumericsRecord, reference: NumericsRecord | None
 ) -> Reading | Absent:
     if reference is None:
         return Absent("no reference was given")
     if variant.outputs is None or reference.outputs is None:
         return Absent("no outputs were recorded")
-    return witness(error_of(variant.outputs, reference.outputs))
+    return informational(error_of(variant.outputs, reference.outputs))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from perfci.model import CPU_TWIN, Clock, Metric
+from perfci.model import CPU_METRIC_PREFIX, Clock, Metric
 
 UNITS = frozenset(
     {
@@ -43,14 +43,14 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """All readings of one run, with what has to be known of the whole run (``throttled: ...``)."""
 
     readings: Mapping[str, Reading | Absent]
     flags: tuple[str, ...] = ()
 
 
-def not_here(reason: str) -> Exception:
+def skip_exception(reason: str) -> Exception:
     """Make the exception that skips a whole cell with its reason, under perfci and under plain asv."""
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
@@ -63,9 +63,9 @@ def exact(value: float) -> Reading:
     return Reading((float(value),), Clock.EXACT)
 
 
-def witness(*values: float) -> Reading:
+def informational(*values: float) -> Reading:
     """A number shown beside the judged ones and never judged: derived from one of them, or an annotation."""
-    return Reading(values, Clock.WITNESS)
+    return Reading(values, Clock.INFORMATIONAL)
 
 
 def metrics(*declared: Metric) -> Callable[[Function], Function]:
@@ -80,7 +80,7 @@ def metrics(*declared: Metric) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def measure(*args: Any, **kwargs: Any) -> dict[str, Any]:
             check_declared(declared)
-            return report_of(declared, function(*args, **kwargs))
+            return build_report(declared, function(*args, **kwargs))
 
         measure.metrics = declared  # type: ignore[attr-defined]
         return measure  # type: ignore[return-value]
@@ -103,9 +103,9 @@ def check_declared(declared: Iterable[Metric]) -> None:
         seen.add(metric.name)
 
 
-def report_of(declared: Sequence[Metric], value: Measured | Mapping[str, Any]) -> dict[str, Any]:
+def build_report(declared: Sequence[Metric], returned: Measurement | Mapping[str, Any]) -> dict[str, Any]:
     """Check what was returned against what was declared and turn it into the plain mapping a harness reads."""
-    measured = value if isinstance(value, Measured) else Measured(_mapping(value))
+    measured = returned if isinstance(returned, Measurement) else Measurement(_require_mapping(returned))
     names = [metric.name for metric in declared]
     missing = [name for name in names if name not in measured.readings]
     unknown = [name for name in measured.readings if name not in names]
@@ -113,11 +113,11 @@ def report_of(declared: Sequence[Metric], value: Measured | Mapping[str, Any]) -
         parts = [f"did not return {', '.join(missing)}"] if missing else []
         parts += [f"returned {', '.join(unknown)}, which it does not declare"] if unknown else []
         raise ValueError(f"the benchmark {' and '.join(parts)}; say Absent(reason) where a metric cannot be read")
-    rows = [row for metric in declared for row in _rows(metric, measured.readings[metric.name])]
+    rows = [row for metric in declared for row in _metric_rows(metric, measured.readings[metric.name])]
     return {"metrics": rows, "flags": list(measured.flags)}
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _require_mapping(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError(
             f"the benchmark returned {type(value).__name__}; a mapping of metrics to readings was expected"
@@ -125,19 +125,19 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _rows(metric: Metric, value: Any) -> list[dict[str, Any]]:
+def _metric_rows(metric: Metric, value: Any) -> list[dict[str, Any]]:
     about = {"name": metric.name, "unit": metric.unit, "direction": metric.direction}
     if isinstance(value, Absent):
         return [{**about, "status": "skipped", "reason": value.reason}]
     reading = value if isinstance(value, Reading) else Reading(value if isinstance(value, list | tuple) else (value,))
-    rows = [_row(about, reading.samples, reading.clock, reading.number)]
+    rows = [_sample_row(about, reading.samples, reading.clock, reading.number)]
     if reading.cpu:
-        rows.append(_row({**about, "name": CPU_TWIN + metric.name}, reading.cpu, Clock.CPU, reading.number))
+        rows.append(_sample_row({**about, "name": CPU_METRIC_PREFIX + metric.name}, reading.cpu, Clock.CPU, reading.number))
     return rows
 
 
-def _row(about: Mapping[str, str], samples: Sequence[Any], clock: Clock, number: int) -> dict[str, Any]:
+def _sample_row(metric_fields: Mapping[str, str], samples: Sequence[Any], clock: Clock, number: int) -> dict[str, Any]:
     values = [float(sample) for sample in samples]
     if not values or not all(map(math.isfinite, values)):
-        raise ValueError(f"metric {about['name']!r} is {samples!r}; finite numbers were expected")
-    return {**about, "status": "ok", "reason": "", "clock": str(clock), "number": number, "samples": values}
+        raise ValueError(f"metric {metric_fields['name']!r} is {samples!r}; finite numbers were expected")
+    return {**metric_fields, "status": "ok", "reason": "", "clock": str(clock), "number": number, "samples": values}

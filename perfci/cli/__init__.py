@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from perfci import __version__
-from perfci.cli.shared.options import Globals, global_options
+from perfci.cli.shared.options import GlobalOptions, global_options
 from perfci.model import PerfciError
 
-VERBS = {
+VERB_HELP = {
     "demo": "measure a sample repository commit by commit and find what was planted in it",
     "init": "write perfci.toml, a starter suite and a workflow into this repository",
     "run": "measure a commit or a range of commits in rounds, and judge it",
@@ -44,14 +44,14 @@ FOLDERS = {"alerts": "incidents", "compare": "compare", "github": "github", "pro
 """Verbs that have a folder of modules; their command is in its ``commands``."""
 
 
-class Verbs(click.Group):
+class VerbGroup(click.Group):
     """Verbs by name, so that ``perfci --help`` imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+        return list(VERB_HELP)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
+        if name not in VERB_HELP:
             return None
         module = f"{FOLDERS[name]}.commands" if name in FOLDERS else name.replace("-", "_")
         gc.disable()  # what an import makes is no garbage: to look through it for some takes a quarter of the time
@@ -63,10 +63,10 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl(list(VERB_HELP.items()))
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="perfci")
 @global_options
 def perfci() -> None:
@@ -78,11 +78,11 @@ def perfci() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one verb and leave with its exit code: errors are one sentence, a traceback only with --debug."""
-    sys.exit(run(arguments))
+    sys.exit(run_cli(arguments))
 
 
-def run(arguments: list[str] | None = None) -> int:
-    settings = Globals()
+def run_cli(arguments: list[str] | None = None) -> int:
+    settings = GlobalOptions()
     try:
         outcome: Any = perfci.main(arguments, prog_name="perfci", standalone_mode=False, obj=settings)
     except click.ClickException as error:

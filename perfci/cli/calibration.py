@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.shared.context import config_here, store_to_read, write_json
+from perfci.cli.shared.context import current_config, open_store_to_read, write_json
 from perfci.cli.shared.options import global_options, json_option
-from perfci.history.calibration import calibration
-from perfci.policies import policy_of
-from perfci.report.calibration_text import calibration_fields, calibration_text
+from perfci.history.calibration import load_calibration
+from perfci.policies import build_policy
+from perfci.report.calibration_text import format_calibration, serialize_calibration
 
 
 @click.command("calibration")
@@ -22,10 +22,10 @@ def command(json_file: str | None) -> None:
 
     Every verdict ever given counts, retracted ones included. `perfci compare HEAD HEAD` feeds it.
     """
-    config = config_here()
-    with closing(store_to_read(config)) as store:
-        found = calibration(store, config.project, policy_of(config), datetime.now(UTC))
+    config = current_config()
+    with closing(open_store_to_read(config)) as store:
+        found = load_calibration(store, config.project, build_policy(config), datetime.now(UTC))
     if json_file:
-        write_json(json_file, calibration_fields(config.project, found))
+        write_json(json_file, serialize_calibration(config.project, found))
     if json_file != "-":
-        click.echo(calibration_text(found), nl=False)
+        click.echo(format_calibration(found), nl=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import config_here, store_to_write, write_json
+from perfci.cli.shared.context import current_config, open_store_to_write, write_json
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.service.uploads.retention import prune
@@ -26,7 +26,7 @@ def command() -> None:
 @global_options
 def upgrade_command() -> None:
     """Bring an older database to this version's schema."""
-    config = config_here()
+    config = current_config()
     upgrade(config.database_url)
     click.echo(f"{config.database_url} has the current schema")
 
@@ -36,7 +36,7 @@ def upgrade_command() -> None:
 @global_options
 def check_command(json_file: str | None) -> int:
     """Verify what must hold in every database; exit 1 when something does not."""
-    config = config_here()
+    config = current_config()
     problems = check(config.database_url)
     if json_file:
         write_json(json_file, problems)
@@ -55,7 +55,7 @@ def backup_command(file: Path) -> None:
 
     A SQLite database becomes a file of its own kind; FILE.gz, and any copy of PostgreSQL, can be restored into both.
     """
-    config = config_here()
+    config = current_config()
     backup(config.database_url, file)
     click.echo(f"{config.database_url} is copied to {file}")
 
@@ -65,7 +65,7 @@ def backup_command(file: Path) -> None:
 @global_options
 def restore_command(file: Path) -> None:
     """Fill an absent or empty database from FILE, which `perfci db backup` wrote."""
-    config = config_here()
+    config = current_config()
     restore(config.database_url, file)
     click.echo(f"{config.database_url} holds what {file} holds")
 
@@ -81,8 +81,8 @@ def prune_command(age: str, dry_run: bool, json_file: str | None) -> None:
     Histories are judged as before. What verdicts rest on, comparisons and counts that differ stay whole; nothing else
     is deleted.
     """
-    days, now = _days(age), datetime.now(UTC)
-    with closing(store_to_write(config_here())) as store:
+    days, now = _parse_days(age), datetime.now(UTC)
+    with closing(open_store_to_write(current_config())) as store:
         pruned = prune(store, now - timedelta(days=days), now=now, dry_run=dry_run)
     if json_file:
         write_json(json_file, pruned)
@@ -91,7 +91,7 @@ def prune_command(age: str, dry_run: bool, json_file: str | None) -> None:
         click.echo(f"{pruned.processes} processes {done}, {pruned.samples} samples less")
 
 
-def _days(text: str) -> int:
+def _parse_days(text: str) -> int:
     days = re.fullmatch(r"(\d{1,5})d", text)
     if not days:
         raise PerfciError(f"--raw-older-than takes days such as 90d, found {text!r}")

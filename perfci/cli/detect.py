@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.shared.json_filter import filter_json
+from perfci.cli.shared.json_filter import run_json_filter
 from perfci.cli.shared.options import global_options
-from perfci.verdicts.json_filters import detect
+from perfci.verdicts.json_filters import detect_document
 
 
 @click.command("detect")
@@ -14,4 +14,4 @@ from perfci.verdicts.json_filters import detect
 @global_options
 def command(as_json: bool) -> None:
     """Read {"op": "detect", "min_effect", "series": [...]} from stdin, write {"results": [...]}."""
-    filter_json(detect)
+    run_json_filter(detect_document)

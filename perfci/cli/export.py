@@ -7,26 +7,26 @@ from contextlib import closing
 
 import click
 
-from perfci.cli.shared.context import config_here, store_to_read
+from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options
 from perfci.model import PerfciError
-from perfci.service.uploads.export_history import EXPORTS, export
+from perfci.service.uploads.export_history import EXPORT_FORMATS, export_history
 
 
 @click.command("export")
-@click.option("--format", "format_name", type=click.Choice(EXPORTS), default="csv", show_default=True)
+@click.option("--format", "format_name", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True)
 @click.option("--samples", is_flag=True, help="CSV: one row per raw sample")
 @global_options
 def command(format_name: str, samples: bool) -> None:
     """Write the histories to stdout: CSV rows, run documents, asv's results as a tar, PyTorch's records."""
     if samples and format_name != "csv":
         raise PerfciError(f"--samples is for CSV: {format_name} holds raw samples anyway")
-    config = config_here()
-    with closing(store_to_read(config)) as store:
-        for chunk in export(store, config.project, format_name, _lost, samples=samples):
+    config = current_config()
+    with closing(open_store_to_read(config)) as store:
+        for chunk in export_history(store, config.project, format_name, _report_lost, samples=samples):
             sys.stdout.buffer.write(chunk)
     sys.stdout.flush()
 
 
-def _lost(sentence: str) -> None:
+def _report_lost(sentence: str) -> None:
     click.echo(f"  {sentence}", err=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.shared.context import config_here, write_json
-from perfci.cli.shared.flush_report import exit_code, fields, server_option, tell
+from perfci.cli.shared.context import current_config, write_json
+from perfci.cli.shared.flush_report import exit_code, print_report, serialize_report, server_option
 from perfci.cli.shared.options import global_options, json_option
-from perfci.service.uploads.send_runs import send_waiting, spool_of
+from perfci.service.uploads.send_runs import open_spool, send_spooled_runs
 
 
 @click.command("flush")
@@ -19,13 +19,13 @@ def command(server: str, json_file: str | None) -> int:
 
     Exit code 0 when nothing waits any more, 1 when something was refused or still waits, 2 usage.
     """
-    config = config_here()
-    servers = [server.rstrip("/")] if server else spool_of(config).servers()
-    flushed = {address: send_waiting(config, address) for address in servers}
+    config = current_config()
+    servers = [server.rstrip("/")] if server else open_spool(config).list_servers()
+    flushed = {address: send_spooled_runs(config, address) for address in servers}
     for address, outcome in flushed.items():
-        tell(outcome, address, err=json_file == "-")
+        print_report(outcome, address, err=json_file == "-")
     if not servers:
         click.echo("nothing waits to be sent", err=json_file == "-")
     if json_file:
-        write_json(json_file, {address: fields(outcome) for address, outcome in flushed.items()})
+        write_json(json_file, {address: serialize_report(outcome) for address, outcome in flushed.items()})
     return max((exit_code(outcome) for outcome in flushed.values()), default=0)

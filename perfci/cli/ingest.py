@@ -9,24 +9,24 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import config_here, store_to_write, write_json
+from perfci.cli.shared.context import current_config, open_store_to_write, write_json
 from perfci.cli.shared.options import global_options, json_option
-from perfci.formats import FORMATS, Given
+from perfci.formats import READER_MODULES, ImportDefaults
 from perfci.history.derive_change_points import update_change_points
 from perfci.model import Commit, Direction, PerfciError
-from perfci.policies import policy_of
-from perfci.report.number_format import counting
-from perfci.runner.git_repository import Repository
-from perfci.service.incidents.local_incidents import look_again
+from perfci.policies import build_policy
+from perfci.report.number_format import format_count
+from perfci.runner.git_repository import GitRepository
+from perfci.service.incidents.local_incidents import evaluate_local_project
 from perfci.service.uploads.import_files import ingest_path
-from perfci.service.uploads.unresolved_units import meaning
-from perfci.store.queries.measurements import change_points, newest_result, series_with_results_since
+from perfci.service.uploads.unresolved_units import parse_metric_unit
+from perfci.store.queries.measurements import load_change_points, load_latest_result_id, series_with_results_since
 
 
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 @click.option(
-    "--format", "format_name", type=click.Choice(["auto", *FORMATS]), default="auto", help="auto: by content  [default]"
+    "--format", "format_name", type=click.Choice(["auto", *READER_MODULES]), default="auto", help="auto: by content  [default]"
 )
 @click.option("--commit", "sha", metavar="SHA", help="of files that name none  [default: HEAD of the repository here]")
 @click.option("--machine", default="", metavar="NAME", help="of files that name none")
@@ -40,18 +40,18 @@ def command(
     sha: str | None,
     machine: str,
     direction: Direction | None,
-    meanings: tuple[str, ...],
+    metric_meanings: tuple[str, ...],
     json_file: str | None,
 ) -> None:
     """Read result files or folders; the same document twice is one run."""
-    config = config_here()
+    config = current_config()
     line = line_here(Path.cwd())
-    said = dict(map(meaning, meanings))
-    given = Given(config.project, commit_named(sha, line), machine, direction)
+    said = dict(map(parse_metric_unit, metric_meanings))
+    given = ImportDefaults(config.project, commit_named(sha, line), machine, direction)
     reports = []
-    with closing(store_to_write(config)) as store:
+    with closing(open_store_to_write(config)) as store:
         with store.begin() as tx:
-            before = newest_result(tx)
+            before = load_latest_result_id(tx)
         for path in paths:
             report = ingest_path(store, path, format_name, given, line, said)
             reports.append(report)
@@ -65,10 +65,10 @@ def command(
         if any(report.runs_new for report in reports):
             with store.begin() as tx:
                 series_ids = series_with_results_since(tx, config.project, before)
-                update_change_points(tx, config.project, series_ids, policy_of(config))
-                found = len(change_points(tx, config.project))
-            look_again(store, config)
-            click.echo(f"{counting(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
+                update_change_points(tx, config.project, series_ids, build_policy(config))
+                found = len(load_change_points(tx, config.project))
+            evaluate_local_project(store, config)
+            click.echo(f"{format_count(found, 'change point')} in the histories of {config.project}", err=json_file == "-")
     if json_file:
         write_json(json_file, reports)
 
@@ -76,7 +76,7 @@ def command(
 def line_here(folder: Path) -> dict[str, Commit]:
     """The first-parent commits of the repository a folder lies in, by sha, the newest last; none outside of one."""
     with contextlib.suppress(PerfciError):
-        return {commit.sha: commit for commit in Repository(folder).line("HEAD")}
+        return {commit.sha: commit for commit in GitRepository(folder).first_parent_commits("HEAD")}
     return {}
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.shared.json_filter import filter_json
+from perfci.cli.shared.json_filter import run_json_filter
 from perfci.cli.shared.options import global_options
-from perfci.verdicts.json_filters import judge
+from perfci.verdicts.json_filters import judge_document
 
 
 @click.command("judge")
@@ -14,4 +14,4 @@ from perfci.verdicts.json_filters import judge
 @global_options
 def command(as_json: bool) -> None:
     """Read {"op": "compare" or "decide", "min_effect", "cases": [...]} from stdin, write {"results": [...]}."""
-    filter_json(judge)
+    run_json_filter(judge_document)

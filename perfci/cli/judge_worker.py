@@ -9,20 +9,20 @@ from functools import partial
 
 import click
 
-from perfci.cli.shared.context import config_here, store_to_write
-from perfci.cli.shared.log_setup import write_logs
+from perfci.cli.shared.context import current_config, open_store_to_write
+from perfci.cli.shared.log_setup import configure_logging
 from perfci.cli.shared.options import global_options
 from perfci.config import Config
-from perfci.policies import standards_of
-from perfci.service.notify.deliver_notifications import deliver
-from perfci.service.notify.senders import means_of
-from perfci.service.pulls.inbox_worker import Reporting
-from perfci.service.pulls.reconciliation_poll import EVERY, CatchingUp
-from perfci.service.pulls.workflow_run_handler import Follower, app_of
-from perfci.service.uploads.retention import Retention
+from perfci.policies import load_project_policies
+from perfci.service.notify.deliver_notifications import deliver_notifications
+from perfci.service.notify.senders import build_sender_config
+from perfci.service.pulls.inbox_worker import InboxWorker
+from perfci.service.pulls.reconciliation_poll import POLL_INTERVAL, ReconciliationPoll
+from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler, build_app
+from perfci.service.uploads.retention import RetentionJob
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.service.worker.leased_loop import MESSAGES, MISSED, REPORTS, Courier
-from perfci.service.worker.periodic_jobs import Chores
+from perfci.service.worker.leased_loop import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
+from perfci.service.worker.periodic_jobs import PeriodicJobs
 from perfci.store import Store
 
 
@@ -35,22 +35,22 @@ def command(once: bool) -> None:
     It also sends notifications and, where the server is a GitHub App ([app]), tells pull requests what was measured;
     every quarter of an hour it asks GitHub for runs of which nothing was told here.
     """
-    config = config_here()
-    write_logs(config.settings.server.log)
-    with closing(store_to_write(config)) as store:
-        standards = partial(standards_of, config.settings)
-        meanwhile = (Chores(store, standards), Retention(store, config.settings.retention.raw_days))
-        worker = JudgeWorker(store, standards, meanwhile=meanwhile)
-        means = means_of(config.settings, config.secrets)
-        messages = Courier(store, MESSAGES, partial(deliver, store, means))
-        reports, missed = _of_the_app(config, store)
+    config = current_config()
+    configure_logging(config.settings.server.log)
+    with closing(open_store_to_write(config)) as store:
+        standards = partial(load_project_policies, config.settings)
+        meanwhile = (PeriodicJobs(store, standards), RetentionJob(store, config.settings.retention.raw_days))
+        worker = JudgeWorker(store, standards, periodic_jobs=meanwhile)
+        means = build_sender_config(config.settings, config.secrets)
+        messages = LeasedLoop(store, NOTIFICATION_LEASE, partial(deliver_notifications, store, means))
+        reports, missed = _github_app_loops(config, store)
         if once:
-            judged = worker.empty()
+            judged = worker.drain()
             if judged is None:
                 click.echo("another process judges here, and does what waits")
                 return
-            followed = [f"{one.empty()} runs of GitHub followed" for one in reports]
-            click.echo(", ".join([f"{judged} uploads judged", f"{messages.empty()} messages sent", *followed]))
+            followed = [f"{one.drain()} runs of GitHub followed" for one in reports]
+            click.echo(", ".join([f"{judged} uploads judged", f"{messages.drain()} messages sent", *followed]))
             return
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,10 +66,10 @@ def command(once: bool) -> None:
             thread.join()
 
 
-def _of_the_app(config: Config, store: Store) -> tuple[list[Courier], list[Courier]]:
+def _github_app_loops(config: Config, store: Store) -> tuple[list[LeasedLoop], list[LeasedLoop]]:
     """Who tells pull requests what was measured, and who finds what GitHub did not tell: nobody, without an App."""
     if not config.settings.app.id:
         return [], []
-    app = app_of(config)
-    reports = Courier(store, REPORTS, Reporting(store, Follower(store, app, config.settings)))
-    return [reports], [Courier(store, MISSED, CatchingUp(store, app), every_s=EVERY.total_seconds())]
+    app = build_app(config)
+    reports = LeasedLoop(store, INBOX_LEASE, InboxWorker(store, WorkflowRunHandler(store, app, config.settings)))
+    return [reports], [LeasedLoop(store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds())]

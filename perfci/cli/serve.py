@@ -9,15 +9,15 @@ from typing import Any
 
 import click
 
-from perfci.cli.shared.context import config_file_given, config_here, store_to_read, store_to_write
-from perfci.cli.shared.log_setup import write_logs
+from perfci.cli.shared.context import config_file_option, current_config, open_store_to_read, open_store_to_write
+from perfci.cli.shared.log_setup import configure_logging
 from perfci.cli.shared.options import global_options
-from perfci.cli.shared.supervised_process import Beside
+from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
-from perfci.service.pulls.workflow_run_handler import app_of
+from perfci.service.pulls.workflow_run_handler import build_app
 from perfci.store import open_store, upgrade_if_older
 from perfci_web import serve, serve_workers
-from perfci_web.write_access import READ_ONLY_LINE, may_write
+from perfci_web.write_access import READ_ONLY_NOTICE, allows_writes
 
 
 @click.command("serve")
@@ -29,36 +29,36 @@ from perfci_web.write_access import READ_ONLY_LINE, may_write
 @click.option("--read-only", is_flag=True, help="accept no changes")
 @click.option("--writable", is_flag=True, help="fail where it would have to be read-only")
 @global_options
-def command(read_only: bool, writable: bool, migrate: bool, no_worker: bool, **given: str | int | None) -> None:
+def command(read_only: bool, writable: bool, migrate: bool, no_worker: bool, **server_options: str | int | None) -> None:
     """Show what the store holds and take uploads, until interrupted.
 
     On this machine it needs no login. On another address it is read-only unless [access] mode says who is who.
     """
-    changed: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    changed: dict[str, object] = {name: value for name, value in server_options.items() if value is not None}
     changed |= ({"migrate": True} if migrate else {}) | ({"worker": False} if no_worker else {})
-    config = with_server(config_here(), changed)
-    write_logs(config.settings.server.log)
+    config = override_server_settings(current_config(), changed)
+    configure_logging(config.settings.server.log)
     serve_dashboard(config, read_only=read_only, writable=writable)
 
 
 def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool = False) -> None:
     """Serve until interrupted and say where."""
     server, mode = config.settings.server, config.settings.access.mode
-    open_to_changes = may_write(server.host, mode, read_only=read_only, writable=writable)
+    open_to_changes = allows_writes(server.host, mode, read_only=read_only, writable=writable)
     if server.migrate:
         upgrade_if_older(config.database_url)
-    store = store_to_read(config) if read_only else store_to_write(config, durable=True)
-    read_only_line = "" if open_to_changes or read_only else READ_ONLY_LINE
+    store = open_store_to_read(config) if read_only else open_store_to_write(config, durable=True)
+    read_only_line = "" if open_to_changes or read_only else READ_ONLY_NOTICE
 
     def ready(url: str) -> None:
         click.echo(f"serving {url} (Ctrl-C ends it)")
         if read_only_line:
             click.echo(read_only_line)
 
-    with closing(store), _judging(config, open_to_changes and server.worker) as beside:
+    with closing(store), _run_judge_worker(config, open_to_changes and server.worker) as beside:
         serving: dict[str, Any] = {
             "read_only": not open_to_changes, "settings": config.settings, "secrets": config.secrets,
-            "every_second": beside.keep, "on_ready": ready,
+            "every_second": beside.ensure_running, "on_ready": ready,
         }  # fmt: skip
         if server.workers == 1:
             serve(store, server.host, server.port, **serving)
@@ -66,23 +66,23 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
         store.close()  # its connections would belong to all workers at once
         pool = config.settings.store.pool
         again = partial(open_store, config.database_url, create=False, durable=open_to_changes, pool=pool)
-        serve_workers(again, server.host, server.port, in_worker=beside.let_go, **serving)
+        serve_workers(again, server.host, server.port, on_worker_start=beside.detach, **serving)
 
 
 @contextmanager
-def _judging(config: Config, wanted: bool) -> Iterator[Beside]:
+def _run_judge_worker(config: Config, enabled: bool) -> Iterator[SupervisedProcess]:
     """The process that judges what is uploaded here, started with the server and ended with it."""
-    if wanted and config.settings.app.id:
-        app_of(config)  # that process would say in the log what can be said here
-    file = config_file_given()
+    if enabled and config.settings.app.id:
+        build_app(config)  # that process would say in the log what can be said here
+    file = config_file_option()
     arguments = ["judge-worker", *(["--config", str(file.absolute())] if file else [])]
-    beside = Beside(arguments if wanted else [], {"PERFCI_DB": config.database_url}, config.root)
+    beside = SupervisedProcess(arguments if enabled else [], {"PERFCI_DB": config.database_url}, config.root)
     try:
         yield beside
     finally:
-        beside.end()
+        beside.stop()
 
 
-def with_server(config: Config, changed: dict[str, object]) -> Config:
-    server = config.settings.server.model_copy(update=changed)
+def override_server_settings(config: Config, overrides: dict[str, object]) -> Config:
+    server = config.settings.server.model_copy(update=overrides)
     return config.model_copy(update={"settings": config.settings.model_copy(update={"server": server})})

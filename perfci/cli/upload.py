@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import config_here, write_json
-from perfci.cli.shared.flush_report import exit_code, fields, server_option, tell
+from perfci.cli.shared.context import current_config, write_json
+from perfci.cli.shared.flush_report import exit_code, print_report, serialize_report, server_option
 from perfci.cli.shared.options import global_options, json_option
-from perfci.service.uploads.send_runs import runs_in, server_of, upload
+from perfci.service.uploads.send_runs import read_runs, resolve_server, upload_runs
 
 
 @click.command("upload")
@@ -23,13 +23,13 @@ def command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
     The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0 when
     everything is stored there, 1 when something was refused or still waits, 2 usage.
     """
-    config = config_here()
-    address = server_of(config, server)
+    config = current_config()
+    address = resolve_server(config, server)
     runs = (
-        run for path in paths for run in runs_in(path, config.project, lambda text: click.echo(f"  {text}", err=True))
+        run for path in paths for run in read_runs(path, config.project, lambda text: click.echo(f"  {text}", err=True))
     )
-    flushed = upload(config, address, runs)
-    tell(flushed, address, err=json_file == "-")
+    flushed = upload_runs(config, address, runs)
+    print_report(flushed, address, err=json_file == "-")
     if json_file:
-        write_json(json_file, fields(flushed))
+        write_json(json_file, serialize_report(flushed))
     return exit_code(flushed)

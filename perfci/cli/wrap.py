@@ -9,13 +9,20 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import config_for, repository_here, store_to_write, write_json
+from perfci.cli.shared.context import current_repository, load_repository_config, open_store_to_write, write_json
 from perfci.cli.shared.options import global_options, json_option, wait_option
-from perfci.cli.shared.terminal_progress import Progress, duration
-from perfci.formats.step_log import FIELDS
-from perfci.measure.script_run import STEPS_VARIABLE, WARMUP_RULE, WITNESSES, Wrapped, WrapResult, wrap_script
+from perfci.cli.shared.terminal_progress import TerminalProgress, format_duration
+from perfci.formats.step_log import STEP_FIELDS
+from perfci.measure.script_run import (
+    INFORMATIONAL_METRICS,
+    STEPS_VARIABLE,
+    WARMUP_RULE,
+    ScriptProcess,
+    ScriptRunResult,
+    wrap_script,
+)
 from perfci.model import PerfciError, Status, cell_name
-from perfci.report.number_format import counting, quantity, signed_percent
+from perfci.report.number_format import format_count, format_quantity, format_signed_percent
 from perfci.runner.locks import machine_lock
 from perfci.runner.user_script import find_script
 from perfci.stats.location import median
@@ -25,9 +32,9 @@ import json, os, time
 steps = open(os.environ.get("{STEPS_VARIABLE}", os.devnull), "a")  # once, before the loop
 print(json.dumps({{"step": step, "t": time.perf_counter()}}), file=steps, flush=True)  # at the end of every step"""
 
-FAULTS_SHOWN = 3
+MAX_FAULTS_SHOWN = 3
 
-MAX_NAME = 200
+MAX_NAME_LENGTH = 200
 
 
 @click.command("wrap", context_settings={"allow_interspersed_args": False})
@@ -47,59 +54,59 @@ def command(
     {"step": 7, "t": seconds of any clock} or "step_time", and what it knows of "tokens", "loss", "data_time" and
     "memory" (bytes). Exit code 0 measured, 1 the script failed, 2 usage, 4 nothing measured, 130 interrupted.
     """
-    if name and not (name.strip() and name.isprintable() and len(name) <= MAX_NAME):
+    if name and not (name.strip() and name.isprintable() and len(name) <= MAX_NAME_LENGTH):
         raise PerfciError(f"{name!r} cannot be a benchmark's name; give --name a short printable one")
     if steps and (steps.is_dir() or not steps.absolute().parent.is_dir()):
         raise PerfciError(f"--steps {steps} cannot be written by the script; name a file in a folder that is there")
     script = find_script(command)
-    repository = repository_here()
-    config = config_for(repository)
-    progress = Progress()
-    commit = repository.working_tree()
+    repository = current_repository()
+    config = load_repository_config(repository)
+    progress = TerminalProgress()
+    commit = repository.working_tree_commit()
     owner = f"perfci wrap in {config.root}"
     with (
-        machine_lock(config.lock_path, owner=owner, wait=not no_wait, waiting=progress.say),
-        closing(store_to_write(config)) as store,
+        machine_lock(config.lock_path, owner=owner, wait=not no_wait, on_wait=progress.report),
+        closing(open_store_to_write(config)) as store,
     ):
         result = wrap_script(
             store, config, script, commit, name=name, steps=steps, repeat=repeat,
             output=sys.stderr.fileno() if json_file == "-" else None,
-            ended=lambda index, wrapped: complain(index, wrapped, repeat, progress),
+            on_process_end=lambda index, wrapped: report_process(index, wrapped, repeat, progress),
         )  # fmt: skip
-    report(result, json_file)
+    write_report(result, json_file)
     return exit_code(result)
 
 
-def complain(index: int, wrapped: Wrapped, repeat: int, progress: Progress) -> None:
+def report_process(index: int, script_process: ScriptProcess, repeat: int, progress: TerminalProgress) -> None:
     """Say how one process ended, and what of its lines could not be used."""
-    how = "interrupted" if wrapped.interrupted else wrapped.status
-    reason = f": {wrapped.reason}" if wrapped.reason else ""
-    took = f"{counting(wrapped.steps, 'step')} in {duration(wrapped.wall_s)}"
-    progress.say(f"process {index + 1} of {repeat}: {how}{reason}, {took}")
-    faults, unused = wrapped.log.faults, wrapped.log.unused
-    for fault in faults[:FAULTS_SHOWN]:
-        progress.say(f"  {fault}")
-    if len(faults) > FAULTS_SHOWN:
-        progress.say(f"  and {counting(len(faults) - FAULTS_SHOWN, 'more line')} like these")
+    how = "interrupted" if script_process.interrupted else script_process.status
+    reason = f": {script_process.reason}" if script_process.reason else ""
+    took = f"{format_count(script_process.steps, 'step')} in {format_duration(script_process.wall_s)}"
+    progress.report(f"process {index + 1} of {repeat}: {how}{reason}, {took}")
+    faults, unused = script_process.log.errors, script_process.log.unknown_keys
+    for fault in faults[:MAX_FAULTS_SHOWN]:
+        progress.report(f"  {fault}")
+    if len(faults) > MAX_FAULTS_SHOWN:
+        progress.report(f"  and {format_count(len(faults) - MAX_FAULTS_SHOWN, 'more line')} like these")
     if unused and index == 0:
-        progress.say(f"  not read: {', '.join(unused)} (perfci reads {', '.join(FIELDS)})")
+        progress.report(f"  not read: {', '.join(unused)} (perfci reads {', '.join(STEP_FIELDS)})")
 
 
-def report(result: WrapResult, json_file: str | None) -> None:
+def write_report(result: ScriptRunResult, json_file: str | None) -> None:
     if json_file:
-        write_json(json_file, fields(result))
+        write_json(json_file, serialize_result(result))
     if not result.levels and not any(wrapped.status is not Status.OK for wrapped in result.processes):
-        click.echo(f"perfci: {nothing(result.processes[-1])}", err=True)
+        click.echo(f"perfci: {missing_reason(result.processes[-1])}", err=True)
     elif json_file != "-":
-        click.echo("\n".join(lines(result)))
+        click.echo("\n".join(format_result(result)))
 
 
-def nothing(wrapped: Wrapped) -> str:
-    if wrapped.interrupted:
+def missing_reason(script_process: ScriptProcess) -> str:
+    if script_process.interrupted:
         return "interrupted before a step was timed; nothing is stored"
-    if wrapped.steps:
+    if script_process.steps:
         return (
-            f"none of the {counting(wrapped.steps, 'step')} has a time, so nothing was measured; give every line "
+            f"none of the {format_count(script_process.steps, 'step')} has a time, so nothing was measured; give every line "
             'the "step_time" in seconds, or "t", whose differences are the times'
         )
     return (
@@ -108,39 +115,39 @@ def nothing(wrapped: Wrapped) -> str:
     )
 
 
-def lines(result: WrapResult) -> Iterator[str]:
+def format_result(result: ScriptRunResult) -> Iterator[str]:
     """The summary: what was run, one line per metric, where it is stored, and what its history says."""
-    yield f"{cell_name(result.benchmark, result.parameters)} at {result.commit.short} {result.commit.subject}"
+    yield f"{cell_name(result.benchmark, result.parameters)} at {result.commit.short_sha} {result.commit.subject}"
     if result.levels:
-        yield from metric_lines(result)
+        yield from format_metrics(result)
     yield f"stored in {result.stored_in}; `perfci serve` shows it"
     if result.commit.dirty:
         yield (
             "files differ from HEAD (`git status` lists them), so this is stored as uncommitted changes, which no "
             "history takes in"
         )
-    last_moves = {move.series.metric.name: move for move in result.moves}
+    last_moves = {move.series.metric.name: move for move in result.change_points}
     for metric, move in last_moves.items():
-        yield f"{metric} last changed by {signed_percent(move.rel)} at {move.commit[:10]}"
+        yield f"{metric} last changed by {format_signed_percent(move.relative_change)} at {move.commit[:10]}"
 
 
-def metric_lines(result: WrapResult) -> Iterator[str]:
+def format_metrics(result: ScriptRunResult) -> Iterator[str]:
     """The level of every metric: the median of its processes, and from where to where they reach."""
     steps = sum(wrapped.steps for wrapped in result.processes)
     dropped = sum(wrapped.warmup_steps for wrapped in result.processes)
-    processes = counting(len(result.processes), "process", "processes")
-    yield f"{processes}, {counting(steps, 'step')}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
+    processes = format_count(len(result.processes), "process", "processes")
+    yield f"{processes}, {format_count(steps, 'step')}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
     width = max(len(metric.name) for metric in result.levels)
     for metric, levels in result.levels.items():
-        lowest, highest = (quantity(edge, metric.unit, metric.name) for edge in (min(levels), max(levels)))
+        lowest, highest = (format_quantity(edge, metric.unit, metric.name) for edge in (min(levels), max(levels)))
         notes = [f"{lowest} to {highest}"] if lowest != highest else []
-        notes += ["a witness, not judged"] if metric in WITNESSES else []
-        told = f"  {metric.name:<{width}}  {quantity(median(levels), metric.unit, metric.name)}"
+        notes += ["a witness, not judged"] if metric in INFORMATIONAL_METRICS else []
+        told = f"  {metric.name:<{width}}  {format_quantity(median(levels), metric.unit, metric.name)}"
         yield told + (f"  ({', '.join(notes)})" if notes else "")
     yield ""
 
 
-def fields(result: WrapResult) -> dict[str, object]:
+def serialize_result(result: ScriptRunResult) -> dict[str, object]:
     """The same for programs."""
     return {
         "benchmark": result.benchmark,
@@ -157,7 +164,7 @@ def fields(result: WrapResult) -> dict[str, object]:
                 "steps": wrapped.steps,
                 "warmup_steps": wrapped.warmup_steps,
                 "wall_s": wrapped.wall_s,
-                "faults": wrapped.log.faults,
+                "faults": wrapped.log.errors,
             }
             for wrapped in result.processes
         ],
@@ -166,20 +173,20 @@ def fields(result: WrapResult) -> dict[str, object]:
                 "metric": metric.name,
                 "unit": metric.unit,
                 "direction": metric.direction,
-                "judged": metric not in WITNESSES,
+                "judged": metric not in INFORMATIONAL_METRICS,
                 "value": median(levels),
                 "levels": levels,
             }
             for metric, levels in result.levels.items()
         ],
         "change_points": [
-            {"metric": move.series.metric.name, "commit": move.commit, "last_good": move.last_good, "rel": move.rel}
-            for move in result.moves
+            {"metric": move.series.metric.name, "commit": move.commit, "last_good": move.last_good, "rel": move.relative_change}
+            for move in result.change_points
         ],
     }
 
 
-def exit_code(result: WrapResult) -> int:
+def exit_code(result: ScriptRunResult) -> int:
     if any(wrapped.interrupted for wrapped in result.processes):
         return 130
     if any(wrapped.status is not Status.OK for wrapped in result.processes):

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from perfci.config.loader import RESERVED_PROJECTS, Config, load_config, project_name, tables_of_file
+from perfci.config.loader import RESERVED_PROJECTS, Config, check_project_name, load_config, load_project_tables
 from perfci.config.measurement_tables import (
+    AblationTable,
     EnvironmentTable,
     HistoryTable,
     JudgeTable,
-    LadderTable,
     ModelTable,
     RunTable,
     SuiteTable,
 )
 from perfci.config.server_tables import AccessTable, Secrets
-from perfci.config.settings import ProjectTables, Settings, of_project, project_tables
+from perfci.config.settings import ProjectTables, Settings, apply_project_tables, parse_project_tables
 
 __all__ = [
     "RESERVED_PROJECTS",
+    "AblationTable",
     "AccessTable",
     "Config",
     "EnvironmentTable",
     "HistoryTable",
     "JudgeTable",
-    "LadderTable",
     "ModelTable",
     "ProjectTables",
     "RunTable",
     "Secrets",
     "Settings",
     "SuiteTable",
+    "apply_project_tables",
+    "check_project_name",
     "load_config",
-    "of_project",
-    "project_name",
-    "project_tables",
-    "tables_of_file",
+    "load_project_tables",
+    "parse_project_tables",
 ]

@@ -11,9 +11,9 @@ from typing import Any
 from perfci.model import PerfciError
 
 
-def from_asv(path: Path) -> dict[str, Any]:
+def load_asv_config(path: Path) -> dict[str, Any]:
     """Take from an asv project what perfci has a place for, so that it runs unchanged."""
-    values = _json_with_comments(path)
+    values = _load_commented_json(path)
     matrix = values.get("matrix", {})
     requirements = matrix.get("req", {} if set(matrix) & {"env", "env_nobuild"} else matrix)
     suite = {"path": str(values.get("benchmark_dir", "benchmarks"))}
@@ -22,13 +22,13 @@ def from_asv(path: Path) -> dict[str, Any]:
         "project": {"name": str(values.get("project", "")), "branch": str((values.get("branches") or [""])[0] or "")},
         "suite": suite | ({"timeout_s": float(timeout)} if timeout else {}),
         "environment": {
-            "requirements": tuple(_requirements(requirements)),
+            "requirements": tuple(_list_requirements(requirements)),
             "build": tuple(_asv_commands(values, path)),
         },
     }
 
 
-def _requirements(matrix: Mapping[str, Any]) -> list[str]:
+def _list_requirements(matrix: Mapping[str, Any]) -> list[str]:
     """One environment: the first value of each axis, as ``name==version`` (asv's ``pip+`` prefix dropped)."""
     found = []
     for name, versions in matrix.items():
@@ -47,7 +47,7 @@ def _asv_commands(values: Mapping[str, Any], path: Path) -> list[str]:
     return ["in-dir={build_dir} python -m pip install --no-deps --target {target} ."] if builds else []
 
 
-def _json_with_comments(path: Path) -> dict[str, Any]:
+def _load_commented_json(path: Path) -> dict[str, Any]:
     """asv's configuration is JSON with ``//`` comments and trailing commas."""
     text = re.sub(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', lambda m: m.group(1) or "", path.read_text(), flags=re.S)
     text = re.sub(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', lambda m: m.group(1) or "", text)

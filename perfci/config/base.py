@@ -5,5 +5,5 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Table(BaseModel):
+class ConfigTable(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)

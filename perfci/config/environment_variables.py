@@ -9,51 +9,51 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 
 from perfci.config.server_tables import Secrets
-from perfci.config.settings import Settings, explain
+from perfci.config.settings import Settings, format_validation_error
 from perfci.model import PerfciError
 
-TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
+SERVICE_TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
 """The tables of a service, which runs where nobody edits files; what is measured belongs into the repository."""
 
-ALIKE = 0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
-OWN_NAMES = {("store", "url"): "PERFCI_DB"}
+MISSPELLING_CUTOFF = 0.9  # a misspelling; the variables that Kubernetes sets for a service of our name (0.82 at most) are not
+SPECIAL_NAMES = {("store", "url"): "PERFCI_DB"}
 
 
-def variable(table: str, key: str) -> str:
-    return OWN_NAMES.get((table, key), f"PERFCI_{table}_{key}".upper())
+def variable_name(table: str, key: str) -> str:
+    return SPECIAL_NAMES.get((table, key), f"PERFCI_{table}_{key}".upper())
 
 
-def overridden(settings: Settings, environ: Mapping[str, str]) -> Settings:
+def apply_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """The settings of the file with those of the environment in their place; an empty variable says nothing."""
-    places = {variable(table, key): (table, key) for table in TABLES for key in _fields(settings, table)}
-    _refuse_misspelt(environ, list(places))
+    places = {variable_name(table, key): (table, key) for table in SERVICE_TABLES for key in _table_fields(settings, table)}
+    _reject_misspelled(environ, list(places))
     for name, (table, key) in places.items():
-        if (table, key) not in OWN_NAMES and (text := environ.get(name, "").strip()):
-            settings = settings.model_copy(update={table: _changed(settings, table, key, text, name)})
+        if (table, key) not in SPECIAL_NAMES and (text := environ.get(name, "").strip()):
+            settings = settings.model_copy(update={table: _override_key(settings, table, key, text, name)})
     return settings
 
 
-def secrets_of(environ: Mapping[str, str]) -> Secrets:
+def read_secrets(environ: Mapping[str, str]) -> Secrets:
     return Secrets.model_validate({key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields})
 
 
-def _fields(settings: Settings, table: str) -> Mapping[str, Any]:
+def _table_fields(settings: Settings, table: str) -> Mapping[str, Any]:
     fields: Mapping[str, Any] = type(getattr(settings, table)).model_fields
     return fields
 
 
-def _changed(settings: Settings, table: str, key: str, text: str, name: str) -> Any:
+def _override_key(settings: Settings, table: str, key: str, text: str, name: str) -> Any:
     before = getattr(settings, table)
-    is_list = get_origin(_fields(settings, table)[key].annotation) is tuple
+    is_list = get_origin(_table_fields(settings, table)[key].annotation) is tuple
     value = [part.strip() for part in text.split(",") if part.strip()] if is_list else text
     try:
         return type(before).model_validate({**before.model_dump(), key: value})
     except ValidationError as error:
-        raise PerfciError(f"{name}: {explain(error)}") from None
+        raise PerfciError(f"{name}: {format_validation_error(error)}") from None
 
 
-def _refuse_misspelt(environ: Mapping[str, str], known: Sequence[str]) -> None:
-    for name in sorted(environ.keys() - set(known)):
-        if name.startswith(tuple(f"PERFCI_{table}_".upper() for table in TABLES)):
-            for close in difflib.get_close_matches(name, known, n=1, cutoff=ALIKE):
+def _reject_misspelled(environ: Mapping[str, str], variable_names: Sequence[str]) -> None:
+    for name in sorted(environ.keys() - set(variable_names)):
+        if name.startswith(tuple(f"PERFCI_{table}_".upper() for table in SERVICE_TABLES)):
+            for close in difflib.get_close_matches(name, variable_names, n=1, cutoff=MISSPELLING_CUTOFF):
                 raise PerfciError(f"unknown variable {name}; did you mean {close}?")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from perfci.config.base import Table
-from perfci.model import Pairs
+from perfci.config.base import ConfigTable
+from perfci.model import NamedValues
 
 
-class GitHubJob(Table):
+class GitHubJob(ConfigTable):
     """A job as GitHub describes it to itself; ``ref`` is the branch that ``sha`` was pushed to: ``refs/heads/main``.
 
     Source: https://docs.github.com/actions/reference/workflows-and-actions/variables. ``event`` is the file with what
@@ -38,19 +38,19 @@ class GitHubJob(Table):
     @property
     def url(self) -> str:
         """Where a person sees this run of the workflow."""
-        return self.url_of(self.run_id, self.attempt or 1)
+        return self.format_url(self.run_id, self.attempt or 1)
 
-    def url_of(self, run_id: int | str, attempt: int | str) -> str:
+    def format_url(self, run_id: int | str, attempt: int | str) -> str:
         return f"{self.server_url}/{self.repository}/actions/runs/{run_id}/attempts/{attempt}"
 
     @property
-    def origin(self) -> Pairs:
+    def origin(self) -> NamedValues:
         """How a run that was measured here names where it comes from."""
         places = {"run_id": self.run_id, "attempt": self.attempt, "job": self.job, "event": self.event_name}
         return tuple((name, value) for name, value in places.items() if value)
 
 
-def github_job(environ: Mapping[str, str]) -> GitHubJob | None:
+def read_github_job(environ: Mapping[str, str]) -> GitHubJob | None:
     """The job this process runs in; nothing outside of GitHub Actions."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return None

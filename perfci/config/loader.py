@@ -11,12 +11,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from perfci.config.asv import from_asv
-from perfci.config.base import Table
-from perfci.config.environment_variables import overridden, secrets_of
-from perfci.config.github_job import GitHubJob, github_job
+from perfci.config.asv import load_asv_config
+from perfci.config.base import ConfigTable
+from perfci.config.environment_variables import apply_environment, read_secrets
+from perfci.config.github_job import GitHubJob, read_github_job
 from perfci.config.server_tables import Secrets
-from perfci.config.settings import ProjectTables, Settings, explain
+from perfci.config.settings import ProjectTables, Settings, format_validation_error
 from perfci.model import PerfciError
 
 CONFIG_NAME = "perfci.toml"
@@ -24,7 +24,7 @@ ASV_CONFIG_NAME = "asv.conf.json"
 RESERVED_PROJECTS = frozenset({"api", "x", "embed", "badge", "static", "healthz", "readyz", "metrics", "login"})
 
 
-class Config(Table):
+class Config(ConfigTable):
     """Everything that was configured, from every source, resolved once."""
 
     root: Path
@@ -51,32 +51,32 @@ def load_config(
     checkout, or else the folder.
     """
     environ = os.environ if environ is None else environ
-    settings = overridden(_read_settings(root, file), environ)
+    settings = apply_environment(_read_settings(root, file), environ)
     url = db or environ.get("PERFCI_DB", "") or settings.store.url or f"sqlite:///{root / '.perfci' / 'perfci.db'}"
-    job = github_job(environ)
+    job = read_github_job(environ)
     unnamed = slug or (job.repository if job else "") or root.name
     name = project or environ.get("PERFCI_PROJECT", "") or settings.project.name or unnamed
     lock = environ.get("PERFCI_LOCK") or os.path.join(tempfile.gettempdir(), "perfci-machine.lock")
     return Config(
-        root=root, settings=settings, database_url=_url(url), project=project_name(name), lock_path=Path(lock),
-        secrets=secrets_of(environ), github=job,
+        root=root, settings=settings, database_url=_to_database_url(url), project=check_project_name(name), lock_path=Path(lock),
+        secrets=read_secrets(environ), github=job,
     )  # fmt: skip
 
 
-def tables_of_file(path: Path) -> dict[str, Any]:
+def load_project_tables(path: Path) -> dict[str, Any]:
     """The tables of a file by which a project is judged, as they are written there."""
-    values = _toml(path)
-    _settings(values, path)
+    values = _read_toml(path)
+    _parse_settings(values, path)
     return {name: values[name] for name in ProjectTables.model_fields if name in values}
 
 
-def project_name(name: str) -> str:
+def check_project_name(name: str) -> str:
     if name.lower() in RESERVED_PROJECTS or not name.strip() or len(name) > 200 or not name.isprintable():
         raise PerfciError(f"{name!r} cannot be a project's name; set another with --project or [project] name")
     return name
 
 
-def _url(text: str) -> str:
+def _to_database_url(text: str) -> str:
     """Accept a bare file path where a database URL is expected."""
     return text if "://" in text else f"sqlite:///{Path(text).absolute()}"
 
@@ -84,26 +84,26 @@ def _url(text: str) -> str:
 def _read_settings(root: Path, file: Path | None) -> Settings:
     path = file or root / CONFIG_NAME
     if path.exists():
-        return _settings(_toml(path), path)
+        return _parse_settings(_read_toml(path), path)
     if file is not None:
         raise PerfciError(f"there is no configuration file {file}")
     asv = root / ASV_CONFIG_NAME
-    return _settings(from_asv(asv), asv) if asv.exists() else Settings()
+    return _parse_settings(load_asv_config(asv), asv) if asv.exists() else Settings()
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PerfciError(f"{path} is not a readable TOML file: {error}") from None
 
 
-def _settings(values: dict[str, Any], path: Path) -> Settings:
+def _parse_settings(values: dict[str, Any], path: Path) -> Settings:
     try:
         settings = Settings.model_validate(values)
     except ValidationError as error:
-        raise PerfciError(f"{path}: {explain(error)}") from None
-    for kind, tables in (("model", settings.model), ("ladder", settings.ladder)):
+        raise PerfciError(f"{path}: {format_validation_error(error)}") from None
+    for kind, tables in (("model", settings.model), ("ladder", settings.ablation)):
         names = [table.name for table in tables]
         if twice := [name for name in names if names.count(name) > 1]:
             raise PerfciError(f"{path}: two [[{kind}]] tables are called {twice[0]!r}; every {kind} needs its own name")

@@ -8,23 +8,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, FiniteFloat
 
-from perfci.config.base import Table
+from perfci.config.base import ConfigTable
 from perfci.model import MetricClass
 
 
-class ProjectTable(Table):
+class ProjectTable(ConfigTable):
     name: str = ""
     branch: str = ""
 
 
-class SuiteTable(Table):
+class SuiteTable(ConfigTable):
     path: str = "benchmarks"
     source: Literal["worktree", "commit"] = "worktree"  # whose suite measures a commit
     timeout_s: float = Field(default=60.0, gt=0)
-    unseen: tuple[str, ...] = ("*.md", "docs/*", ".github/*")  # files that no benchmark reads
+    ignored_files: tuple[str, ...] = ("*.md", "docs/*", ".github/*")  # files that no benchmark reads
 
 
-class EnvironmentTable(Table):
+class EnvironmentTable(ConfigTable):
     python: str = ""  # the interpreter that measures; empty = the one that runs perfci
     requirements: tuple[
         str, ...
@@ -35,20 +35,20 @@ class EnvironmentTable(Table):
     preload: tuple[str, ...] = ("torch", "torch._dynamo")
 
 
-class RunTable(Table):
+class RunTable(ConfigTable):
     rounds: int = Field(default=5, ge=1, le=1000)
     launch: Literal["auto", "fork", "spawn"] = "auto"
     threads: int = Field(default=1, ge=1)
-    turns: Literal["auto", "always", "never"] = "auto"
+    interleave: Literal["auto", "always", "never"] = "auto"
 
 
-class JudgeTable(Table):
+class JudgeTable(ConfigTable):
     bar: float = Field(default=0.05, gt=0, lt=1)
     strict: bool = False
     max_pairs: int = Field(default=20, ge=5, le=200)
 
 
-def _expression(text: str) -> str:
+def _check_regex(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
@@ -56,10 +56,10 @@ def _expression(text: str) -> str:
     return text
 
 
-class PolicyTable(Table):
+class PolicyTable(ConfigTable):
     """One ``[[policy]]``: how series whose cell and metric ``match`` are judged; what is left out stays as it is."""
 
-    match: Annotated[str, Field(min_length=1), AfterValidator(_expression)]
+    match: Annotated[str, Field(min_length=1), AfterValidator(_check_regex)]
     bar: float | None = Field(default=None, ge=0, lt=1)
     floor: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # in the metric's own unit
     floor_bytes: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # for metrics in bytes
@@ -67,74 +67,74 @@ class PolicyTable(Table):
     judge: bool = True
 
 
-Value = str | bool | int | FiniteFloat
+ParameterValue = str | bool | int | FiniteFloat
 
 
-class GoalTable(Table):
+class GoalTable(ConfigTable):
     """One ``[[goal]]``: requirements on the metrics of the benchmarks whose cell ``match`` finds."""
 
     name: str = ""
-    match: Annotated[str, AfterValidator(_expression)] = ""
+    match: Annotated[str, AfterValidator(_check_regex)] = ""
     require: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class StepTable(Table):
+class AblationStepTable(ConfigTable):
     """One step of a ladder: what it is called, and the parameters it sets."""
 
     name: Annotated[str, Field(min_length=1)]
-    set: Annotated[dict[str, Value], Field(min_length=1)]
+    set: Annotated[dict[str, ParameterValue], Field(min_length=1)]
 
 
-class LadderTable(Table):
+class AblationTable(ConfigTable):
     """One ``[[ladder]]``: variants of one commit, each a change to the one before; the first is the baseline."""
 
     name: Annotated[str, Field(min_length=1)]
-    match: Annotated[str, AfterValidator(_expression)] = ""
-    steps: Annotated[tuple[StepTable, ...], Field(min_length=2)]
+    match: Annotated[str, AfterValidator(_check_regex)] = ""
+    steps: Annotated[tuple[AblationStepTable, ...], Field(min_length=2)]
 
 
-class HistoryTable(Table):
+class HistoryTable(ConfigTable):
     """How change points become pages."""
 
     pages_per_week: int = Field(default=5, ge=0, le=1000)
     releases: str = "v*"  # tags of releases, with * and ?, that creep is measured against
-    canaries: tuple[Annotated[str, Field(min_length=1), AfterValidator(_expression)], ...] = ()
+    canaries: tuple[Annotated[str, Field(min_length=1), AfterValidator(_check_regex)], ...] = ()
 
 
-def _class_name(text: str) -> str:
+def _check_class_name(text: str) -> str:
     if not text.isidentifier() or keyword.iskeyword(text) or text.startswith("_"):
         raise ValueError("a Python name that begins with a letter was expected, such as 'gpt_small'")
     return text
 
 
-def _dotted(text: str) -> str:
+def _check_dotted_name(text: str) -> str:
     module, colon, path = text.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
         raise ValueError("a function's dotted name was expected, such as 'package.module:function'")
     return text
 
 
-Dotted = Annotated[str, AfterValidator(_dotted)]
+DottedName = Annotated[str, AfterValidator(_check_dotted_name)]
 
 
-class ModelTable(Table):
+class ModelTable(ConfigTable):
     """One ``[[model]]``: a ``perfci.bench.ModelBench`` for those who will not import us, its hooks by dotted name."""
 
-    name: Annotated[str, AfterValidator(_class_name)]
-    build: Dotted
-    batch: Dotted | None = None
-    loss: Dotted | None = None
-    stream: Dotted | None = None
-    audio_seconds: Dotted | None = None
-    params: dict[str, Annotated[tuple[Value, ...], Field(min_length=1)]] = {}
+    name: Annotated[str, AfterValidator(_check_class_name)]
+    build: DottedName
+    batch: DottedName | None = None
+    loss: DottedName | None = None
+    stream: DottedName | None = None
+    audio_seconds: DottedName | None = None
+    params: dict[str, Annotated[tuple[ParameterValue, ...], Field(min_length=1)]] = {}
     sla: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {}
     tokens_per_batch: int | None = Field(default=None, gt=0)
-    reference: dict[str, Value] = {}
+    reference: dict[str, ParameterValue] = {}
     requests: int | None = Field(default=None, gt=0)
     steps: int | None = Field(default=None, gt=0)
 
     @property
-    def said(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:
         """What is given beside the hooks, as plain values."""
         values = self.model_dump(include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"})
         values["params"] = {name: list(choices) for name, choices in self.params.items()}

@@ -6,30 +6,30 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, IPvAnyNetwork, SecretStr
 
-from perfci.config.base import Table
+from perfci.config.base import ConfigTable
 
 
-class StoreTable(Table):
+class StoreTable(ConfigTable):
     url: str = ""
     pool: int = Field(default=16, ge=1, le=1000)  # connections of one process to PostgreSQL
 
 
-def _address(text: str) -> str:
+def _check_address(text: str) -> str:
     if text and not text.startswith(("http://", "https://")):
         raise ValueError("an address that begins with http:// or https:// was expected")
     return text.rstrip("/")
 
 
-Address = Annotated[str, AfterValidator(_address)]
+HttpAddress = Annotated[str, AfterValidator(_check_address)]
 
 
-class ServerTable(Table):
+class ServerTable(ConfigTable):
     host: str = "127.0.0.1"
     port: int = Field(default=8787, ge=0, le=65535)  # 0 picks a free one
     workers: int = Field(default=1, ge=1, le=64)  # processes; more than one is served by gunicorn
     threads: int = Field(default=8, ge=1, le=256)  # of each process
     migrate: bool = False  # bring an older database to this version's schema before serving
-    public_url: Address = ""  # what users type; behind a proxy it differs from host and port
+    public_url: HttpAddress = ""  # what users type; behind a proxy it differs from host and port
     trusted_proxies: tuple[IPvAnyNetwork, ...] = ()  # whose X-Forwarded-* headers and proxy logins count
     max_body_mb: float = Field(default=8, gt=0, le=1024)  # of one upload as it is sent
     max_inflated_mb: float = Field(default=32, gt=0, le=4096)  # and unpacked
@@ -40,12 +40,12 @@ class ServerTable(Table):
     judge_every_s: float = Field(default=1.0, gt=0, le=3600)  # how long that process sleeps when nothing waits
 
 
-class AccessTable(Table):
+class AccessTable(ConfigTable):
     mode: Literal["local", "open", "github", "proxy"] = "local"
     proxy_header: str = Field(default="X-Forwarded-User", pattern=r"^[A-Za-z0-9-]+$")
     github_client_id: str = ""
-    github_host: Address = "https://github.com"
-    github_issuer: Address = ""  # who signs the tokens of GitHub's jobs; empty = the one of github_host
+    github_host: HttpAddress = "https://github.com"
+    github_issuer: HttpAddress = ""  # who signs the tokens of GitHub's jobs; empty = the one of github_host
     github_orgs: tuple[str, ...] = ()  # whose members may log in; empty = only who is a member of a project
     admins: tuple[str, ...] = ()  # who may do everything: github/NUMBER or proxy/NAME
 
@@ -57,35 +57,35 @@ class AccessTable(Table):
         return self.github_issuer or f"{self.github_host}/_services/token"
 
 
-class AppTable(Table):
+class AppTable(ConfigTable):
     id: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")  # client id or number; empty = this server is no App
     key_file: str = ""  # the private key, where PERFCI_APP_PRIVATE_KEY does not hold it
-    api: Address = "https://api.github.com"
+    api: HttpAddress = "https://api.github.com"
     gate: Literal["advisory", "block"] = "advisory"
 
 
-class ClientTable(Table):
-    server: Address = ""
+class ClientTable(ConfigTable):
+    server: HttpAddress = ""
     spool: str = ".perfci/spool"  # where results wait to be sent, from the repository's root
     give_up_after_s: float = Field(default=30, ge=0)  # then `perfci flush` goes on
     keep_days: float = Field(default=7, gt=0)  # what waits for longer is told, never dropped
 
 
-class NotifyTable(Table):
+class NotifyTable(ConfigTable):
     smtp_host: str = ""
     smtp_port: int = Field(default=587, ge=1, le=65535)
     smtp_user: str = ""
     smtp_tls: Literal["starttls", "tls", "none"] = "starttls"
     sender: str = ""
     allow_networks: tuple[IPvAnyNetwork, ...] = ()  # that a webhook may reach beside the public network
-    github_api: Address = "https://api.github.com"
+    github_api: HttpAddress = "https://api.github.com"
 
 
-class RetentionTable(Table):
+class RetentionTable(ConfigTable):
     raw_days: int = Field(default=0, ge=0)  # then raw samples become summaries; 0 keeps them for ever
 
 
-class Secrets(Table):
+class Secrets(ConfigTable):
     """What only the environment tells, and no log, page or traceback shows."""
 
     token: SecretStr = SecretStr("")  # PERFCI_TOKEN: what the client logs in with

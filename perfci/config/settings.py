@@ -8,13 +8,13 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from perfci.config.base import Table
+from perfci.config.base import ConfigTable
 from perfci.config.measurement_tables import (
+    AblationTable,
     EnvironmentTable,
     GoalTable,
     HistoryTable,
     JudgeTable,
-    LadderTable,
     ModelTable,
     PolicyTable,
     ProjectTable,
@@ -33,7 +33,7 @@ from perfci.config.server_tables import (
 from perfci.model import PerfciError
 
 
-class Settings(Table):
+class Settings(ConfigTable):
     """The tables of ``perfci.toml``."""
 
     project: ProjectTable = ProjectTable()
@@ -52,10 +52,10 @@ class Settings(Table):
     model: tuple[ModelTable, ...] = ()
     policy: tuple[PolicyTable, ...] = ()  # the first that matches a series speaks for it
     goal: tuple[GoalTable, ...] = ()
-    ladder: tuple[LadderTable, ...] = ()
+    ablation: tuple[AblationTable, ...] = ()
 
 
-class ProjectTables(Table):
+class ProjectTables(ConfigTable):
     """By what one project of a server is judged: a table that is given stands in for the server's whole one."""
 
     judge: JudgeTable | None = None
@@ -63,33 +63,33 @@ class ProjectTables(Table):
     policy: tuple[PolicyTable, ...] | None = None
 
 
-def project_tables(values: Mapping[str, Any]) -> ProjectTables:
+def parse_project_tables(values: Mapping[str, Any]) -> ProjectTables:
     try:
         return ProjectTables.model_validate(values)
     except ValidationError as error:
-        raise PerfciError(f"The tables of the project: {explain(error)}") from None
+        raise PerfciError(f"The tables of the project: {format_validation_error(error)}") from None
 
 
-def of_project(settings: Settings, tables: ProjectTables) -> Settings:
+def apply_project_tables(settings: Settings, tables: ProjectTables) -> Settings:
     """The settings of a server as they are for one project."""
     given = {name: table for name in ProjectTables.model_fields if (table := getattr(tables, name)) is not None}
     return settings.model_copy(update=given)
 
 
-def explain(error: ValidationError) -> str:
+def format_validation_error(error: ValidationError) -> str:
     first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")  # a misspelt key is missed as well
     place = [str(part) for part in first["loc"]]
     if first["type"] == "missing":
         return f"{'.'.join(place)} is missing"
     if first["type"] != "extra_forbidden":
         return f"{'.'.join(place)}: {first['msg'].removeprefix('Value error, ')}, found {first['input']!r}"
-    known = sorted(_keys_of(place[:-1]))
+    known = sorted(_list_keys(place[:-1]))
     close = difflib.get_close_matches(place[-1], known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known here: {', '.join(known)}"
     return f"unknown key {'.'.join(place)!r}; {hint}"
 
 
-def _keys_of(place: list[str]) -> list[str]:
+def _list_keys(place: list[str]) -> list[str]:
     table: type[BaseModel] = Settings
     for name in place:
         field = table.model_fields.get(name)  # none for the number of one of several tables

@@ -18,14 +18,14 @@ from typing import Any, Literal
 
 from perfci.model import PerfciError
 
-SAMPLE = Path(__file__).with_name("sample")
-NOTES = "refs/notes/planted"
+PATCHES_FOLDER = Path(__file__).with_name("sample")
+NOTES_REF = "refs/notes/planted"
 COMMITTER = {"GIT_COMMITTER_NAME": "tinylm maintainers", "GIT_COMMITTER_EMAIL": "maintainers@tinylm.example"}
 NOTE_DATE = "2026-10-05T09:00:00+00:00"
 
-Change = Literal["slower", "faster", "more_memory", "less_memory"]
-Kind = Literal["regression", "improvement"]
-KINDS: Mapping[Change, Kind] = {
+PlantedEffect = Literal["slower", "faster", "more_memory", "less_memory"]
+PlantedKind = Literal["regression", "improvement"]
+KIND_OF_EFFECT: Mapping[PlantedEffect, PlantedKind] = {
     "slower": "regression",
     "more_memory": "regression",
     "faster": "improvement",
@@ -35,9 +35,9 @@ KINDS: Mapping[Change, Kind] = {
 TRAINING = "training.Step.time_step"
 GENERATION = "generation.Generate.time_generate"
 MEMORY = "memory.Training.track_peak_bytes"
-METRICS = {TRAINING: "time", GENERATION: "time", MEMORY: "peak_memory"}
+METRIC_OF_BENCHMARK = {TRAINING: "time", GENERATION: "time", MEMORY: "peak_memory"}
 
-PLANTED: Mapping[str, tuple[tuple[str, Change, float], ...]] = {
+PLANTED_CHANGES: Mapping[str, tuple[tuple[str, PlantedEffect, float], ...]] = {
     "Generate without gradients and without sorting": ((GENERATION, "faster", -0.38),),
     "Compute the loss in double precision": ((TRAINING, "slower", 0.4), (MEMORY, "more_memory", 0.32)),
     'Revert "Compute the loss in double precision"': ((TRAINING, "faster", -0.28), (MEMORY, "less_memory", -0.24)),
@@ -50,15 +50,15 @@ PLANTED: Mapping[str, tuple[tuple[str, Change, float], ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Planted:
+class PlantedChange:
     """One benchmark that one commit moves; ``about`` is after/before - 1, as measured when the story was written."""
 
     sha: str
     subject: str
     benchmark: str
     metric: str
-    kind: Kind
-    about: float
+    kind: PlantedKind
+    relative_change: float
 
 
 def make_sample_repository(folder: Path) -> None:
@@ -66,45 +66,45 @@ def make_sample_repository(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         raise PerfciError(f"the sample repository needs an empty folder, and {folder} is not; name another or empty it")
     folder.mkdir(parents=True, exist_ok=True)
-    _git(folder, "init", "--quiet", "--template=", "--object-format=sha1", "--initial-branch=main")
-    patches = sorted(str(patch) for patch in SAMPLE.glob("*.patch"))
-    _git(folder, "am", "--quiet", "--committer-date-is-author-date", *patches)
-    for sha, subject in _history(folder, "%s"):
-        if subject in PLANTED:
-            _git(folder, "notes", f"--ref={NOTES}", "add", "--message", _note(subject), sha)
+    _run_git(folder, "init", "--quiet", "--template=", "--object-format=sha1", "--initial-branch=main")
+    patches = sorted(str(patch) for patch in PATCHES_FOLDER.glob("*.patch"))
+    _run_git(folder, "am", "--quiet", "--committer-date-is-author-date", *patches)
+    for sha, subject in _read_log(folder, "%s"):
+        if subject in PLANTED_CHANGES:
+            _run_git(folder, "notes", f"--ref={NOTES_REF}", "add", "--message", _format_note(subject), sha)
 
 
-def read_planted(repo: Path) -> list[Planted]:
+def read_planted_changes(repo: Path) -> list[PlantedChange]:
     """Read back from the repository's notes what was planted, oldest commit first."""
     return [
-        Planted(sha, subject, row["benchmark"], row["metric"], KINDS[row["change"]], row["about"])
-        for sha, text in _history(repo, "%s%x00%N")
+        PlantedChange(sha, subject, row["benchmark"], row["metric"], KIND_OF_EFFECT[row["change"]], row["about"])
+        for sha, text in _read_log(repo, "%s%x00%N")
         for subject, _, note in [text.partition("\0")]
-        for row in _rows(note)
+        for row in _parse_note(note)
     ]
 
 
-def _note(subject: str) -> str:
+def _format_note(subject: str) -> str:
     rows = [
-        {"benchmark": benchmark, "metric": METRICS[benchmark], "change": change, "about": about}
-        for benchmark, change, about in PLANTED[subject]
+        {"benchmark": benchmark, "metric": METRIC_OF_BENCHMARK[benchmark], "change": change, "about": about}
+        for benchmark, change, about in PLANTED_CHANGES[subject]
     ]
     return json.dumps(rows, indent=1)
 
 
-def _rows(note: str) -> list[dict[str, Any]]:
+def _parse_note(note: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(note) if note.strip() else []
     return rows
 
 
-def _history(repo: Path, fields: str) -> list[tuple[str, str]]:
+def _read_log(repo: Path, log_format: str) -> list[tuple[str, str]]:
     """Sha and the asked fields of every commit, oldest first."""
-    log = _git(repo, "log", "--reverse", "--first-parent", f"--notes={NOTES}", f"--format=%H%x00{fields}%x1e", "main")
+    log = _run_git(repo, "log", "--reverse", "--first-parent", f"--notes={NOTES_REF}", f"--format=%H%x00{log_format}%x1e", "main")
     records = [record.strip("\n").partition("\0") for record in log.split("\x1e")]
     return [(sha, rest) for sha, _, rest in records if sha]
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _run_git(folder: Path, *arguments: str) -> str:
     """Run git as if its user had never configured it: a signing key or a hook would change the shas."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),

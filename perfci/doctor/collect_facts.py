@@ -14,20 +14,20 @@ from typing import Any
 from perfci.config import Config
 from perfci.doctor.machine_checks import MachineFacts
 from perfci.doctor.software_checks import BenchFacts, PluginFacts, SoftwareFacts, TorchFacts
-from perfci.doctor.suite_checks import Recorded
+from perfci.doctor.suite_checks import RecordedSuite
 from perfci.model import PerfciError
 from perfci.runner.locks import machine_lock
-from perfci.runner.machine_info import this_machine
+from perfci.runner.machine_info import describe_machine
 from perfci.store import Store, open_store
-from perfci.store.engine import address_of, path_of, shown_as
-from perfci.store.queries.measurements import runs_of_commit, session_processes, sessions
+from perfci.store.engine import format_address, parse_database_url, sqlite_path
+from perfci.store.queries.measurements import load_runs_of_commit, load_session_processes, load_sessions
 
 PROBE = Path(__file__).with_name("probe.py")
 PROBE_TIMEOUT_S = 300.0
-SESSIONS_LOOKED_AT = 20
+MAX_SESSIONS = 20
 
 
-def environment(python: str) -> SoftwareFacts:
+def probe_environment(python: str) -> SoftwareFacts:
     """What the measured interpreter has installed, and what perfci's measuring tools find in it."""
     try:
         done = subprocess.run(
@@ -39,33 +39,33 @@ def environment(python: str) -> SoftwareFacts:
     except ValueError:
         last = done.stderr.strip().splitlines()[-1:] or [f"status {done.returncode}"]
         raise PerfciError(f"the interpreter {python} does not tell what it has installed: {last[0]}") from None
-    return software_facts(told)
+    return parse_software_facts(told)
 
 
-def software_facts(told: dict[str, Any]) -> SoftwareFacts:
+def parse_software_facts(probed: dict[str, Any]) -> SoftwareFacts:
     """Freeze what the probe wrote."""
     return SoftwareFacts(
-        python=told["python"],
-        executable=told["executable"],
-        torch=TorchFacts(**_frozen(told["torch"])),
-        asv_runner=told["asv_runner"],
-        asv_error=told["asv_error"],
-        types=tuple(told["types"]),
-        plugins=tuple(PluginFacts(**_frozen(plugin)) for plugin in told["plugins"]),
-        bench=BenchFacts(**_frozen(told["bench"])),
+        python=probed["python"],
+        executable=probed["executable"],
+        torch=TorchFacts(**_freeze_lists(probed["torch"])),
+        asv_runner=probed["asv_runner"],
+        asv_error=probed["asv_error"],
+        types=tuple(probed["types"]),
+        plugins=tuple(PluginFacts(**_freeze_lists(plugin)) for plugin in probed["plugins"]),
+        bench=BenchFacts(**_freeze_lists(probed["bench"])),
     )
 
 
-def _frozen(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+def _freeze_lists(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
-def gpus_of_the_driver() -> tuple[str, ...]:
-    machine = this_machine()
+def list_driver_gpus() -> tuple[str, ...]:
+    machine = describe_machine()
     return (machine.accelerator,) * machine.accelerators
 
 
-def git_version() -> str:
+def read_git_version() -> str:
     tool = shutil.which("git")
     if tool is None:
         return ""
@@ -76,56 +76,56 @@ def git_version() -> str:
 # ------------------------------------------------------------------ the kernel
 
 
-def machine(root: Path = Path("/")) -> MachineFacts:
+def read_machine_facts(root: Path = Path("/")) -> MachineFacts:
     """Read what Linux shows below ``/proc`` and ``/sys``."""
-    quota, stopped = _quota(root)
+    quota, stopped = _read_quota(root)
     return MachineFacts(
         cores=len(os.sched_getaffinity(0)),
         quota_cores=quota,
         stopped_share=stopped,
-        memory=_memory(root),
-        load=_first_number(root / "proc/loadavg"),
-        clock=_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        governors=_governors(root),
-        turbo=_turbo(root),
-        autogroup=_autogroup(root),
+        memory=_read_memory(root),
+        load=_read_first_number(root / "proc/loadavg"),
+        clock=_read_text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        governors=_read_governors(root),
+        turbo=_read_turbo(root),
+        autogroup=_read_autogroup(root),
     )
 
 
-def _autogroup(root: Path) -> bool | None:
-    told = _text(root / "proc/sys/kernel/sched_autogroup_enabled")
+def _read_autogroup(root: Path) -> bool | None:
+    told = _read_text(root / "proc/sys/kernel/sched_autogroup_enabled")
     return told == "1" if told else None
 
 
-def _quota(root: Path) -> tuple[float | None, float | None]:
+def _read_quota(root: Path) -> tuple[float | None, float | None]:
     """The tightest CPU quota of the control groups around this process, and how often it ran out."""
     found: list[tuple[float, float | None]] = []
-    for folder in _groups(root, "cpu"):
-        quota, _, period = _text(folder / "cpu.max").partition(" ")
-        quota = quota or _text(folder / "cpu.cfs_quota_us")
-        period = period or _text(folder / "cpu.cfs_period_us")
+    for folder in _list_cgroup_folders(root, "cpu"):
+        quota, _, period = _read_text(folder / "cpu.max").partition(" ")
+        quota = quota or _read_text(folder / "cpu.cfs_quota_us")
+        period = period or _read_text(folder / "cpu.cfs_period_us")
         if quota.isdigit() and period.isdigit():
-            stat = dict(line.split() for line in _text(folder / "cpu.stat").splitlines())
+            stat = dict(line.split() for line in _read_text(folder / "cpu.stat").splitlines())
             periods = int(stat.get("nr_periods", 0))
             stopped = int(stat.get("nr_throttled", 0)) / periods if periods else None
             found.append((int(quota) / int(period), stopped))
     return min(found, default=(None, None), key=lambda one: one[0] or 0.0)
 
 
-def _memory(root: Path) -> int | None:
-    lines = (line.split() for line in _text(root / "proc/meminfo").splitlines())
+def _read_memory(root: Path) -> int | None:
+    lines = (line.split() for line in _read_text(root / "proc/meminfo").splitlines())
     free = [int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"]
-    for folder in _groups(root, "memory"):
-        limit = _text(folder / "memory.max") or _text(folder / "memory.limit_in_bytes")
-        used = _text(folder / "memory.current") or _text(folder / "memory.usage_in_bytes")
+    for folder in _list_cgroup_folders(root, "memory"):
+        limit = _read_text(folder / "memory.max") or _read_text(folder / "memory.limit_in_bytes")
+        used = _read_text(folder / "memory.current") or _read_text(folder / "memory.usage_in_bytes")
         if limit.isdigit() and used.isdigit():
             free.append(max(0, int(limit) - int(used)))
     return min(free, default=None)
 
 
-def _groups(root: Path, controller: str) -> Iterator[Path]:
+def _list_cgroup_folders(root: Path, controller: str) -> Iterator[Path]:
     """The folders of this process's control group and all above it, of version 2 or 1."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in _read_text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
@@ -134,23 +134,23 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
         yield from (one for one in (folder, *folder.parents) if one.is_relative_to(top))
 
 
-def _governors(root: Path) -> tuple[str, ...]:
+def _read_governors(root: Path) -> tuple[str, ...]:
     files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
-    return tuple(sorted({_text(file) for file in files} - {""}))
+    return tuple(sorted({_read_text(file) for file in files} - {""}))
 
 
-def _turbo(root: Path) -> bool | None:
+def _read_turbo(root: Path) -> bool | None:
     cpu = root / "sys/devices/system/cpu"
-    off, boost = _text(cpu / "intel_pstate/no_turbo"), _text(cpu / "cpufreq/boost")
+    off, boost = _read_text(cpu / "intel_pstate/no_turbo"), _read_text(cpu / "cpufreq/boost")
     return off == "0" if off else boost == "1" if boost else None
 
 
-def _first_number(path: Path) -> float | None:
-    words = _text(path).split()
+def _read_first_number(path: Path) -> float | None:
+    words = _read_text(path).split()
     return float(words[0]) if words else None
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError:
@@ -160,7 +160,7 @@ def _text(path: Path) -> str:
 # ------------------------------------------------------------------ perfci's own things
 
 
-def lock_holder(config: Config) -> str:
+def find_lock_holder(config: Config) -> str:
     """Who measures on this machine right now, in the lock's own words."""
     try:
         with machine_lock(config.lock_path, owner="perfci doctor", wait=False):
@@ -169,12 +169,12 @@ def lock_holder(config: Config) -> str:
         return str(error)
 
 
-def database(config: Config) -> tuple[str, bool, str]:
+def probe_database(config: Config) -> tuple[str, bool, str]:
     """How the store is called, whether it exists, and what keeps it from being opened."""
     shown = config.database_url
     try:
-        address = address_of(config.database_url)
-        shown, path = shown_as(address), path_of(address)
+        address = parse_database_url(config.database_url)
+        shown, path = format_address(address), sqlite_path(address)
         if path is not None and not path.exists():
             return shown, False, ""
         open_store(config.database_url, create=False).close()
@@ -183,29 +183,29 @@ def database(config: Config) -> tuple[str, bool, str]:
     return shown, True, ""
 
 
-def free_disk(folder: Path) -> int:
+def read_free_disk(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def recorded(config: Config, suite: str) -> Recorded | None:
+def load_recorded_suite(config: Config, suite: str) -> RecordedSuite | None:
     """What the newest session measured of this suite, where the store can be read and has one."""
     with contextlib.suppress(PerfciError), contextlib.closing(open_store(config.database_url, create=False)) as store:
-        return _recorded(store, config.project, suite)
+        return _load_recorded_suite(store, config.project, suite)
     return None
 
 
-def _recorded(store: Store, project: str, suite: str) -> Recorded | None:
+def _load_recorded_suite(store: Store, project: str, suite: str) -> RecordedSuite | None:
     with store.read() as tx:
-        for session in sessions(tx, project)[:SESSIONS_LOOKED_AT]:
-            rows = session_processes(tx, session.uid)
-            runs = runs_of_commit(tx, project, rows[-1].sha) if rows else []
+        for session in load_sessions(tx, project)[:MAX_SESSIONS]:
+            rows = load_session_processes(tx, session.uid)
+            runs = load_runs_of_commit(tx, project, rows[-1].sha) if rows else []
             if any(run.session_uid == session.uid and run.suite == suite for run in runs):
                 versions = {row.series.benchmark.name: row.series.benchmark.version for row in rows}
-                return Recorded(versions, f"{session.started_at:%Y-%m-%d}")
+                return RecordedSuite(versions, f"{session.started_at:%Y-%m-%d}")
     return None
 
 
-def sources_in(folder: Path) -> dict[str, str]:
+def read_sources(folder: Path) -> dict[str, str]:
     """The source of every module of a suite that asv would import, by the name that benchmarks of it begin with."""
     found = {}
     for path in sorted(folder.rglob("*.py")):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfci.doctor.findings import Finding, counted, listed, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, format_count, format_names, ok, problem, warning
 
 GIB = 2**30
 
 BUSY_SHARE = 0.25
 """Load from others above this share of the cores is felt in most pairs."""
 
-LITTLE_MEMORY = 2 * GIB
-LITTLE_DISK = 2 * GIB
+MIN_MEMORY = 2 * GIB
+MIN_DISK = 2 * GIB
 """A checkout, its build and a torch compile cache fit into this."""
 
 SLOW_CLOCKS = ("acpi_pm", "hpet", "jiffies", "pit")
@@ -35,19 +35,19 @@ class MachineFacts:
     autogroup: bool | None = None  # whether the scheduler shares the cores out by session
 
 
-def machine_findings(facts: MachineFacts) -> Iterator[Finding]:
-    yield cores_finding(facts)
-    yield load_finding(facts)
-    yield memory_finding(facts.memory)
-    yield clock_finding(facts.clock)
-    yield governor_finding(facts.governors)
-    yield turbo_finding(facts.turbo)
+def check_machine(facts: MachineFacts) -> Iterator[DoctorFinding]:
+    yield check_cores(facts)
+    yield check_load(facts)
+    yield check_memory(facts.memory)
+    yield check_clock(facts.clock)
+    yield check_governor(facts.governors)
+    yield check_turbo(facts.turbo)
     if facts.autogroup is not None:
-        yield niceness_finding(autogroup=facts.autogroup)
+        yield check_niceness(autogroup=facts.autogroup)
 
 
-def cores_finding(facts: MachineFacts) -> Finding:
-    told = counted(facts.cores, "core")
+def check_cores(facts: MachineFacts) -> DoctorFinding:
+    told = format_count(facts.cores, "core")
     if facts.quota_cores is not None and facts.quota_cores < facts.cores:
         often = f", which stopped it in {facts.stopped_share:.0%} of the periods so far" if facts.stopped_share else ""
         return warning(
@@ -60,25 +60,25 @@ def cores_finding(facts: MachineFacts) -> Finding:
     return ok("cores", f"{told}, no quota below that")
 
 
-def load_finding(facts: MachineFacts) -> Finding:
+def check_load(facts: MachineFacts) -> DoctorFinding:
     if facts.load is None:
         return ok("load", "the kernel does not tell")
-    told = f"{facts.load:.2f} tasks over the last minute on {counted(facts.cores, 'core')}"
+    told = f"{facts.load:.2f} tasks over the last minute on {format_count(facts.cores, 'core')}"
     if facts.load > BUSY_SHARE * facts.cores:
         return warning("load", told, "end what else runs here, or wait a minute if it has just ended")
     return ok("load", told)
 
 
-def memory_finding(available: int | None) -> Finding:
+def check_memory(available: int | None) -> DoctorFinding:
     if available is None:
         return ok("memory", "the kernel does not tell")
     told = f"{available / GIB:.1f} GiB can still be used"
-    if available < LITTLE_MEMORY:
+    if available < MIN_MEMORY:
         return warning("memory", told, "free some: a process that swaps is measured as slow, or killed")
     return ok("memory", told)
 
 
-def clock_finding(source: str) -> Finding:
+def check_clock(source: str) -> DoctorFinding:
     if not source:
         return ok("clock", "the kernel does not name its clock source")
     if source in SLOW_CLOCKS:
@@ -87,16 +87,16 @@ def clock_finding(source: str) -> Finding:
     return ok("clock", source)
 
 
-def governor_finding(governors: tuple[str, ...]) -> Finding:
+def check_governor(governors: tuple[str, ...]) -> DoctorFinding:
     if not governors:
         return ok("governor", "not visible here, as usual in virtual machines")
     if governors == ("performance",):
         return ok("governor", "performance on every core")
     advice = "sudo cpupower frequency-set -g performance"
-    return warning("governor", f"{listed(list(governors))}: the clock follows the load", advice)
+    return warning("governor", f"{format_names(list(governors))}: the clock follows the load", advice)
 
 
-def turbo_finding(turbo: bool | None) -> Finding:
+def check_turbo(turbo: bool | None) -> DoctorFinding:
     if turbo is None:
         return ok("turbo", "not visible here, as usual in virtual machines")
     if turbo:
@@ -105,7 +105,7 @@ def turbo_finding(turbo: bool | None) -> Finding:
     return ok("turbo", "off")
 
 
-def niceness_finding(*, autogroup: bool) -> Finding:
+def check_niceness(*, autogroup: bool) -> DoctorFinding:
     """Grouped by session, a nice value counts only against processes of the same session: sched(7), autogroup."""
     if not autogroup:
         return ok("niceness", "what is started with nice stands back, in whichever session")
@@ -120,22 +120,22 @@ def niceness_finding(*, autogroup: bool) -> Finding:
 # ------------------------------------------------------------------ what is kept
 
 
-def lock_finding(holder: str) -> Finding:
+def check_lock(holder: str) -> DoctorFinding:
     if holder:
         return warning("lock", f"this machine is being measured: {holder}", "wait until that has ended")
     return ok("lock", "nobody else measures on this machine")
 
 
-def database_finding(shown: str, exists: bool, trouble: str) -> Finding:
-    if trouble:
-        return problem("database", trouble.rstrip("."), "see `perfci db --help`, or name another store with --db")
+def check_database(display_url: str, exists: bool, problem_text: str) -> DoctorFinding:
+    if problem_text:
+        return problem("database", problem_text.rstrip("."), "see `perfci db --help`, or name another store with --db")
     if not exists:
-        return ok("database", f"{shown} does not exist yet: the first `perfci run` makes it")
-    return ok("database", f"{shown} has the current schema")
+        return ok("database", f"{display_url} does not exist yet: the first `perfci run` makes it")
+    return ok("database", f"{display_url} has the current schema")
 
 
-def disk_finding(free: int) -> Finding:
+def check_disk(free: int) -> DoctorFinding:
     told = f"{free / GIB:.1f} GiB are free below .perfci"
-    if free < LITTLE_DISK:
+    if free < MIN_DISK:
         return problem("disk", told, "free some: checkouts, builds and results go there")
     return ok("disk", told)

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-WATCHED_S = 0.5
+WATCH_S = 0.5
 """How long the GPU is watched while nothing runs."""
 
 
@@ -30,24 +30,24 @@ def main() -> None:
     told = {
         "python": sys.version.split()[0],
         "executable": sys.executable,
-        **asv(),
-        "plugins": list(plugins()),
-        "torch": torch(),
-        **bench(),
+        **probe_asv(),
+        "plugins": list(probe_plugins()),
+        "torch": probe_torch(),
+        **probe_bench(),
     }
     os.write(answer, json.dumps(told).encode())
 
 
-def asv() -> dict[str, Any]:
+def probe_asv() -> dict[str, Any]:
     try:
         types = importlib.import_module("asv_runner.benchmarks").benchmark_types
         version = importlib.metadata.version("asv_runner")
     except Exception as error:
-        return {"asv_runner": "", "asv_error": last_line(error), "types": []}
+        return {"asv_runner": "", "asv_error": format_error(error), "types": []}
     return {"asv_runner": version, "asv_error": "", "types": [label(cls) for cls in types]}
 
 
-def plugins() -> Iterator[dict[str, Any]]:
+def probe_plugins() -> Iterator[dict[str, Any]]:
     """Every distribution that was meant for asv, whether its name is spelled as asv wants it or not."""
     seen = set()
     for distribution in importlib.metadata.distributions():
@@ -56,23 +56,23 @@ def plugins() -> Iterator[dict[str, Any]]:
         if module.lower().startswith("asv_bench") and name not in seen:
             seen.add(name)
             types: list[str] = []
-            errors = list(plugin_errors(module, types))
+            errors = list(import_plugin(module, types))
             yield {"name": name, "version": distribution.version, "types": types, "errors": errors}
 
 
-def plugin_errors(module: str, types: list[str]) -> Iterator[str]:
+def import_plugin(module: str, types: list[str]) -> Iterator[str]:
     """Import what asv imports of a plugin, add the types it exports, and tell what does not import."""
     try:
         package = importlib.import_module(module)
         folder = Path(str(package.__file__)).parent / "benchmarks"
     except Exception as error:
-        yield last_line(error)
+        yield format_error(error)
         return
     for found in pkgutil.iter_modules([str(folder)]):
         try:
             exporting = importlib.import_module(f"{module}.benchmarks.{found.name}")
         except Exception as error:
-            yield f"{found.name}: {last_line(error)}"
+            yield f"{found.name}: {format_error(error)}"
             continue
         types += [label(cls) for cls in getattr(exporting, "export_as_benchmark", [])]
 
@@ -82,22 +82,22 @@ def label(cls: type) -> str:
     return cls.__name__.removesuffix("Benchmark").lower()
 
 
-def torch() -> dict[str, Any]:
+def probe_torch() -> dict[str, Any]:
     try:
         module = importlib.import_module("torch")
     except ModuleNotFoundError as error:
-        return {} if error.name == "torch" else {"error": last_line(error)}
+        return {} if error.name == "torch" else {"error": format_error(error)}
     except Exception as error:
-        return {"error": last_line(error)}
+        return {"error": format_error(error)}
     hip, cuda = module.version.hip, module.version.cuda
     return {
         "version": str(module.__version__),
         "build": f"ROCm {hip}" if hip else f"CUDA {cuda}" if cuda else "CPU",
-        "devices": list(devices(module)),
+        "devices": list(list_devices(module)),
     }
 
 
-def devices(module: Any) -> Iterator[str]:
+def list_devices(module: Any) -> Iterator[str]:
     for index in range(module.cuda.device_count()):
         yield str(module.cuda.get_device_name(index))
     other = module.accelerator.current_accelerator(check_available=True)
@@ -105,16 +105,16 @@ def devices(module: Any) -> Iterator[str]:
         yield str(other)
 
 
-def bench() -> dict[str, Any]:
+def probe_bench() -> dict[str, Any]:
     """What perfci's own measuring tools find here; nothing of it where perfci or torch is not installed."""
     try:
         shim = importlib.import_module("perfci.bench.devices.torch_devices")
         device = shim.this_device()
         measured, why = shim.MEASURED[device.kind]
-        seen = watched()
+        seen = watch_idle_gpu()
         counted = importlib.import_module("perfci.bench.call_counts.instruction_counter").instructions(lambda: None)
     except Exception as error:
-        return {"bench": {"error": last_line(error)}}
+        return {"bench": {"error": format_error(error)}}
     power = seen.readings["power"]
     return {
         "bench": {
@@ -127,14 +127,14 @@ def bench() -> dict[str, Any]:
     }
 
 
-def watched() -> Any:
+def watch_idle_gpu() -> Any:
     """What a watch over half a second in which we do nothing says: whoever is seen then is somebody else."""
     with importlib.import_module("perfci.bench.devices.device_monitor").watch() as seen:
-        time.sleep(WATCHED_S)
+        time.sleep(WATCH_S)
     return seen
 
 
-def last_line(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
 
 

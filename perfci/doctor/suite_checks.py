@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from perfci.doctor.findings import Finding, counted, listed, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, format_count, format_names, ok, problem, warning
 
 PLUGIN_NAMES = re.compile(r"gpu_?(mem)?_|gen_(ttft|tpot|e2el)_")
 """What begins so is a benchmark where asv_bench_perfci is installed."""
 
-LOOKALIKES = re.compile(r"(test|bench|benchmark|timing|timeit|perf)_")
+LOOKALIKE_NAMES = re.compile(r"(test|bench|benchmark|timing|timeit|perf)_")
 """What begins so was probably meant as a benchmark, by habits from elsewhere."""
 
 SILENT_DECORATORS = frozenset({"staticmethod", "classmethod", "skip_for_params", "skip_benchmark_if"})
@@ -34,89 +34,89 @@ class WrittenFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedSuite:
     """What the last recorded run measured: benchmark names with their versions, and the day."""
 
     versions: Mapping[str, str]
     day: str
 
 
-def module_findings(errors: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+def check_modules(errors: Iterable[tuple[str, str]]) -> Iterator[DoctorFinding]:
     for module, error in errors:
         sentence = f"module {module} does not import, so nothing of it is measured: {error}"
         yield problem("suite", sentence, "make it import against the commit that is measured")
 
 
-def count_finding(types: Mapping[str, str], cells: int) -> Finding:
+def check_benchmark_count(types: Mapping[str, str], cells: int) -> DoctorFinding:
     """``types`` holds the type of every benchmark by its name."""
     if not types:
         advice = "names that begin with time_, mem_, peakmem_, track_ or measure_ are benchmarks"
         return problem("suite", "there is no benchmark in it", advice)
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(types.values()).most_common())
-    return ok("suite", f"{counted(len(types), 'benchmark')} in {counted(cells, 'cell')}: {kinds}")
+    return ok("suite", f"{format_count(len(types), 'benchmark')} in {format_count(cells, 'cell')}: {kinds}")
 
 
-def lost_findings(versions: Mapping[str, str], recorded: Recorded | None) -> Iterator[Finding]:
+def check_lost_benchmarks(versions: Mapping[str, str], recorded: RecordedSuite | None) -> Iterator[DoctorFinding]:
     """Compare with the last recorded run: a benchmark that went missing looks like good news otherwise."""
     if recorded is None:
         yield ok("history", "no run is recorded yet to compare the suite with")
         return
     lost = sorted(recorded.versions.keys() - versions.keys())
     if lost:
-        sentence = f"measured on {recorded.day} and not in the suite any more: {listed(lost)}"
+        sentence = f"measured on {recorded.day} and not in the suite any more: {format_names(lost)}"
         yield problem("history", sentence, "restore what was not removed on purpose")
     changed = sorted(name for name, version in recorded.versions.items() if versions.get(name, version) != version)
     if changed:
-        sentence = f"rewritten since {recorded.day}, so that its history begins anew: {listed(changed)}"
+        sentence = f"rewritten since {recorded.day}, so that its history begins anew: {format_names(changed)}"
         yield warning("history", sentence, "set a version attribute where old and new numbers mean the same")
     if not lost and not changed:
-        sentence = f"all {counted(len(recorded.versions), 'benchmark')} measured on {recorded.day} are still there"
+        sentence = f"all {format_count(len(recorded.versions), 'benchmark')} measured on {recorded.day} are still there"
         yield ok("history", sentence)
 
 
-def imported(functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]) -> list[WrittenFunction]:
+def exclude_failed_modules(functions: Iterable[WrittenFunction], errors: Iterable[tuple[str, str]]) -> list[WrittenFunction]:
     """Leave out the functions of modules that failed to import, which are named already."""
     failed = [module.partition(".")[2] for module, _ in errors]
     return [one for one in functions if not any(not name or one.place.startswith(f"{name}.") for name in failed)]
 
 
-def written_findings(functions: Iterable[WrittenFunction], found: Collection[str]) -> Iterator[Finding]:
+def check_written_functions(functions: Iterable[WrittenFunction], discovered: Collection[str]) -> Iterator[DoctorFinding]:
     """Functions that were written to be measured and will not be. ``found`` are the names discovered."""
-    known = {name.rpartition(".")[2] for name in found}
+    known = {name.rpartition(".")[2] for name in discovered}
     for function in functions:
         if function.name.startswith("measure_"):
-            yield from _undeclared(function)
+            yield from _check_declared_metrics(function)
         elif function.name not in known:
-            yield from _overlooked(function)
+            yield from _check_overlooked(function)
 
 
-def _undeclared(function: WrittenFunction) -> Iterator[Finding]:
+def _check_declared_metrics(function: WrittenFunction) -> Iterator[DoctorFinding]:
     if SILENT_DECORATORS.issuperset(function.decorators):
         sentence = f"{function.place} (line {function.line}) declares no metric, so it fails when it is measured"
         yield problem("suite", sentence, "put @metrics(Metric(name, unit), ...) above it, from perfci.bench")
 
 
-def _overlooked(function: WrittenFunction) -> Iterator[Finding]:
+def _check_overlooked(function: WrittenFunction) -> Iterator[DoctorFinding]:
     told = f"{function.place} (line {function.line})"
     if PLUGIN_NAMES.match(function.name):
         sentence = f"{told} is not measured: its type comes with a plugin that is not registered there"
         yield problem("suite", sentence, "pip install asv_bench_perfci in the measured environment")
-    elif LOOKALIKES.match(function.name):
+    elif LOOKALIKE_NAMES.match(function.name):
         rest = function.name.partition("_")[2]
         sentence = f"{told} looks like a benchmark and matches no type"
         yield warning("suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart")
 
 
-def borrowed_findings(imports: Iterable[str], found: Collection[str]) -> Iterator[Finding]:
+def check_imported_names(imports: Iterable[str], discovered: Collection[str]) -> Iterator[DoctorFinding]:
     """Names that asv takes for benchmarks of the module into which they were only imported."""
-    for place in sorted(set(imports) & set(found)):
+    for place in sorted(set(imports) & set(discovered)):
         sentence = f"{place} is measured as a benchmark of its own, because that module imports the name"
         yield warning(
             "suite", sentence, "import the module it is from instead, or set its attribute skip_benchmark = True"
         )
 
 
-def omitted_findings(omissions: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
+def check_omissions(omissions: Iterable[tuple[str, str, str]]) -> Iterator[DoctorFinding]:
     """One line for each class that leaves out groups of metrics, which is no fault: (class, group, reason)."""
     left_out: dict[str, dict[str, list[str]]] = {}
     for owner, group, reason in omissions:
@@ -126,20 +126,20 @@ def omitted_findings(omissions: Iterable[tuple[str, str, str]]) -> Iterator[Find
         yield ok("suite", f"{owner} leaves out {'; '.join(parts)}")
 
 
-def functions_written(source: str, module: str) -> list[WrittenFunction]:
+def list_written_functions(source: str, module: str) -> list[WrittenFunction]:
     """The public functions of a module and of its public classes; nothing for source that does not parse."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return []
-    found = list(_functions(tree.body, module))
+    found = list(_iterate_functions(tree.body, module))
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            found += _functions(node.body, f"{module}.{node.name}")
+            found += _iterate_functions(node.body, f"{module}.{node.name}")
     return found
 
 
-def functions_imported(source: str, module: str) -> list[str]:
+def list_imported_names(source: str, module: str) -> list[str]:
     """What a module imports by name at its top level, as ``module.name``; nothing for source that does not parse."""
     try:
         tree = ast.parse(source)
@@ -148,14 +148,14 @@ def functions_imported(source: str, module: str) -> list[str]:
     return [f"{module}.{alias.name}" for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
 
 
-def _functions(body: Iterable[ast.stmt], owner: str) -> Iterator[WrittenFunction]:
+def _iterate_functions(body: Iterable[ast.stmt], owner: str) -> Iterator[WrittenFunction]:
     for node in body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-            decorators = tuple(_name_of(decorator) for decorator in node.decorator_list)
+            decorators = tuple(_get_decorator_name(decorator) for decorator in node.decorator_list)
             yield WrittenFunction(f"{owner}.{node.name}", node.lineno, decorators)
 
 
-def _name_of(decorator: ast.expr) -> str:
+def _get_decorator_name(decorator: ast.expr) -> str:
     """``metrics`` for ``@metrics(...)`` and ``@perfci.bench.metrics(...)``."""
     node = decorator.func if isinstance(decorator, ast.Call) else decorator
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

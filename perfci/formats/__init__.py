@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from perfci.model import Benchmark, Commit, Direction, PerfciError, Result, Run
 
-Warn = Callable[[str], None]
+WarnCallback = Callable[[str], None]
 """Takes one sentence about something that was left out and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ImportDefaults:
     """What a file of another tool may not say, said by who reads it; what the file says itself counts more."""
 
     project: str
@@ -26,7 +26,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Quarantined:
+class UnknownUnitResult:
     """A result whose unit or direction nobody knows: it is kept as it came, and judged when a person has said them.
 
     ``result`` is complete but for these two; ``found`` is what the file says of it.
@@ -34,45 +34,45 @@ class Quarantined:
 
     metric: str
     result: Result
-    found: Mapping[str, Any]
+    source_fields: Mapping[str, Any]
     reason: str
 
 
-class Document(NamedTuple):
+class ImportedRun(NamedTuple):
     """A run as it was found: ``key`` is the same whenever it is sent, ``body_hash`` only while its content is.
 
     ``described`` are benchmarks met for the first time with their source code and settings, where a format has them.
     """
 
     run: Run
-    key: str
+    idempotency_key: str
     body_hash: str
-    described: Mapping[Benchmark, tuple[str, Mapping[str, Any]]] = MappingProxyType({})
-    quarantined: tuple[Quarantined, ...] = ()
+    benchmark_sources: Mapping[Benchmark, tuple[str, Mapping[str, Any]]] = MappingProxyType({})
+    unresolved: tuple[UnknownUnitResult, ...] = ()
 
 
-class Format(Protocol):
+class FormatReader(Protocol):
     """What a module of this package offers to be read from.
 
     ``CHANGED`` says what a known key with another body means: a mistake, or a file that has grown. ``head`` is how the
     content of a file begins, and nothing for a folder.
     """
 
-    CHANGED: Literal["refuse", "add"]
+    ON_CHANGED_BODY: Literal["refuse", "add"]
 
-    def recognises(self, path: Path, head: bytes) -> bool: ...
+    def can_read(self, path: Path, head: bytes) -> bool: ...
 
-    def documents(self, path: Path, given: Given, warn: Warn) -> Iterator[Document]: ...
+    def read_documents(self, path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]: ...
 
 
-class Writer(Protocol):
+class FormatWriter(Protocol):
     """What a module of this package offers to be written with: bytes to stream, and a sentence for each thing that
     the format cannot say."""
 
-    def write(self, runs: Iterable[Run], lost: Warn) -> Iterator[bytes]: ...
+    def write(self, runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]: ...
 
 
-FORMATS = {
+READER_MODULES = {
     "asv": "perfci.formats.asv.asv_reader",
     "perfci": "perfci.formats.run_document",
     "pytest-benchmark": "perfci.formats.pytest_benchmark",
@@ -87,7 +87,7 @@ FORMATS = {
 }
 """Every format that can be read and its module, loaded only when asked for. No two of them claim the same file."""
 
-WRITERS = {
+WRITER_MODULES = {
     "perfci": "perfci.formats.run_lines",
     "asv": "perfci.formats.asv.asv_writer",
     "pytorch": "perfci.formats.pytorch.perfci_records",
@@ -98,16 +98,16 @@ HEAD_BYTES = 65_536
 """How much of a file is looked at first: every format shows what it is within that, but for odd orders of keys."""
 
 
-def format_named(name: str) -> Format:
-    if name not in FORMATS:
-        raise PerfciError(f"There is no format {name}: expected auto or one of {', '.join(FORMATS)}.")
-    return cast(Format, import_module(FORMATS[name]))
+def get_reader(name: str) -> FormatReader:
+    if name not in READER_MODULES:
+        raise PerfciError(f"There is no format {name}: expected auto or one of {', '.join(READER_MODULES)}.")
+    return cast(FormatReader, import_module(READER_MODULES[name]))
 
 
-def writer_named(name: str) -> Writer:
-    if name not in WRITERS:
-        raise PerfciError(f"Nothing is written as {name}: expected one of {', '.join(WRITERS)}.")
-    return cast(Writer, import_module(WRITERS[name]))
+def get_writer(name: str) -> FormatWriter:
+    if name not in WRITER_MODULES:
+        raise PerfciError(f"Nothing is written as {name}: expected one of {', '.join(WRITER_MODULES)}.")
+    return cast(FormatWriter, import_module(WRITER_MODULES[name]))
 
 
 def detect_format(path: Path) -> str:
@@ -116,31 +116,31 @@ def detect_format(path: Path) -> str:
     The head of a file decides; only where it does not is the whole read, once.
     """
     from perfci.formats.input_files import read_bytes, read_head
-    from perfci.formats.refused import require_data
+    from perfci.formats.refused import refuse_executable_formats
 
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
     head = read_head(path, HEAD_BYTES) if path.is_file() else b""
-    require_data(path, head)
-    found = _recognised(path, head)
+    refuse_executable_formats(path, head)
+    found = _match_reader(path, head)
     if found is None and len(head) == HEAD_BYTES:
-        found = _recognised(path, read_bytes(path))
+        found = _match_reader(path, read_bytes(path))
     if found is None:
-        raise PerfciError(f"{path} holds no results that perfci knows: expected one of {', '.join(FORMATS)}.")
+        raise PerfciError(f"{path} holds no results that perfci knows: expected one of {', '.join(READER_MODULES)}.")
     return found
 
 
-def read_documents(path: Path, format_name: str, given: Given, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, format_name: str, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Read runs one after the other, each with the keys that make it arrive once."""
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
-    return format_named(format_name).documents(path, given, warn)
+    return get_reader(format_name).read_documents(path, defaults, warn)
 
 
-def read_runs(path: Path, format_name: str, project: str, warn: Warn = lambda _: None) -> Iterator[Run]:
+def read_runs(path: Path, format_name: str, project: str, warn: WarnCallback = lambda _: None) -> Iterator[Run]:
     """Read runs one after the other, telling ``warn`` what had to be left out."""
-    return (document.run for document in read_documents(path, format_name, Given(project), warn))
+    return (document.run for document in read_documents(path, format_name, ImportDefaults(project), warn))
 
 
-def _recognised(path: Path, head: bytes) -> str | None:
-    return next((name for name in FORMATS if format_named(name).recognises(path, head)), None)
+def _match_reader(path: Path, head: bytes) -> str | None:
+    return next((name for name in READER_MODULES if get_reader(name).can_read(path, head)), None)

@@ -11,56 +11,56 @@ from itertools import groupby
 
 from sqlalchemy.orm import Session
 
-from perfci.model import Boundaries, Machine, Pairs, Point, Series, Status
-from perfci.store.queries.measurements import points_by_sha
+from perfci.model import Machine, NamedValues, Point, ProcessBoundaries, Series, Status
+from perfci.store.queries.measurements import load_points_by_sha
 from perfci.verdicts.process_levels import point_level
 
-COLUMNS = (
+CSV_COLUMNS = (
     *("project", "commit", "committed_at", "benchmark", "version", "parameters", "metric", "unit", "direction"),
     *("machine", "variant", "status", "value", "ci_lo", "ci_hi", "processes", "samples"),
 )
 
-SAMPLE_COLUMNS = (*COLUMNS, "process", "role", "pair", "round", "order", "place", "sample")
+SAMPLE_COLUMNS = (*CSV_COLUMNS, "process", "role", "pair", "round", "order", "place", "sample")
 """For raw samples: which process took it, and its place among the samples of that process."""
 
-Row = tuple[object, ...]
+CsvRow = tuple[object, ...]
 
 
-def export(tx: Session, project: str, *, samples: bool, named: Callable[[str], str] = str) -> Iterator[str]:
+def export_csv(tx: Session, project: str, *, samples: bool, write_name: Callable[[str], str] = str) -> Iterator[str]:
     """Lines of CSV sorted by commit, benchmark, version, parameters, metric, machine, variant: the same store gives
     the same bytes. Parameters, machine and variant are JSON objects, so that no two of them read alike. ``named`` is
     how names are written, for a spreadsheet runs some of them as formulas.
     """
-    yield _line(SAMPLE_COLUMNS if samples else COLUMNS)
-    for _, of_commit in groupby(points_by_sha(tx, project), key=lambda pair: pair[1].commit.sha):
-        rows = sorted((_sort_key(series), _row(project, series, point, named), point) for series, point in of_commit)
+    yield _format_line(SAMPLE_COLUMNS if samples else CSV_COLUMNS)
+    for _, of_commit in groupby(load_points_by_sha(tx, project), key=lambda pair: pair[1].commit.sha):
+        rows = sorted((_sort_key(series), _point_row(project, series, point, write_name), point) for series, point in of_commit)
         for _, row, point in rows:
-            yield from (_line((*row, *sample)) for sample in _samples(point)) if samples else [_line(row)]
+            yield from (_format_line((*row, *sample)) for sample in _sample_rows(point)) if samples else [_format_line(row)]
 
 
 def _sort_key(series: Series) -> tuple[str, ...]:
     metric = series.metric
     return (
-        *(series.benchmark.name, series.benchmark.version, _named(series.parameters), metric.name),
-        *(_machine(series.machine), _named(series.variant.values), metric.unit, metric.direction, series.harness),
+        *(series.benchmark.name, series.benchmark.version, _format_pairs(series.parameters), metric.name),
+        *(_format_machine(series.machine), _format_pairs(series.variant.values), metric.unit, metric.direction, series.harness),
     )
 
 
-def _row(project: str, series: Series, point: Point, named: Callable[[str], str]) -> Row:
+def _point_row(project: str, series: Series, point: Point, write_name: Callable[[str], str]) -> CsvRow:
     summary, commit = point.summary, point.commit
-    counted = point.boundaries is Boundaries.PROCESS and point.processes
+    counted = point.boundaries is ProcessBoundaries.PROCESS and point.processes
     return (
-        named(project),
+        write_name(project),
         commit.sha,
         commit.committed_at and commit.committed_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        named(series.benchmark.name),
-        named(series.benchmark.version),
-        _named(series.parameters),
-        named(series.metric.name),
-        named(series.metric.unit),
+        write_name(series.benchmark.name),
+        write_name(series.benchmark.version),
+        _format_pairs(series.parameters),
+        write_name(series.metric.name),
+        write_name(series.metric.unit),
         series.metric.direction,
-        _machine(series.machine),
-        _named(series.variant.values),
+        _format_machine(series.machine),
+        _format_pairs(series.variant.values),
         point.status.value,
         point_level(point),
         summary and summary.ci_lo,
@@ -70,7 +70,7 @@ def _row(project: str, series: Series, point: Point, named: Callable[[str], str]
     )
 
 
-def _samples(point: Point) -> Iterator[Row]:
+def _sample_rows(point: Point) -> Iterator[CsvRow]:
     for process in point.processes:
         where = (process.index, process.role.value, process.pair, process.round, process.order)
         for place, sample in enumerate(process.samples):
@@ -78,22 +78,22 @@ def _samples(point: Point) -> Iterator[Row]:
 
 
 @cache
-def _machine(machine: Machine) -> str:
+def _format_machine(machine: Machine) -> str:
     fields = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
-    return _object([(name, value) for name, value in fields.items() if value])
+    return _format_object([(name, value) for name, value in fields.items() if value])
 
 
 @cache
-def _named(pairs: Pairs) -> str:
-    return _object(pairs) if pairs else ""
+def _format_pairs(pairs: NamedValues) -> str:
+    return _format_object(pairs) if pairs else ""
 
 
-def _object(pairs: Sequence[tuple[str, object]]) -> str:
+def _format_object(pairs: Sequence[tuple[str, object]]) -> str:
     members = (f"{json.dumps(name)}:{json.dumps(value, ensure_ascii=False)}" for name, value in pairs)
     return "{" + ",".join(members) + "}"
 
 
-def _line(row: Sequence[object]) -> str:
+def _format_line(row: Sequence[object]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(["" if value is None else value for value in row])
     return text.getvalue()

@@ -11,36 +11,36 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from perfci.formats import Document, Given, Warn, unit_conversion
-from perfci.formats.run_builder import Assembly
-from perfci.formats.value_parsing import file_time, finite, mapping, read_json, text
-from perfci.model import Clock, PerfciError, Summary
+from perfci.formats import ImportDefaults, ImportedRun, WarnCallback, unit_conversion
+from perfci.formats.run_builder import RunBuilder
+from perfci.formats.value_parsing import as_mapping, file_modified_at, parse_finite, read_json, to_text
+from perfci.model import Clock, PerfciError, SampleSummary
 
-CHANGED: Literal["refuse", "add"] = "refuse"
+ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "generic"
 
-START = re.compile(rb"\s*\[\s*\{")
+LIST_START = re.compile(rb"\s*\[\s*\{")
 
 
-def recognises(path: Path, head: bytes) -> bool:
-    return START.match(head) is not None and all(mark in head for mark in (b'"name"', b'"unit"', b'"value"'))
+def can_read(path: Path, head: bytes) -> bool:
+    return LIST_START.match(head) is not None and all(mark in head for mark in (b'"name"', b'"unit"', b'"value"'))
 
 
-def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """One run: each entry is a benchmark with one number; ``range`` and ``extra`` are free text and not kept."""
     content, body = read_json(path)
     if not isinstance(content, list):
         raise PerfciError(f'{path} is no generic file: expected a list of {{"name", "unit", "value"}}.')
-    run = Assembly(TOOL, str(path), given, warn, started_at=file_time(path))
-    for entry in map(mapping, content):
-        name, unit, value = text(entry.get("name")), text(entry.get("unit")), finite(entry.get("value"))
+    run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
+    for entry in map(as_mapping, content):
+        name, unit, value = to_text(entry.get("name")), to_text(entry.get("unit")), parse_finite(entry.get("value"))
         if not name or value is None:
             warn("an entry without a name or a number is left out")
             continue
-        known = unit_conversion.known("value", unit, given.direction)
+        known = unit_conversion.identify_metric("value", unit, defaults.direction)
         if known is None:
-            run.quarantine(name, (), "value", [value], Clock.VALUE, entry, unit_conversion.unknown(name, unit))
+            run.add_unresolved(name, (), "value", [value], Clock.VALUE, entry, unit_conversion.unresolved_reason(name, unit))
         else:
-            run.summary(name, (), known.metric, Summary(known.scale.of(value)))
-    yield run.document(body)
+            run.add_summary(name, (), known.metric, SampleSummary(known.conversion.convert(value)))
+    yield run.build(body)

@@ -7,12 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import Document, Given, Warn, unit_conversion
-from perfci.formats.run_builder import Assembly
-from perfci.formats.value_parsing import file_time, finite, mapping, moment, pairs, read_json, text, whole
-from perfci.model import Boundaries, Clock, Metric, Pairs, PerfciError, Status
+from perfci.formats import ImportDefaults, ImportedRun, WarnCallback, unit_conversion
+from perfci.formats.run_builder import RunBuilder
+from perfci.formats.value_parsing import (
+    as_mapping,
+    file_modified_at,
+    parse_count,
+    parse_finite,
+    parse_time,
+    read_json,
+    to_pairs,
+    to_text,
+)
+from perfci.model import Clock, Metric, NamedValues, PerfciError, ProcessBoundaries, Status
 
-CHANGED: Literal["refuse", "add"] = "refuse"
+ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "google-benchmark"
 
@@ -27,7 +36,7 @@ RATES = {
 AGGREGATES = {"mean", "median", "stddev", "cv", "BigO", "RMS", "min", "max"}
 """Rows that the library computed from others; a name's end is all that tells them in files before 1.5."""
 
-FIELDS = {
+KNOWN_FIELDS = {
     *("name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions", "repetition_index"),
     *("threads", "iterations", "real_time", "cpu_time", "time_unit", "label", "error_occurred", "error_message"),
     *("skipped", "skip_message", "aggregate_name", "aggregate_unit", "allocs_per_iter", "max_bytes_used"),
@@ -35,81 +44,81 @@ FIELDS = {
 }
 
 
-def recognises(path: Path, head: bytes) -> bool:
+def can_read(path: Path, head: bytes) -> bool:
     return all(mark in head for mark in (b'"context"', b'"benchmarks"', b'"num_cpus"'))
 
 
-def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """One run. Two clocks are two metrics; a counter of the author has no unit, so that it is quarantined."""
     content, body = read_json(path)
-    context, rows = mapping(mapping(content).get("context")), mapping(content).get("benchmarks")
+    context, rows = as_mapping(as_mapping(content).get("context")), as_mapping(content).get("benchmarks")
     if not isinstance(rows, list):
         raise PerfciError(f"{path} is no file of {TOOL}: it has no list of benchmarks.")
-    run = Assembly(
+    run = RunBuilder(
         TOOL,
         str(path),
-        given,
+        defaults,
         warn,
-        started_at=moment(context.get("date")) or file_time(path),
-        environment=pairs({name: context.get(name) for name in ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled")}),
-        variant=pairs({"build": context.get("library_build_type")}),
+        started_at=parse_time(context.get("date")) or file_modified_at(path),
+        environment=to_pairs({name: context.get(name) for name in ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled")}),
+        variant=to_pairs({"build": context.get("library_build_type")}),
     )
     if context.get("cpu_scaling_enabled") is True:
         warn("the clock of the CPU was not fixed (cpu_scaling_enabled)")
-    for (name, parameters), repetitions in _grouped(rows).items():
-        _add(run, name, parameters, repetitions)
-    yield run.document(body)
+    for (name, parameters), repetitions in _group_repetitions(rows).items():
+        _add_benchmark(run, name, parameters, repetitions)
+    yield run.build(body)
 
 
-def _grouped(rows: Iterable[object]) -> dict[tuple[str, Pairs], list[Mapping[str, Any]]]:
+def _group_repetitions(rows: Iterable[object]) -> dict[tuple[str, NamedValues], list[Mapping[str, Any]]]:
     """The repetitions of each benchmark, which one process measured."""
-    found: dict[tuple[str, Pairs], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in map(mapping, rows):
+    found: dict[tuple[str, NamedValues], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in map(as_mapping, rows):
         if not _is_aggregate(row):
-            found[_name(row)].append(row)
+            found[_parse_name(row)].append(row)
     return found
 
 
-def _add(run: Assembly, name: str, parameters: Pairs, rows: Sequence[Mapping[str, Any]]) -> None:
+def _add_benchmark(run: RunBuilder, name: str, parameters: NamedValues, rows: Sequence[Mapping[str, Any]]) -> None:
     good = [row for row in rows if not (row.get("error_occurred") is True or row.get("skipped"))]
     if not good:
-        said = text(rows[0].get("error_message")) or text(rows[0].get("skip_message"))
+        said = to_text(rows[0].get("error_message")) or to_text(rows[0].get("skip_message"))
         status = Status.FAILED if rows[0].get("error_occurred") is True else Status.SKIPPED
-        run.ended(name, parameters, Metric("time", "seconds"), status, said or "the benchmark gave no reason")
+        run.add_without_value(name, parameters, Metric("time", "seconds"), status, said or "the benchmark gave no reason")
         return
-    scale = unit_conversion.scale_of(text(good[0].get("time_unit")) or "ns")
+    scale = unit_conversion.find_conversion(to_text(good[0].get("time_unit")) or "ns")
     for field, (metric, clock) in CLOCKS.items():
-        values = _values(good, field)
+        values = _finite_values(good, field)
         if values and scale is not None:
-            seconds = map(scale.of, values)
-            run.samples(
+            seconds = map(scale.convert, values)
+            run.add_samples(
                 name,
                 parameters,
                 Metric(metric, "seconds"),
                 seconds,
                 clock,
-                number=whole(good[0].get("iterations"), 2**63),
+                number=parse_count(good[0].get("iterations"), 2**63),
             )
-    for field in dict.fromkeys(field for row in good for field in row if field not in FIELDS):
+    for field in dict.fromkeys(field for row in good for field in row if field not in KNOWN_FIELDS):
         if field in RATES:
-            run.samples(name, parameters, RATES[field], _values(good, field), Clock.WITNESS)
-        elif values := _values(good, field):
+            run.add_samples(name, parameters, RATES[field], _finite_values(good, field), Clock.INFORMATIONAL)
+        elif values := _finite_values(good, field):
             reason = "a counter has no unit in this format, and nobody knows which way is good"
-            run.quarantine(name, parameters, field, values, Clock.VALUE, good[0], reason, boundaries=Boundaries.PROCESS)
+            run.add_unresolved(name, parameters, field, values, Clock.VALUE, good[0], reason, boundaries=ProcessBoundaries.PROCESS)
 
 
-def _values(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
-    return [number for row in rows if (number := finite(row.get(field))) is not None]
+def _finite_values(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
+    return [number for row in rows if (number := parse_finite(row.get(field))) is not None]
 
 
 def _is_aggregate(row: Mapping[str, Any]) -> bool:
-    ending = text(row.get("name")).rpartition("_")[2]
+    ending = to_text(row.get("name")).rpartition("_")[2]
     return row.get("run_type") == "aggregate" or ("run_type" not in row and ending in AGGREGATES)
 
 
-def _name(row: Mapping[str, Any]) -> tuple[str, Pairs]:
+def _parse_name(row: Mapping[str, Any]) -> tuple[str, NamedValues]:
     """``BM_Copy/64`` is a benchmark and its arguments; ``size:64`` names one, ``real_time`` and the like are none."""
-    name, *rest = (text(row.get("run_name")) or text(row.get("name"))).split("/")
+    name, *rest = (to_text(row.get("run_name")) or to_text(row.get("name"))).split("/")
     parameters = []
     for place, part in enumerate(rest, start=1):
         key, colon, value = part.partition(":")

@@ -6,55 +6,63 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import Document, Given, Warn
-from perfci.formats.run_builder import Assembly
-from perfci.formats.value_parsing import file_time, finite, listed, mapping, pairs, read_json, text
-from perfci.model import Clock, Metric, Pairs, PerfciError, Status, Summary
+from perfci.formats import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.run_builder import RunBuilder
+from perfci.formats.value_parsing import (
+    as_list,
+    as_mapping,
+    file_modified_at,
+    parse_finite,
+    read_json,
+    to_pairs,
+    to_text,
+)
+from perfci.model import Clock, Metric, NamedValues, PerfciError, SampleSummary, Status
 
-CHANGED: Literal["refuse", "add"] = "refuse"
+ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "hyperfine"
 
-TIME = Metric("time", "seconds")
+TIME_METRIC = Metric("time", "seconds")
 
 
-def recognises(path: Path, head: bytes) -> bool:
+def can_read(path: Path, head: bytes) -> bool:
     return all(mark in head for mark in (b'"results"', b'"command"', b'"user"', b'"system"'))
 
 
-def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """One run. ``times`` are processes; CPU seconds are only known on average, so that they are shown, not judged."""
     content, body = read_json(path)
-    results = mapping(content).get("results")
+    results = as_mapping(content).get("results")
     if not isinstance(results, list):
         raise PerfciError(f"{path} is no file of {TOOL}: it has no list of results.")
-    run = Assembly(TOOL, str(path), given, warn, started_at=file_time(path))
+    run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
     for entry in results:
-        _add(run, mapping(entry), warn)
-    yield run.document(body)
+        _add_command(run, as_mapping(entry), warn)
+    yield run.build(body)
 
 
-def _add(run: Assembly, entry: Mapping[str, Any], warn: Warn) -> None:
-    command, parameters = text(entry.get("command")), pairs(mapping(entry.get("parameters")))
-    name = _without(parameters, command)
-    ended = [code for code in listed(entry.get("exit_codes")) if code != 0]
-    times, median = listed(entry.get("times")), finite(entry.get("median"))
+def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) -> None:
+    command, parameters = to_text(entry.get("command")), to_pairs(as_mapping(entry.get("parameters")))
+    name = _command_template(parameters, command)
+    ended = [code for code in as_list(entry.get("exit_codes")) if code != 0]
+    times, median = as_list(entry.get("times")), parse_finite(entry.get("median"))
     if not command:
         return warn("a result without a command is left out")
     if ended:
         code = "was ended by a signal" if ended[0] is None else f"ended with exit code {ended[0]}"
-        return run.ended(name, parameters, TIME, Status.FAILED, f"the command {code}")
+        return run.add_without_value(name, parameters, TIME_METRIC, Status.FAILED, f"the command {code}")
     if times:
-        run.samples(name, parameters, TIME, times, Clock.WALL, apart=True)
+        run.add_samples(name, parameters, TIME_METRIC, times, Clock.WALL, process_per_sample=True)
     elif median is not None:
-        run.summary(name, parameters, TIME, Summary(median))
-    cpu = [finite(entry.get("user")), finite(entry.get("system"))]
+        run.add_summary(name, parameters, TIME_METRIC, SampleSummary(median))
+    cpu = [parse_finite(entry.get("user")), parse_finite(entry.get("system"))]
     if cpu[0] is not None and cpu[1] is not None:
-        run.samples(name, parameters, Metric("mean_cpu_time", "seconds"), [cpu[0] + cpu[1]], Clock.WITNESS)
+        run.add_samples(name, parameters, Metric("mean_cpu_time", "seconds"), [cpu[0] + cpu[1]], Clock.INFORMATIONAL)
     return None
 
 
-def _without(parameters: Pairs, command: str) -> str:
+def _command_template(parameters: NamedValues, command: str) -> str:
     """The command as it was given, before a parameter was filled in, so that its cells are one benchmark."""
     words = command.split(" ")
     for name, value in parameters:

@@ -25,45 +25,45 @@ MAX_FILE_BYTES = 256 * MIB
 MAX_ARCHIVE_BYTES = 4096 * MIB
 """The sum of everything in an archive, unpacked."""
 
-PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+DECOMPRESSORS: dict[bytes, Callable[[IO[bytes]], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 
-MAGIC_BYTES = max(map(len, PACKED))
+MAGIC_BYTES = max(map(len, DECOMPRESSORS))
 
 TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
 
-DAMAGED = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
+DAMAGE_ERRORS = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
 def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """Read a file, unpacking it if need be, but never more than the limit."""
-    with _sentences(str(path)), path.open("rb") as file:
-        return _bounded(file, str(path), limit)
+    with _translate_errors(str(path)), path.open("rb") as file:
+        return _read_bounded(file, str(path), limit)
 
 
 def read_head(path: Path, size: int) -> bytes:
     """How the content of a file begins, unpacked if need be."""
-    with _sentences(str(path)), path.open("rb") as file, _decompressed(file) as content:
+    with _translate_errors(str(path)), path.open("rb") as file, _open_decompressed(file) as content:
         head: bytes = content.read(size)
     return head
 
 
-def unpack(body: bytes, what: str, limit: int = MAX_FILE_BYTES) -> bytes:
+def decompress(body: bytes, source_name: str, limit: int = MAX_FILE_BYTES) -> bytes:
     """The same for a body that arrived some other way."""
-    with _sentences(what):
-        return _bounded(io.BytesIO(body), what, limit)
+    with _translate_errors(source_name):
+        return _read_bounded(io.BytesIO(body), source_name, limit)
 
 
-class Tree(Protocol):
+class FileTree(Protocol):
     """JSON files by their path from a common root."""
 
     def names(self) -> list[PurePosixPath]: ...
 
-    def has(self, name: PurePosixPath) -> bool: ...
+    def has_file(self, name: PurePosixPath) -> bool: ...
 
-    def read(self, name: PurePosixPath) -> bytes: ...
+    def read_file(self, name: PurePosixPath) -> bytes: ...
 
 
-class Folder:
+class FolderTree:
     """The JSON files below a folder; links to other folders are not followed."""
 
     def __init__(self, root: Path) -> None:
@@ -73,19 +73,19 @@ class Folder:
         found = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
         return sorted(PurePosixPath(path.relative_to(self._root)) for path in found if path.suffix == ".json")
 
-    def has(self, name: PurePosixPath) -> bool:
+    def has_file(self, name: PurePosixPath) -> bool:
         return (self._root / name).is_file()
 
-    def read(self, name: PurePosixPath) -> bytes:
+    def read_file(self, name: PurePosixPath) -> bytes:
         return read_bytes(self._root / name)
 
 
-class Archive:
+class ArchiveTree:
     """The JSON files of a tar archive. Nothing is unpacked to its name, so no name can lead anywhere."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path, self._file = path, file
-        with _sentences(str(path)), tarfile.open(fileobj=file, mode="r:") as archive:
+        with _translate_errors(str(path)), tarfile.open(fileobj=file, mode="r:") as archive:
             self._members = {
                 PurePosixPath(member.name): (member.offset_data, member.size)
                 for member in archive
@@ -98,10 +98,10 @@ class Archive:
     def names(self) -> list[PurePosixPath]:
         return sorted(self._members)
 
-    def has(self, name: PurePosixPath) -> bool:
+    def has_file(self, name: PurePosixPath) -> bool:
         return name in self._members
 
-    def read(self, name: PurePosixPath) -> bytes:
+    def read_file(self, name: PurePosixPath) -> bytes:
         start, size = self._members[name]
         if size > MAX_FILE_BYTES:
             raise PerfciError(f"{name} holds more than {MAX_FILE_BYTES // MIB} MiB, which no result file does.")
@@ -124,44 +124,44 @@ def is_archive(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def open_tree(path: Path) -> Iterator[Tree]:
+def open_tree(path: Path) -> Iterator[FileTree]:
     """The files of a folder, or of a tar archive, which is decompressed into one unnamed temporary file."""
     if path.is_dir():
-        yield Folder(path)
+        yield FolderTree(path)
         return
     with tempfile.TemporaryFile(prefix="perfci-") as plain:
-        with _sentences(str(path)), path.open("rb") as file, _decompressed(file) as content:
+        with _translate_errors(str(path)), path.open("rb") as file, _open_decompressed(file) as content:
             while chunk := content.read(MIB):
                 plain.write(chunk)
                 if plain.tell() > MAX_ARCHIVE_BYTES:
                     raise PerfciError(f"The archive {path} unpacks to more than {MAX_ARCHIVE_BYTES // MIB} MiB.")
         plain.seek(0)
-        yield Archive(path, plain)
+        yield ArchiveTree(path, plain)
 
 
-def _bounded(file: IO[bytes], what: str, limit: int) -> bytes:
-    with _decompressed(file) as content:
+def _read_bounded(file: IO[bytes], source_name: str, limit: int) -> bytes:
+    with _open_decompressed(file) as content:
         body: bytes = content.read(limit + 1)
     if len(body) > limit:
-        raise PerfciError(f"{what} holds more than {limit // MIB} MiB, which no result file does.")
+        raise PerfciError(f"{source_name} holds more than {limit // MIB} MiB, which no result file does.")
     return body
 
 
 @contextlib.contextmanager
-def _decompressed(file: IO[bytes]) -> Iterator[IO[bytes]]:
+def _open_decompressed(file: IO[bytes]) -> Iterator[IO[bytes]]:
     """The content of a file, decompressed as it is read."""
     start = file.read(MAGIC_BYTES)
     file.seek(0)
-    opener = next((opener for magic, opener in PACKED.items() if start.startswith(magic)), contextlib.nullcontext)
+    opener = next((opener for magic, opener in DECOMPRESSORS.items() if start.startswith(magic)), contextlib.nullcontext)
     with opener(file) as content:
         yield content
 
 
 @contextlib.contextmanager
-def _sentences(what: str) -> Iterator[None]:
+def _translate_errors(source_name: str) -> Iterator[None]:
     try:
         yield
-    except DAMAGED as error:
-        raise PerfciError(f"{what} is truncated or damaged: {error}.") from error
+    except DAMAGE_ERRORS as error:
+        raise PerfciError(f"{source_name} is truncated or damaged: {error}.") from error
     except OSError as error:
-        raise PerfciError(f"Cannot read {what}: {error.strerror or error}.") from error
+        raise PerfciError(f"Cannot read {source_name}: {error.strerror or error}.") from error

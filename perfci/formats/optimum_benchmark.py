@@ -10,126 +10,135 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import Document, Given, Warn, unit_conversion
-from perfci.formats.run_builder import Assembly
-from perfci.formats.value_parsing import file_time, finite, listed, mapping, pairs, read_json, text, whole
-from perfci.model import Boundaries, Clock, Machine, Metric, Pairs, PerfciError, Summary
+from perfci.formats import ImportDefaults, ImportedRun, WarnCallback, unit_conversion
+from perfci.formats.run_builder import RunBuilder
+from perfci.formats.value_parsing import (
+    as_list,
+    as_mapping,
+    file_modified_at,
+    parse_count,
+    parse_finite,
+    read_json,
+    to_pairs,
+    to_text,
+)
+from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, ProcessBoundaries, SampleSummary
 
-CHANGED: Literal["refuse", "add"] = "refuse"
+ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "optimum-benchmark"
 
-MEASURES = ("memory", "latency", "throughput", "energy", "efficiency")
+MEASURED_QUANTITIES = ("memory", "latency", "throughput", "energy", "efficiency")
 
-COPIED = {"decode": "prefill", "generate": "prefill"}
+REPEATED_MEMORY = {"decode": "prefill", "generate": "prefill"}
 """Memory of text generation is read once: that of these targets repeats another's where they are equal."""
 
 MB = 10**6
 
-IGNORED = {"name", "_target_", "version", "seed", "device_ids", "processor"}
+IGNORED_SETTINGS = {"name", "_target_", "version", "seed", "device_ids", "processor"}
 
 
-def recognises(path: Path, head: bytes) -> bool:
+def can_read(path: Path, head: bytes) -> bool:
     return re.search(rb'"max_ram"|"stdev_"', head) is not None and b'"latency"' in head
 
 
-def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """One run: each target of the report is a benchmark of the model, each thing measured of it a metric."""
     content, body = read_json(path)
-    content = mapping(content)
-    config, report = mapping(content.get("config")), mapping(content.get("report", content))
-    targets = {name: mapping(one) for name, one in report.items() if any(key in mapping(one) for key in MEASURES)}
+    content = as_mapping(content)
+    config, report = as_mapping(content.get("config")), as_mapping(content.get("report", content))
+    targets = {name: as_mapping(one) for name, one in report.items() if any(key in as_mapping(one) for key in MEASURED_QUANTITIES)}
     if not targets:
         raise PerfciError(f"{path} is no file of {TOOL}: no target of it has latency or memory.")
     if not config:
         warn("a report alone does not say what was measured: read benchmark.json, which has the configuration too")
-    environment = mapping(config.get("environment"))
-    run = Assembly(
+    environment = as_mapping(config.get("environment"))
+    run = RunBuilder(
         TOOL,
         str(path),
-        given,
+        defaults,
         warn,
-        started_at=file_time(path),
-        machine=_machine(environment, mapping(config.get("backend"))),
-        environment=pairs(
+        started_at=file_modified_at(path),
+        machine=_parse_machine(environment, as_mapping(config.get("backend"))),
+        environment=to_pairs(
             {name: value for name, value in environment.items() if name.endswith(("_version", "platform"))}
         ),
     )
-    boundaries = _boundaries(config)
+    boundaries = _process_boundaries(config)
     for name, target in targets.items():
-        _add(run, name, target, _parameters(config), boundaries, targets, warn)
-    yield run.document(body)
+        _add_target(run, name, target, _read_parameters(config), boundaries, targets, warn)
+    yield run.build(body)
 
 
-def _add(
-    run: Assembly,
+def _add_target(
+    run: RunBuilder,
     name: str,
     target: Mapping[str, Any],
-    parameters: Pairs,
-    boundaries: Boundaries,
+    parameters: NamedValues,
+    boundaries: ProcessBoundaries,
     targets: Mapping[str, Mapping[str, Any]],
-    warn: Warn,
+    warn: WarnCallback,
 ) -> None:
-    latency, memory = mapping(target.get("latency")), mapping(target.get("memory"))
-    metric, mean = Metric("latency", "seconds"), finite(latency.get("mean"))
-    if values := listed(latency.get("values")):
-        run.samples(name, parameters, metric, values, Clock.WALL, boundaries=boundaries)
+    latency, memory = as_mapping(target.get("latency")), as_mapping(target.get("memory"))
+    metric, mean = Metric("latency", "seconds"), parse_finite(latency.get("mean"))
+    if values := as_list(latency.get("values")):
+        run.add_samples(name, parameters, metric, values, Clock.WALL, boundaries=boundaries)
     elif mean is not None:
-        run.summary(name, parameters, metric, Summary(mean))
-    if memory and memory == mapping(targets.get(COPIED.get(name, ""), {})).get("memory"):
-        warn(f"memory of {name} repeats that of {COPIED[name]}: left out")
+        run.add_summary(name, parameters, metric, SampleSummary(mean))
+    if memory and memory == as_mapping(targets.get(REPEATED_MEMORY.get(name, ""), {})).get("memory"):
+        warn(f"memory of {name} repeats that of {REPEATED_MEMORY[name]}: left out")
     elif memory:
         for field, value in memory.items():
-            if finite(value) is not None:
-                run.samples(
+            if parse_finite(value) is not None:
+                run.add_samples(
                     name, parameters, Metric(field, "bytes"), [round(value * MB)], Clock.VALUE, boundaries=boundaries
                 )
-    _derived(run, name, target, parameters)
+    _add_derived(run, name, target, parameters)
 
 
-def _derived(run: Assembly, name: str, target: Mapping[str, Any], parameters: Pairs) -> None:
+def _add_derived(run: RunBuilder, name: str, target: Mapping[str, Any], parameters: NamedValues) -> None:
     """Throughput and efficiency are quotients of what is judged already; energy is measured."""
-    throughput, energy = mapping(target.get("throughput")), mapping(target.get("energy"))
-    known = unit_conversion.known("throughput", text(throughput.get("unit")))
-    if known and finite(throughput.get("value")) is not None:
-        run.samples(name, parameters, known.metric, [throughput["value"]], Clock.WITNESS)
-    joules = unit_conversion.scale_of(text(energy.get("unit")) or "kWh")
+    throughput, energy = as_mapping(target.get("throughput")), as_mapping(target.get("energy"))
+    known = unit_conversion.identify_metric("throughput", to_text(throughput.get("unit")))
+    if known and parse_finite(throughput.get("value")) is not None:
+        run.add_samples(name, parameters, known.metric, [throughput["value"]], Clock.INFORMATIONAL)
+    joules = unit_conversion.find_conversion(to_text(energy.get("unit")) or "kWh")
     for part in ("cpu", "gpu", "ram", "total"):
-        value = finite(energy.get(part))
+        value = parse_finite(energy.get(part))
         if value is not None and joules:
-            clock = Clock.VALUE if part == "total" else Clock.WITNESS
-            run.samples(name, parameters, Metric(f"energy_{part}", joules.unit), [joules.of(value)], clock)
+            clock = Clock.VALUE if part == "total" else Clock.INFORMATIONAL
+            run.add_samples(name, parameters, Metric(f"energy_{part}", joules.unit), [joules.convert(value)], clock)
 
 
-def _parameters(config: Mapping[str, Any]) -> Pairs:
+def _read_parameters(config: Mapping[str, Any]) -> NamedValues:
     """All single values of backend and scenario that somebody may choose, by their path."""
     chosen: dict[str, object] = {}
     for part in ("backend", "scenario"):
-        settings = mapping(config.get(part))
+        settings = as_mapping(config.get(part))
         chosen[part] = settings.get("name")
-        chosen |= _flat({name: value for name, value in settings.items() if name not in IGNORED})
-    return pairs({name: value for name, value in chosen.items() if value not in (None, "", False)})
+        chosen |= _flatten({name: value for name, value in settings.items() if name not in IGNORED_SETTINGS})
+    return to_pairs({name: value for name, value in chosen.items() if value not in (None, "", False)})
 
 
-def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, object]:
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
-            found |= _flat(value, f"{before}{name}.")
+            found |= _flatten(value, f"{prefix}{name}.")
         elif not isinstance(value, list):
-            found[before + name] = value
+            found[prefix + name] = value
     return found
 
 
-def _machine(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> Machine | None:
-    cpu, ram = text(environment.get("cpu")).strip(), finite(environment.get("cpu_ram_mb"))
+def _parse_machine(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> Machine | None:
+    cpu, ram = to_text(environment.get("cpu")).strip(), parse_finite(environment.get("cpu_ram_mb"))
     if not cpu:
         return None
     accelerators = _accelerators(environment, backend)
     return Machine(
         cpu=cpu,
-        cores=whole(environment.get("cpu_count")),
-        memory_gb=whole(ram * MB / 2**30) if ram else None,
+        cores=parse_count(environment.get("cpu_count")),
+        memory_gb=parse_count(ram * MB / 2**30) if ram else None,
         accelerator=accelerators[0] if accelerators else "",
         accelerators=len(accelerators),
     )
@@ -137,16 +146,16 @@ def _machine(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> Mach
 
 def _accelerators(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> list[str]:
     """The accelerators the benchmark ran on: those of ``device_ids``, not all that the box has."""
-    all_of_them = [text(one) for one in listed(environment.get("gpu"))]
+    all_of_them = [to_text(one) for one in as_list(environment.get("gpu"))]
     if backend.get("device") == "cpu":
         return []
-    wanted = [int(one) for one in text(backend.get("device_ids")).split(",") if one.strip().isdecimal()]
+    wanted = [int(one) for one in to_text(backend.get("device_ids")).split(",") if one.strip().isdecimal()]
     return [all_of_them[place] for place in wanted if place < len(all_of_them)] or all_of_them
 
 
-def _boundaries(config: Mapping[str, Any]) -> Boundaries:
+def _process_boundaries(config: Mapping[str, Any]) -> ProcessBoundaries:
     """A launcher of several processes pours their values together; without its name nobody knows."""
-    launcher = mapping(config.get("launcher")).get("name")
+    launcher = as_mapping(config.get("launcher")).get("name")
     if launcher in ("process", "inline"):
-        return Boundaries.PROCESS
-    return Boundaries.POOLED if launcher else Boundaries.UNKNOWN
+        return ProcessBoundaries.PROCESS
+    return ProcessBoundaries.POOLED if launcher else ProcessBoundaries.UNKNOWN

@@ -6,23 +6,23 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import Document, Given, Warn
-from perfci.formats.run_builder import Assembly
+from perfci.formats import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    commit_of,
-    file_time,
-    finite,
-    listed,
-    mapping,
-    moment,
-    pairs,
+    as_list,
+    as_mapping,
+    file_modified_at,
+    parse_commit,
+    parse_count,
+    parse_finite,
+    parse_time,
     read_json,
-    text,
-    whole,
+    to_pairs,
+    to_text,
 )
-from perfci.model import Clock, Machine, Metric, Pairs, PerfciError, Status, Summary
+from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, SampleSummary, Status
 
-CHANGED: Literal["refuse", "add"] = "refuse"
+ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "pytest-benchmark"
 
@@ -30,83 +30,83 @@ CPU_TIMERS = ("process_time", "thread_time")
 """Timers that count the CPU seconds of the process; all others are clocks on the wall."""
 
 
-def recognises(path: Path, head: bytes) -> bool:
+def can_read(path: Path, head: bytes) -> bool:
     return b'"machine_info"' in head and b'"commit_info"' in head
 
 
-def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """One run: a session of pytest. Rounds are its samples where they were saved, else quartiles are all there is."""
     content, body = read_json(path)
-    content = mapping(content)
+    content = as_mapping(content)
     if not isinstance(content.get("benchmarks"), list):
         raise PerfciError(f"{path} is no file of {TOOL}: it has no list of benchmarks.")
-    found, info = mapping(content.get("commit_info")), mapping(content.get("machine_info"))
-    commit = commit_of(
+    found, info = as_mapping(content.get("commit_info")), as_mapping(content.get("machine_info"))
+    commit = parse_commit(
         found.get("id"),
-        committed_at=moment(found.get("time")),
-        branch="" if (branch := text(found.get("branch"))).startswith("(") else branch,  # "(detached head)"
+        committed_at=parse_time(found.get("time")),
+        branch="" if (branch := to_text(found.get("branch"))).startswith("(") else branch,  # "(detached head)"
         dirty=found.get("dirty") is True,
     )
-    run = Assembly(
+    run = RunBuilder(
         TOOL,
         str(path),
-        given,
+        defaults,
         warn,
-        started_at=moment(content.get("datetime")) or file_time(path),
+        started_at=parse_time(content.get("datetime")) or file_modified_at(path),
         commit=commit,
-        machine=_machine(info),
-        environment=_environment(info, content.get("version")),
-        variant=_variant(info),
+        machine=_parse_machine(info),
+        environment=_read_environment(info, content.get("version")),
+        variant=_read_variant(info),
     )
     if commit and commit.dirty:
         warn("measured with uncommitted changes: kept, but no part of any history")
     for entry in content["benchmarks"]:
-        _add(run, mapping(entry), warn)
-    yield run.document(body)
+        _add_benchmark(run, as_mapping(entry), warn)
+    yield run.build(body)
 
 
-def _add(run: Assembly, entry: Mapping[str, Any], warn: Warn) -> None:
-    stats, options = mapping(entry.get("stats")), mapping(entry.get("options"))
-    name, parameters = _name(entry)
-    cpu = text(options.get("timer")).rpartition(".")[2] in CPU_TIMERS
+def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) -> None:
+    stats, options = as_mapping(entry.get("stats")), as_mapping(entry.get("options"))
+    name, parameters = _parse_name(entry)
+    cpu = to_text(options.get("timer")).rpartition(".")[2] in CPU_TIMERS
     metric = Metric("cpu_time" if cpu else "time", "seconds")
-    middle, data = finite(stats.get("median")), listed(stats.get("data"))
-    if mapping(entry.get("extra_info")):
+    middle, data = parse_finite(stats.get("median")), as_list(stats.get("data"))
+    if as_mapping(entry.get("extra_info")):
         warn("extra_info of a benchmark is not kept")
     if data:
         clock = Clock.CPU if cpu else Clock.WALL
-        run.samples(name, parameters, metric, data, clock, number=whole(stats.get("iterations")))
+        run.add_samples(name, parameters, metric, data, clock, number=parse_count(stats.get("iterations")))
     elif middle is not None:
         warn("rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared")
-        quartiles = finite(stats.get("q1")), finite(stats.get("q3"))
-        run.summary(
+        quartiles = parse_finite(stats.get("q1")), parse_finite(stats.get("q3"))
+        run.add_summary(
             name, parameters, metric,
-            Summary(middle, q25=quartiles[0], q75=quartiles[1], n=whole(stats.get("rounds"))),
+            SampleSummary(middle, q25=quartiles[0], q75=quartiles[1], n=parse_count(stats.get("rounds"))),
         )  # fmt: skip
     else:
-        run.ended(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
+        run.add_without_value(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
 
 
-def _name(entry: Mapping[str, Any]) -> tuple[str, Pairs]:
+def _parse_name(entry: Mapping[str, Any]) -> tuple[str, NamedValues]:
     """``test_sort.py::test_sort`` and its parameters; the brackets behind it only repeat them."""
-    name, shown = text(entry.get("fullname")) or text(entry.get("name")), text(entry.get("param"))
-    parameters = pairs(mapping(entry.get("params"))) or ((("param", shown),) if shown else ())
+    name, shown = to_text(entry.get("fullname")) or to_text(entry.get("name")), to_text(entry.get("param"))
+    parameters = to_pairs(as_mapping(entry.get("params"))) or ((("param", shown),) if shown else ())
     return name.removesuffix(f"[{shown}]") if shown else name, parameters
 
 
-def _machine(info: Mapping[str, Any]) -> Machine | None:
-    cpu = mapping(info.get("cpu"))
-    brand = text(cpu.get("brand_raw")) or text(cpu.get("brand"))
-    return Machine(cpu=brand, cores=whole(cpu.get("count"))) if brand else None
+def _parse_machine(info: Mapping[str, Any]) -> Machine | None:
+    cpu = as_mapping(info.get("cpu"))
+    brand = to_text(cpu.get("brand_raw")) or to_text(cpu.get("brand"))
+    return Machine(cpu=brand, cores=parse_count(cpu.get("count"))) if brand else None
 
 
-def _environment(info: Mapping[str, Any], version: object) -> Pairs:
+def _read_environment(info: Mapping[str, Any], version: object) -> NamedValues:
     names = ("python_version", "python_compiler", "machine", "system", "release")
-    return pairs({name: info.get(name) for name in names} | {TOOL: version})
+    return to_pairs({name: info.get(name) for name in names} | {TOOL: version})
 
 
-def _variant(info: Mapping[str, Any]) -> Pairs:
+def _read_variant(info: Mapping[str, Any]) -> NamedValues:
     """Python x.y is what somebody chose; another interpreter than CPython has its name before it."""
-    version = ".".join(text(info.get("python_version")).split(".")[:2])
-    kind = text(info.get("python_implementation"))
-    return pairs({"python": version if kind in ("", "CPython") else f"{kind} {version}"})
+    version = ".".join(to_text(info.get("python_version")).split(".")[:2])
+    kind = to_text(info.get("python_implementation"))
+    return to_pairs({"python": version if kind in ("", "CPython") else f"{kind} {version}"})

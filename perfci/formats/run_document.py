@@ -32,57 +32,57 @@ from pydantic_core.core_schema import (
     datetime_schema,
 )
 
-from perfci.formats import Document, Given, Warn
-from perfci.formats.input_files import MIB, read_bytes, unpack
-from perfci.formats.json_limits import require_bounded
+from perfci.formats import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.input_files import MIB, decompress, read_bytes
+from perfci.formats.json_limits import require_json_limits
 from perfci.model import (
     Benchmark,
-    Boundaries,
     Clock,
     Commit,
     Environment,
     Machine,
     Metric,
-    Pairs,
+    NamedValues,
     PerfciError,
     Process,
+    ProcessBoundaries,
     Result,
     Role,
     Run,
+    SampleSummary,
     Series,
     Status,
-    Summary,
     Variant,
-    pairs_of,
+    to_named_values,
 )
 
 SCHEMA: Literal["perfci.run/1"] = "perfci.run/1"
 
-CHANGED: Literal["refuse", "add"] = "refuse"
+ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 """A run is never replaced: the same key with another body is a mistake."""
 
 MAX_BYTES = 64 * MIB
 """One run of a large suite with all its samples is a few megabytes."""
 
-MAX_TEXT = 100_000
+MAX_TEXT_LENGTH = 100_000
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 
 
-MOST_RESULTS, MOST_PROCESSES, MOST_PARAMETERS = 10_000, 10_000, 64
-MOST_SAMPLES = 100_000
+MAX_RESULTS, MAX_PROCESSES, MAX_PARAMETERS = 10_000, 10_000, 64
+MAX_SAMPLES = 100_000
 """Of one process; a run holds ten times as many at most."""
 
-NO_NUL = r"^[^\x00]*$"
+NO_NUL_PATTERN = r"^[^\x00]*$"
 """What every database takes."""
 
-VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*$"
+VISIBLE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*$"
 """What a name is made of: no control character, none that is invisible, none that turns the text around it."""
 
 EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
-class _Plausible:
+class _PlausibleTime:
     """A moment within bounds that no JSON Schema can say."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -92,97 +92,97 @@ class _Plausible:
         return chain_schema([handler(source), bounded])
 
 
-def _exact(number: Any) -> Any:
+def _require_exact(number: Any) -> Any:
     """Refuse a whole number that a float64 cannot hold, instead of rounding it."""
     if isinstance(number, int) and (abs(number) > 2**1023 or int(float(number)) != number):
         raise ValueError("a whole number is too large to be exact as a float64")
     return number
 
 
-def _all_exact(numbers: Any) -> Any:
+def _require_all_exact(numbers: Any) -> Any:
     if not isinstance(numbers, list):
         return numbers
     for one in numbers:
         if one.__class__ is int:
-            _exact(one)
+            _require_exact(one)
     return tuple(numbers)
 
 
-Text = Annotated[str, Field(max_length=MAX_TEXT, pattern=NO_NUL)]
-Line = Annotated[str, Field(max_length=2_000, pattern=VISIBLE)]
-Name = Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE)]
-Moment = Annotated[AwareDatetime, _Plausible()]
-Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
-Place = Annotated[int, Field(ge=0, le=INT32)]
-Count = Annotated[int, Field(ge=1, le=INT64)]
-Number = Annotated[FiniteFloat, BeforeValidator(_exact)]
-Samples = Annotated[tuple[FiniteFloat, ...], FailFast(), Field(max_length=MOST_SAMPLES), BeforeValidator(_all_exact)]
-Names = Annotated[tuple[Name, ...], Field(max_length=1_000)]
-ONLY_NAMES = {"additionalProperties": False}
+DocumentText = Annotated[str, Field(max_length=MAX_TEXT_LENGTH, pattern=NO_NUL_PATTERN)]
+DocumentLine = Annotated[str, Field(max_length=2_000, pattern=VISIBLE_PATTERN)]
+DocumentName = Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE_PATTERN)]
+DocumentTime = Annotated[AwareDatetime, _PlausibleTime()]
+DocumentSha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
+DocumentIndex = Annotated[int, Field(ge=0, le=INT32)]
+DocumentCount = Annotated[int, Field(ge=1, le=INT64)]
+DocumentNumber = Annotated[FiniteFloat, BeforeValidator(_require_exact)]
+DocumentSamples = Annotated[tuple[FiniteFloat, ...], FailFast(), Field(max_length=MAX_SAMPLES), BeforeValidator(_require_all_exact)]
+DocumentNames = Annotated[tuple[DocumentName, ...], Field(max_length=1_000)]
+NO_OTHER_KEYS = {"additionalProperties": False}
 """In the published schema: a key that is no name is refused, not merely left unsaid."""
-Observed = Annotated[dict[Name, Text], Field(max_length=1_000, json_schema_extra=ONLY_NAMES)]
-Chosen = Annotated[dict[Name, Line], Field(max_length=MOST_PARAMETERS, json_schema_extra=ONLY_NAMES)]
+ObservedPairs = Annotated[dict[DocumentName, DocumentText], Field(max_length=1_000, json_schema_extra=NO_OTHER_KEYS)]
+ChosenPairs = Annotated[dict[DocumentName, DocumentLine], Field(max_length=MAX_PARAMETERS, json_schema_extra=NO_OTHER_KEYS)]
 
 
-class Part(BaseModel):
+class DocumentPart(BaseModel):
     """No part takes unknown keys: a misspelt one would lose what it holds without a word."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class CommitPart(Part):
-    sha: Sha
-    parents: Annotated[tuple[Sha, ...], Field(max_length=100)] = ()
-    branch: Line = ""
-    tags: Names = ()
-    committed_at: Moment | None = None
-    subject: Text = ""
-    author: Text = ""
-    position: Place | None = None
+class CommitPart(DocumentPart):
+    sha: DocumentSha
+    parents: Annotated[tuple[DocumentSha, ...], Field(max_length=100)] = ()
+    branch: DocumentLine = ""
+    tags: DocumentNames = ()
+    committed_at: DocumentTime | None = None
+    subject: DocumentText = ""
+    author: DocumentText = ""
+    position: DocumentIndex | None = None
     dirty: bool = False
 
 
-class MachinePart(Part):
+class MachinePart(DocumentPart):
     """A machine class: no host name, serial or kernel. ``name`` is for machines whose hardware is not known."""
 
-    cpu: Line = ""
-    cores: Place | None = None
-    memory_gb: Place | None = None
-    accelerator: Line = ""
-    accelerators: Place = 0
-    name: Line = ""
+    cpu: DocumentLine = ""
+    cores: DocumentIndex | None = None
+    memory_gb: DocumentIndex | None = None
+    accelerator: DocumentLine = ""
+    accelerators: DocumentIndex = 0
+    name: DocumentLine = ""
 
 
-class SummaryPart(Part):
+class SummaryPart(DocumentPart):
     """What is left where raw samples do not exist; ``ci`` is a confidence interval of the value."""
 
-    value: Number
-    ci: tuple[Number | None, Number | None] | None = None
-    q25: Number | None = None
-    q75: Number | None = None
-    n: Count | None = None
+    value: DocumentNumber
+    ci: tuple[DocumentNumber | None, DocumentNumber | None] | None = None
+    q25: DocumentNumber | None = None
+    q75: DocumentNumber | None = None
+    n: DocumentCount | None = None
 
 
-class ProcessPart(Part):
+class ProcessPart(DocumentPart):
     """One operating-system process; one that did not end ok says why in ``reason`` and may have no samples."""
 
-    index: Place
+    index: DocumentIndex
     role: Role = Role.HISTORY
     status: Status = Status.OK
-    pair: Place | None = None
-    round: Place | None = None
-    order: Place | None = None
-    started_at: Moment | None = None
-    duration_s: Number | None = None
+    pair: DocumentIndex | None = None
+    round: DocumentIndex | None = None
+    order: DocumentIndex | None = None
+    started_at: DocumentTime | None = None
+    duration_s: DocumentNumber | None = None
     clock: Clock = Clock.VALUE
-    samples: Samples = ()
-    reason: Text = ""
+    samples: DocumentSamples = ()
+    reason: DocumentText = ""
     exit_code: Annotated[int, Field(ge=-INT32, le=INT32)] | None = None
-    stderr_tail: Text = ""
-    flags: Names = ()
+    stderr_tail: DocumentText = ""
+    flags: DocumentNames = ()
 
 
-class _Directly:
+class _ProcessSchema:
     """A process is read by the rules of its part, and made without one: there are thousands in a run."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -196,19 +196,19 @@ class _Directly:
         return handler(ProcessPart.__pydantic_core_schema__)
 
 
-class ResultPart(Part):
-    benchmark: Name
-    benchmark_version: Line = ""
-    parameters: Chosen = {}
-    metric: Name
-    unit: Line
+class ResultPart(DocumentPart):
+    benchmark: DocumentName
+    benchmark_version: DocumentLine = ""
+    parameters: ChosenPairs = {}
+    metric: DocumentName
+    unit: DocumentLine
     direction: Literal["lower", "higher"] = "lower"
     status: Status = Status.OK
-    reason: Text = ""
-    number: Count | None = None
-    boundaries: Boundaries = Boundaries.PROCESS
+    reason: DocumentText = ""
+    number: DocumentCount | None = None
+    boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS
     summary: SummaryPart | None = None
-    processes: Annotated[tuple[Annotated[Process, _Directly()], ...], FailFast(), Field(max_length=MOST_PROCESSES)] = ()
+    processes: Annotated[tuple[Annotated[Process, _ProcessSchema()], ...], FailFast(), Field(max_length=MAX_PROCESSES)] = ()
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
@@ -217,55 +217,55 @@ class ResultPart(Part):
         return self
 
 
-class RunDocument(Part):
+class RunDocument(DocumentPart):
     """All samples of a suite for one commit on one machine in one session."""
 
     model_config = ConfigDict(title=SCHEMA)
 
     schema_: Literal["perfci.run/1"] = Field(alias="schema")
-    project: Name
-    session: Name
+    project: DocumentName
+    session: DocumentName
     commit: CommitPart
     machine: MachinePart
-    environment: Observed = {}
-    variant: Chosen = {}
-    suite: Line = ""
-    harness: Line = ""
-    started_at: Moment
-    finished_at: Moment | None = None
-    origin: Chosen = {}
-    results: Annotated[tuple[ResultPart, ...], FailFast(), Field(max_length=MOST_RESULTS)] = ()
+    environment: ObservedPairs = {}
+    variant: ChosenPairs = {}
+    suite: DocumentLine = ""
+    harness: DocumentLine = ""
+    started_at: DocumentTime
+    finished_at: DocumentTime | None = None
+    origin: ChosenPairs = {}
+    results: Annotated[tuple[ResultPart, ...], FailFast(), Field(max_length=MAX_RESULTS)] = ()
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:
-        most = 10 * MOST_SAMPLES
+        most = 10 * MAX_SAMPLES
         if sum(len(process.samples) for result in self.results for process in result.processes) > most:
             raise ValueError(f"a run holds at most {most:,} samples: send it in several sessions")
         return self
 
 
-def read(source: Path | bytes) -> Run:
+def read_run(source: Path | bytes) -> Run:
     """Read one document; whatever is wrong with it is told with its place in the JSON."""
     if isinstance(source, Path):
-        return _parse(read_bytes(source, MAX_BYTES), str(source))
-    return _parse(unpack(source, "The run document", MAX_BYTES), "The run document")
+        return _parse_run(read_bytes(source, MAX_BYTES), str(source))
+    return _parse_run(decompress(source, "The run document", MAX_BYTES), "The run document")
 
 
-def read_plain(body: bytes, what: str) -> Run:
+def read_untrusted_run(body: bytes, source_name: str) -> Run:
     """Read one document of a stranger: not packed, and bounded before it is believed."""
-    require_bounded(body, what)
-    return _parse(body, what)
+    require_json_limits(body, source_name)
+    return _parse_run(body, source_name)
 
 
-def write(run: Run) -> str:
+def dump_run(run: Run) -> str:
     """Write one document, and read it back, so that nothing is sent which would be refused."""
     try:
-        text = json.dumps(content_of(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(run_to_content(run), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         RunDocument.model_validate_json(text.encode())
     except ValidationError as error:
-        raise PerfciError(f"The run of {run.commit.short} does not fit {SCHEMA}: {_first_fault(error)}") from error
+        raise PerfciError(f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {_describe_first_error(error)}") from error
     except ValueError as error:
-        raise PerfciError(f"The run of {run.commit.short} does not fit {SCHEMA}: {error}.") from error
+        raise PerfciError(f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {error}.") from error
     return text
 
 
@@ -279,24 +279,24 @@ def idempotency_key(run: Run) -> str:
     """
     origin = dict(run.origin)
     place = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
-    parts: list[object] = [run.project, run.commit.sha, _present(_machine_part(run.machine)), run.suite]
+    parts: list[object] = [run.project, run.commit.sha, _drop_empty(_machine_to_content(run.machine)), run.suite]
     parts += [*place, *([] if place[0] else [run.session]), *([run.variant.values] if run.variant.values else [])]
     parts += [{"step": origin["step"]}] if place[0] and origin.get("step") else []
     by_hand = {} if place[0] else {"environment": run.environment.values, "harness": run.harness}
-    if more := _present({"dirty": run.commit.dirty or None, **by_hand}):
+    if more := _drop_empty({"dirty": run.commit.dirty or None, **by_hand}):
         parts.append(more)
     return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
 
-def result_of(content: dict[str, Any], run: Run) -> Result:
+def result_from_content(content: dict[str, Any], run: Run) -> Result:
     """Read one result of a run back from what ``result_content`` made of it."""
     part = ResultPart.model_validate_json(json.dumps(content))
-    return _result(part, run.machine, run.variant, run.harness)
+    return _result_from_part(part, run.machine, run.variant, run.harness)
 
 
-def read_content(content: dict[str, Any], what: str) -> Run:
+def run_from_content(content: dict[str, Any], source_name: str) -> Run:
     """Read a run from the content of a document that travelled in parts."""
-    return _parse(json.dumps(content).encode(), what)
+    return _parse_run(json.dumps(content).encode(), source_name)
 
 
 def json_schema() -> dict[str, Any]:
@@ -304,26 +304,26 @@ def json_schema() -> dict[str, Any]:
     return RunDocument.model_json_schema()
 
 
-def recognises(path: Path, head: bytes) -> bool:
+def can_read(path: Path, head: bytes) -> bool:
     return b'"perfci.run/' in head
 
 
-def documents(path: Path, given: Given, warn: Warn) -> Iterator[Document]:
+def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """The runs of a file, which name their project themselves."""
-    for what, body, run in _found(path):
-        if run.project != given.project:
+    for what, body, run in _split_documents(path):
+        if run.project != defaults.project:
             raise PerfciError(
-                f"{what} is a run of the project {run.project}, not of {given.project}: give --project {run.project}."
+                f"{what} is a run of the project {run.project}, not of {defaults.project}: give --project {run.project}."
             )
-        yield Document(run, idempotency_key(run), sha256(body).hexdigest())
+        yield ImportedRun(run, idempotency_key(run), sha256(body).hexdigest())
 
 
-def read_all(path: Path) -> Iterator[Run]:
+def read_runs(path: Path) -> Iterator[Run]:
     """The one run of a document, or one run on each line, as `perfci export` writes them."""
-    return (run for _, _, run in _found(path))
+    return (run for _, _, run in _split_documents(path))
 
 
-def _found(path: Path) -> Iterator[tuple[str, bytes, Run]]:
+def _split_documents(path: Path) -> Iterator[tuple[str, bytes, Run]]:
     """Each run of a file with its place and its bytes."""
     body = read_bytes(path)
     lines = body.splitlines()
@@ -332,17 +332,17 @@ def _found(path: Path) -> Iterator[tuple[str, bytes, Run]]:
         what = str(path) if single else f"{path}, line {number}"
         if len(document) > MAX_BYTES:
             raise PerfciError(f"{what} holds more than {MAX_BYTES // MIB} MiB, which no run does.")
-        yield what, document, _parse(document, what)
+        yield what, document, _parse_run(document, what)
 
 
-def _parse(body: bytes, what: str) -> Run:
+def _parse_run(body: bytes, source_name: str) -> Run:
     try:
-        return run_of(RunDocument.model_validate_json(body))
+        return run_from_document(RunDocument.model_validate_json(body))
     except ValidationError as error:
-        raise PerfciError(f"{what} is no valid {SCHEMA}: {_first_fault(error)}") from error
+        raise PerfciError(f"{source_name} is no valid {SCHEMA}: {_describe_first_error(error)}") from error
 
 
-def _first_fault(error: ValidationError) -> str:
+def _describe_first_error(error: ValidationError) -> str:
     """``results[3].processes[0].pair: Input should be a valid integer (found 'x'), and 2 more faults``."""
     faults = error.errors(include_url=False)
     place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in faults[0]["loc"]).lstrip(".")
@@ -351,29 +351,29 @@ def _first_fault(error: ValidationError) -> str:
     return f"{place or 'document'}: {faults[0]['msg']}{found}{more}."
 
 
-def run_of(document: RunDocument) -> Run:
+def run_from_document(document: RunDocument) -> Run:
     """The run that a valid document tells."""
-    machine, variant = Machine(**vars(document.machine)), Variant(pairs_of(document.variant))
+    machine, variant = Machine(**vars(document.machine)), Variant(to_named_values(document.variant))
     return Run(
         project=document.project,
         session=document.session,
         commit=Commit(**vars(document.commit)),
         machine=machine,
-        environment=Environment(pairs_of(document.environment)),
+        environment=Environment(to_named_values(document.environment)),
         variant=variant,
         suite=document.suite,
         harness=document.harness,
         started_at=document.started_at,
         finished_at=document.finished_at,
-        origin=pairs_of(document.origin),
-        results=tuple(_result(part, machine, variant, document.harness) for part in document.results),
+        origin=to_named_values(document.origin),
+        results=tuple(_result_from_part(part, machine, variant, document.harness) for part in document.results),
     )
 
 
-def _result(part: ResultPart, machine: Machine, variant: Variant, harness: str) -> Result:
+def _result_from_part(part: ResultPart, machine: Machine, variant: Variant, harness: str) -> Result:
     series = Series(
         benchmark=Benchmark(part.benchmark, part.benchmark_version),
-        parameters=pairs_of(part.parameters),
+        parameters=to_named_values(part.parameters),
         metric=Metric(part.metric, part.unit, part.direction),
         machine=machine,
         variant=variant,
@@ -383,104 +383,104 @@ def _result(part: ResultPart, machine: Machine, variant: Variant, harness: str) 
         series=series,
         status=part.status,
         processes=part.processes,
-        summary=_summary(part.summary) if part.summary else None,
+        summary=_summary_from_part(part.summary) if part.summary else None,
         boundaries=part.boundaries,
         number=part.number,
         reason=part.reason,
     )
 
 
-def _summary(part: SummaryPart) -> Summary:
+def _summary_from_part(part: SummaryPart) -> SampleSummary:
     ci_lo, ci_hi = part.ci or (None, None)
-    return Summary(part.value, ci_lo, ci_hi, part.q25, part.q75, part.n)
+    return SampleSummary(part.value, ci_lo, ci_hi, part.q25, part.q75, part.n)
 
 
-def content_of(run: Run) -> dict[str, Any]:
+def run_to_content(run: Run) -> dict[str, Any]:
     """What a document says of a run; what is not known is absent."""
-    return _present(
+    return _drop_empty(
         {
             "schema": SCHEMA,
             "project": run.project,
             "session": run.session,
-            "commit": _commit_part(run.commit),
-            "machine": _present(_machine_part(run.machine)),
-            "environment": _named(run.environment.values),
-            "variant": _named(run.variant.values),
+            "commit": _commit_to_content(run.commit),
+            "machine": _drop_empty(_machine_to_content(run.machine)),
+            "environment": _pairs_to_object(run.environment.values),
+            "variant": _pairs_to_object(run.variant.values),
             "suite": run.suite,
             "harness": run.harness,
-            "started_at": _time(run.started_at),
-            "finished_at": _time(run.finished_at),
-            "origin": _named(run.origin),
-            "results": [_result_part(one, run) for one in run.results],
+            "started_at": _format_time(run.started_at),
+            "finished_at": _format_time(run.finished_at),
+            "origin": _pairs_to_object(run.origin),
+            "results": [_result_of_run_to_content(one, run) for one in run.results],
         }
     )
 
 
-def _commit_part(commit: Commit) -> dict[str, Any]:
+def _commit_to_content(commit: Commit) -> dict[str, Any]:
     fields = {name: getattr(commit, name) for name in CommitPart.model_fields}
-    return _present({**fields, "committed_at": _time(commit.committed_at)})
+    return _drop_empty({**fields, "committed_at": _format_time(commit.committed_at)})
 
 
-def _machine_part(machine: Machine) -> dict[str, Any]:
+def _machine_to_content(machine: Machine) -> dict[str, Any]:
     return {name: getattr(machine, name) for name in MachinePart.model_fields}
 
 
-def _result_part(result: Result, run: Run) -> dict[str, Any]:
+def _result_of_run_to_content(result: Result, run: Run) -> dict[str, Any]:
     series = result.series
     if (series.machine, series.variant, series.harness) != (run.machine, run.variant, run.harness):
         raise PerfciError(f"{series.label} was measured on another machine, variant or harness than its run says.")
-    return result_content(result)
+    return result_to_content(result)
 
 
-def result_content(result: Result) -> dict[str, Any]:
+def result_to_content(result: Result) -> dict[str, Any]:
     """One result as a document has it: all but the machine, variant and harness, which its run has once."""
     series = result.series
-    return _present(
+    return _drop_empty(
         {
             "benchmark": series.benchmark.name,
             "benchmark_version": series.benchmark.version,
-            "parameters": _named(series.parameters),
+            "parameters": _pairs_to_object(series.parameters),
             "metric": series.metric.name,
             "unit": series.metric.unit,
             "direction": series.metric.direction,
             "status": result.status.value,
-            "reason": _clean(result.reason),
+            "reason": _sanitize_text(result.reason),
             "number": result.number,
             "boundaries": result.boundaries.value,
-            "summary": result.summary and _summary_part(result.summary),
-            "processes": [_process_part(one) for one in result.processes],
+            "summary": result.summary and _summary_to_content(result.summary),
+            "processes": [_process_to_content(one) for one in result.processes],
         },
-        always=("unit",),
+        keep=("unit",),
     )
 
 
-def _summary_part(summary: Summary) -> dict[str, Any]:
+def _summary_to_content(summary: SampleSummary) -> dict[str, Any]:
     ci = None if summary.ci_lo is None and summary.ci_hi is None else [summary.ci_lo, summary.ci_hi]
-    return _present({"value": summary.value, "ci": ci, "q25": summary.q25, "q75": summary.q75, "n": summary.n})
+    return _drop_empty({"value": summary.value, "ci": ci, "q25": summary.q25, "q75": summary.q75, "n": summary.n})
 
 
-def _process_part(process: Process) -> dict[str, Any]:
+def _process_to_content(process: Process) -> dict[str, Any]:
     fields = {name: getattr(process, name) for name in ProcessPart.model_fields}
-    texts = {"reason": _clean(process.reason), "stderr_tail": _clean(process.stderr_tail)}
-    return _present({**fields, **texts, "started_at": _time(process.started_at)})
+    texts = {"reason": _sanitize_text(process.reason), "stderr_tail": _sanitize_text(process.stderr_tail)}
+    return _drop_empty({**fields, **texts, "started_at": _format_time(process.started_at)})
 
 
-def _present(fields: dict[str, Any], always: tuple[str, ...] = ()) -> dict[str, Any]:
+def _drop_empty(fields: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]:
     """What is not known is absent, never null or empty; zero and false are known."""
-    return {name: value for name, value in fields.items() if name in always or value not in (None, "", (), [], {})}
+    return {name: value for name, value in fields.items() if name in keep or value not in (None, "", (), [], {})}
 
 
-def _named(pairs: Pairs) -> dict[str, str]:
+def _pairs_to_object(pairs: NamedValues) -> dict[str, str]:
     named = dict(pairs)
     if len(named) < len(pairs):
         raise PerfciError(f"A name occurs twice in {pairs}: a document keeps one value for each.")
     return named
 
 
-def _time(moment: datetime | None) -> str | None:
+def _format_time(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _clean(text: str) -> str:
+def _sanitize_text(text: str) -> str:
     """What a program wrote before it died may be no text at all: keep its end, replace what cannot be sent."""
-    return text[-MAX_TEXT:].replace("\x00", "\ufffd").encode(errors="replace").decode()
+    return text[-MAX_TEXT_LENGTH:].replace("\x00", "\ufffd").encode(errors="replace").decode()

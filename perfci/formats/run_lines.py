@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from perfci.formats import Warn, run_document
+from perfci.formats import WarnCallback, run_document
 from perfci.model import Run
 
 
-def write(runs: Iterable[Run], lost: Warn) -> Iterator[bytes]:
+def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     for run in runs:
-        yield run_document.write(run).encode() + b"\n"
+        yield run_document.dump_run(run).encode() + b"\n"

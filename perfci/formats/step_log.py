@@ -11,14 +11,14 @@ from typing import Any
 
 from perfci.formats.input_files import read_bytes
 
-FIELDS = ("step", "t", "step_time", "tokens", "loss", "data_time", "memory")
+STEP_FIELDS = ("step", "t", "step_time", "tokens", "loss", "data_time", "memory")
 
-LONGEST_SHOWN = 60
+MAX_SHOWN_LENGTH = 60
 """Characters of a wrong value that a sentence repeats."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TrainingStep:
     """One step of a training loop; all numbers are of one step, in seconds, tokens and bytes.
 
     ``seconds`` runs from the end of the step before to the end of this one, the wait for data (``data_seconds``)
@@ -40,19 +40,19 @@ class StepLog:
     ``unused`` names keys that perfci has no meaning for.
     """
 
-    steps: tuple[Step, ...] = ()
-    faults: tuple[str, ...] = ()
-    diverged: str = ""
-    unused: tuple[str, ...] = ()
+    steps: tuple[TrainingStep, ...] = ()
+    errors: tuple[str, ...] = ()
+    divergence: str = ""
+    unknown_keys: tuple[str, ...] = ()
 
 
-class Fault(ValueError):
+class StepLineError(ValueError):
     """What is wrong with one line; the other lines are kept."""
 
 
-def read_steps(path: Path, already: bytes = b"") -> StepLog:
+def read_steps(path: Path, existing: bytes = b"") -> StepLog:
     """Read what a script wrote; lines that were in the file before it ran (``already``) are not its own."""
-    return parse_steps(read_bytes(path).removeprefix(already)) if path.exists() else StepLog()
+    return parse_steps(read_bytes(path).removeprefix(existing)) if path.exists() else StepLog()
 
 
 def parse_steps(body: bytes) -> StepLog:
@@ -62,122 +62,122 @@ def parse_steps(body: bytes) -> StepLog:
     steps between the two. ``step_time`` is believed before it. A step number that returns to the first one begins a
     new epoch, whose first step has no time by ``t``: what came before it was no step.
     """
-    reader = _Reader()
+    reader = _StepReader()
     for number, line in enumerate(body.split(b"\n"), start=1):
         if line.strip():
-            reader.read(number, line)
-    return StepLog(tuple(reader.steps), tuple(reader.faults), reader.diverged, tuple(sorted(reader.unused)))
+            reader.read_line(number, line)
+    return StepLog(tuple(reader.steps), tuple(reader.errors), reader.divergence, tuple(sorted(reader.unknown_keys)))
 
 
-class _Reader:
+class _StepReader:
     """Takes one line after the other and remembers what the next one needs: the step and time before it."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
-        self.faults: list[str] = []
-        self.diverged = ""
-        self.unused: set[str] = set()
+        self.steps: list[TrainingStep] = []
+        self.errors: list[str] = []
+        self.divergence = ""
+        self.unknown_keys: set[str] = set()
         self._first: int | None = None
         self._last: int | None = None
         self._last_t: float | None = None
 
-    def read(self, line_number: int, line: bytes) -> None:
+    def read_line(self, line_number: int, line: bytes) -> None:
         try:
-            values = _object(line)
-            step = self._step(line_number, values)
-        except Fault as fault:
-            self._complain(line_number, str(fault))
+            values = _parse_object(line)
+            step = self._parse_step(line_number, values)
+        except StepLineError as fault:
+            self._add_error(line_number, str(fault))
             return
-        self.unused.update(name for name in values if name not in FIELDS)
+        self.unknown_keys.update(name for name in values if name not in STEP_FIELDS)
         self.steps.append(step)
 
-    def _step(self, line_number: int, values: Mapping[str, Any]) -> Step:
-        number = _whole(values, "step")
-        tokens, memory = _measured(values, "tokens"), _measured(values, "memory")
-        t, given, waited = _finite(values, "t"), _measured(values, "step_time"), _measured(values, "data_time")
-        loss = _number(values, "loss")
+    def _parse_step(self, line_number: int, values: Mapping[str, Any]) -> TrainingStep:
+        number = _parse_whole(values, "step")
+        tokens, memory = _parse_non_negative(values, "tokens"), _parse_non_negative(values, "memory")
+        t, given, waited = _parse_finite(values, "t"), _parse_non_negative(values, "step_time"), _parse_non_negative(values, "data_time")
+        loss = _parse_number(values, "loss")
         if t is None and given is None:
-            raise Fault('has neither "t" nor "step_time"')
-        since = self._steps_since(number)
+            raise StepLineError('has neither "t" nor "step_time"')
+        since = self._count_steps_since(number)
         elapsed = None if t is None or self._last_t is None or since is None else t - self._last_t
         self._first, self._last, self._last_t = number if self._first is None else self._first, number, t
         seconds = given if given is not None or elapsed is None or since is None else elapsed / since
         if seconds is not None and not 0 < seconds < math.inf:
-            self._complain(line_number, _no_time(seconds, given))
+            self._add_error(line_number, _invalid_time_message(seconds, given))
             seconds = None
         if waited is not None and seconds is not None and waited > seconds:
-            self._complain(
+            self._add_error(
                 line_number, f"data_time {waited:g} is longer than its step of {seconds:g} s, which includes it"
             )
             waited = None
         if loss is not None and not math.isfinite(loss):
-            self.diverged = self.diverged or f"the loss is {loss} at step {number} (line {line_number})"
+            self.divergence = self.divergence or f"the loss is {loss} at step {number} (line {line_number})"
             loss = None
-        return Step(number, seconds, tokens, loss, waited, memory)
+        return TrainingStep(number, seconds, tokens, loss, waited, memory)
 
-    def _steps_since(self, number: int) -> int | None:
+    def _count_steps_since(self, number: int) -> int | None:
         """How many steps this line ends since the line before; None at the start of an epoch."""
         if self._last is None or (number == self._first and number < self._last):
             return None
         if number <= self._last:
-            raise Fault(f"is step {number} after step {self._last}; only one process may write steps, in order")
+            raise StepLineError(f"is step {number} after step {self._last}; only one process may write steps, in order")
         return number - self._last
 
-    def _complain(self, line_number: int, what: str) -> None:
-        self.faults.append(f"line {line_number} {what}")
+    def _add_error(self, line_number: int, message: str) -> None:
+        self.errors.append(f"line {line_number} {message}")
 
 
-def _no_time(seconds: float, given: float | None) -> str:
-    if given is not None:
-        return f'has "step_time": {given:g}; seconds above 0 were expected'
+def _invalid_time_message(seconds: float, step_time: float | None) -> str:
+    if step_time is not None:
+        return f'has "step_time": {step_time:g}; seconds above 0 were expected'
     if seconds == 0:
         return 'has the same "t" as the line before'
     return f'has a "t" that goes {"back" if seconds < 0 else "on"} by {abs(seconds):g} s'
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        raise Fault(f"is not JSON: {_shown(line.decode(errors='replace').strip())}") from None
+        raise StepLineError(f"is not JSON: {_truncate(line.decode(errors='replace').strip())}") from None
     if not isinstance(value, dict):
-        raise Fault(f"is no JSON object: {_shown(line.decode(errors='replace').strip())}")
+        raise StepLineError(f"is no JSON object: {_truncate(line.decode(errors='replace').strip())}")
     return value
 
 
-def _whole(values: Mapping[str, Any], name: str) -> int:
-    value = _finite(values, name)
+def _parse_whole(values: Mapping[str, Any], name: str) -> int:
+    value = _parse_finite(values, name)
     if value is None or value != int(value):
-        raise Fault(f'has no whole number "{name}"')
+        raise StepLineError(f'has no whole number "{name}"')
     return int(value)
 
 
-def _measured(values: Mapping[str, Any], name: str) -> float | None:
+def _parse_non_negative(values: Mapping[str, Any], name: str) -> float | None:
     """A time, a count or a number of bytes: none of them is below zero."""
-    value = _finite(values, name)
+    value = _parse_finite(values, name)
     if value is not None and value < 0:
-        raise Fault(f'has "{name}": {value:g}, which is below zero')
+        raise StepLineError(f'has "{name}": {value:g}, which is below zero')
     return value
 
 
-def _finite(values: Mapping[str, Any], name: str) -> float | None:
-    value = _number(values, name)
+def _parse_finite(values: Mapping[str, Any], name: str) -> float | None:
+    value = _parse_number(values, name)
     if value is not None and not math.isfinite(value):
-        raise Fault(f'has "{name}": {value}, which is not finite')
+        raise StepLineError(f'has "{name}": {value}, which is not finite')
     return value
 
 
-def _number(values: Mapping[str, Any], name: str) -> float | None:
+def _parse_number(values: Mapping[str, Any], name: str) -> float | None:
     value = values.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Fault(f'has "{name}": {_shown(json.dumps(value))}, which is no number')
+        raise StepLineError(f'has "{name}": {_truncate(json.dumps(value))}, which is no number')
     try:
         return float(value)
     except OverflowError:
         return math.inf
 
 
-def _shown(text: str) -> str:
-    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
+def _truncate(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN_LENGTH else text[: MAX_SHOWN_LENGTH - 1] + "…"

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from perfci.github.client import Client
-from perfci.github.errors import Refused
-from perfci.github.operations import full
+from perfci.github.client import GitHubClient
+from perfci.github.errors import GitHubError
+from perfci.github.operations import require_full_sha
 from perfci.github.shapes import Comment
 
-WORDS = "/perfci accept"
-LINE = re.compile(re.escape(WORDS) + r" +([0-9a-f]{10,64}) +(\S.{,499})")
+ACCEPT_COMMAND = "/perfci accept"
+ACCEPT_PATTERN = re.compile(re.escape(ACCEPT_COMMAND) + r" +([0-9a-f]{10,64}) +(\S.{,499})")
 """The first line of a comment: which commit, and why. What is pushed later is accepted anew, or not."""
 
 
@@ -26,36 +26,36 @@ class Acceptance:
         return f"{self.login}: {self.reason}"
 
 
-def asks_to_accept(body: str) -> bool:
-    return LINE.match(body) is not None
+def is_accept_request(body: str) -> bool:
+    return ACCEPT_PATTERN.match(body) is not None
 
 
-def command(head: str) -> str:
+def accept_command(head: str) -> str:
     """What to write, before the reason."""
-    return f"{WORDS} {full(head)[:10]}"
+    return f"{ACCEPT_COMMAND} {require_full_sha(head)[:10]}"
 
 
-def acceptance(client: Client, repository: str, pull: int, head: str) -> Acceptance | None:
+def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str) -> Acceptance | None:
     """The newest that stands: a comment that was deleted accepts nothing, nor does one about another commit."""
-    known = cache(lambda login: may_write(client, repository, login))
-    for comment in reversed(list(client.comments(repository, pull))):
-        if (found := _accepting(comment, full(head), known)) is not None:
+    known = cache(lambda login: can_write(client, repository, login))
+    for comment in reversed(list(client.list_comments(repository, pull))):
+        if (found := _parse_acceptance(comment, require_full_sha(head), known)) is not None:
             return found
     return None
 
 
-def _accepting(comment: Comment, head: str, trusts: Callable[[str], bool]) -> Acceptance | None:
-    found = LINE.match(comment.body)
+def _parse_acceptance(comment: Comment, head: str, can_write: Callable[[str], bool]) -> Acceptance | None:
+    found = ACCEPT_PATTERN.match(comment.body)
     if found is None or comment.user is None or not head.startswith(found[1]):
         return None
-    return Acceptance(comment.user.login, found[2].strip()) if trusts(comment.user.login) else None
+    return Acceptance(comment.user.login, found[2].strip()) if can_write(comment.user.login) else None
 
 
-def may_write(client: Client, repository: str, login: str) -> bool:
+def can_write(client: GitHubClient, repository: str, login: str) -> bool:
     """GitHub does not know every login that may comment, Apps for one."""
     try:
-        return client.permission(repository, login).may_write
-    except Refused as error:
+        return client.get_permission(repository, login).may_write
+    except GitHubError as error:
         if error.status == 404:
             return False
         raise

@@ -12,20 +12,20 @@ from typing import Any
 import httpx
 import jwt
 
-from perfci.github.client import HOSTED, Client, connect
-from perfci.github.errors import Refused
-from perfci.github.pull_report import Author
-from perfci.github.requester import Patience
+from perfci.github.client import GITHUB_API_URL, GitHubClient, open_github_client
+from perfci.github.errors import GitHubError
+from perfci.github.pull_report import CommentAuthor
+from perfci.github.requester import GitHubRetryPolicy
 from perfci.github.shapes import MintedToken
 from perfci.model import PerfciError
 
-SIGNED_FOR_S = 540
+JWT_LIFETIME_S = 540
 """GitHub takes no signature for more than ten minutes."""
 
-SKEW_S = 60
+CLOCK_SKEW_S = 60
 """Clocks differ: https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app"""
 
-FRESH_FOR_S = 300
+MIN_TOKEN_LIFETIME_S = 300
 """A token that ends sooner is replaced: a request may wait for minutes."""
 
 PERMISSIONS: Mapping[str, str] = {
@@ -38,14 +38,14 @@ PERMISSIONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class AppKey:
     """Who the App is (its client id or number) and how it proves that; the key never shows."""
 
     issuer: str
     pem: str = field(repr=False)
 
-    def signed(self, now: float) -> str:
-        claims = {"iat": int(now) - SKEW_S, "exp": int(now) + SIGNED_FOR_S, "iss": self.issuer}
+    def sign_jwt(self, now: float) -> str:
+        claims = {"iat": int(now) - CLOCK_SKEW_S, "exp": int(now) + JWT_LIFETIME_S, "iss": self.issuer}
         try:
             return jwt.encode(claims, self.pem, algorithm="RS256")
         except (jwt.PyJWTError, ValueError, TypeError):
@@ -55,51 +55,51 @@ class Key:
             ) from None
 
 
-class App:
+class GitHubApp:
     """Clients for the installations of one App; may be used from several threads."""
 
     def __init__(
         self,
-        key: Key,
-        base_url: str = HOSTED,
+        key: AppKey,
+        base_url: str = GITHUB_API_URL,
         *,
-        patience: Patience | None = None,
+        retry_policy: GitHubRetryPolicy | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._now: Callable[[], float] = patience.now if patience else time.time
-        self._connect = partial(connect, base_url=base_url, patience=patience, transport=transport)
-        self._itself = self._connect(lambda: key.signed(self._now()))
+        self._now: Callable[[], float] = retry_policy.now if retry_policy else time.time
+        self._connect = partial(open_github_client, base_url=base_url, retry_policy=retry_policy, transport=transport)
+        self._app_client = self._connect(lambda: key.sign_jwt(self._now()))
         self._tokens: dict[Any, MintedToken] = {}
         self._lock = threading.Lock()
 
-    def author(self) -> Author:
+    def comment_author(self) -> CommentAuthor:
         """Under whose name comments and checks of this App appear."""
-        found = self._itself.app()
+        found = self._app_client.get_app()
         if not found.slug:
             raise PerfciError(f"GitHub tells no short name of App {found.id}, by which its comments would be known.")
-        return Author(f"{found.slug}[bot]", found.id)
+        return CommentAuthor(f"{found.slug}[bot]", found.id)
 
-    def installation(self, repository: str) -> int | None:
+    def find_installation(self, repository: str) -> int | None:
         """The number of the installation that covers a repository; none where nobody installed this App for it."""
         try:
-            return self._itself.installation(repository).id
-        except Refused as error:
+            return self._app_client.get_installation(repository).id
+        except GitHubError as error:
             if error.status != 404:
                 raise
             return None
 
-    def client(
+    def open_installation_client(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str] = PERMISSIONS
-    ) -> Client:
+    ) -> GitHubClient:
         """A client that may do these things in these repositories (by number) and nothing else."""
         if not repositories:
             raise PerfciError("A token of the GitHub App is made for named repositories; none was named.")
-        return self._connect(lambda: self._token(installation, tuple(sorted(repositories)), permissions))
+        return self._connect(lambda: self._installation_token(installation, tuple(sorted(repositories)), permissions))
 
-    def _token(self, installation: int, repositories: tuple[int, ...], permissions: Mapping[str, str]) -> str:
+    def _installation_token(self, installation: int, repositories: tuple[int, ...], permissions: Mapping[str, str]) -> str:
         wanted = (installation, repositories, tuple(sorted(permissions.items())))
         with self._lock:
             held = self._tokens.get(wanted)
-            if held is None or held.expires_at.timestamp() - self._now() < FRESH_FOR_S:
-                held = self._tokens[wanted] = self._itself.mint(installation, repositories, permissions)
+            if held is None or held.expires_at.timestamp() - self._now() < MIN_TOKEN_LIFETIME_S:
+                held = self._tokens[wanted] = self._app_client.create_installation_token(installation, repositories, permissions)
             return held.token

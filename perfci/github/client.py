@@ -10,170 +10,170 @@ import httpx
 
 from perfci.github import operations as ask
 from perfci.github import shapes
-from perfci.github.downloads import Limits
-from perfci.github.operations import Operation, full, place
-from perfci.github.requester import Caller, Patience, Where
+from perfci.github.downloads import DownloadLimits
+from perfci.github.operations import GitHubOperation, repository_path_values, require_full_sha
+from perfci.github.requester import GitHubRequester, GitHubRetryPolicy, PathValues
 from perfci.model import PerfciError
-from perfci.net.http_client import open_client
+from perfci.net.http_client import open_http_client
 
 T = TypeVar("T")
 
-HOSTED = "https://api.github.com"
+GITHUB_API_URL = "https://api.github.com"
 
 
-def connect(
+def open_github_client(
     token: str | Callable[[], str],
-    base_url: str = HOSTED,
+    base_url: str = GITHUB_API_URL,
     *,
-    patience: Patience | None = None,
+    retry_policy: GitHubRetryPolicy | None = None,
     transport: httpx.BaseTransport | None = None,
-) -> Client:
+) -> GitHubClient:
     """A client of github.com, or of an Enterprise Server at ``https://HOST/api/v3``."""
     held = token if callable(token) else lambda: token
-    return Client(Caller(open_client(base_url, transport=transport), held, patience))
+    return GitHubClient(GitHubRequester(open_http_client(base_url, transport=transport), held, retry_policy))
 
 
-class Client:
+class GitHubClient:
     """Repositories are named ``owner/name``, commits by their full sha."""
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    def __init__(self, requester: GitHubRequester) -> None:
+        self._requester = requester
 
-    def app(self) -> shapes.App:
+    def get_app(self) -> shapes.AppInfo:
         """Which App asks; GitHub answers to its own signature only, and to no token."""
-        return self._one(shapes.App, ask.GET_APP, {})
+        return self._request_one(shapes.AppInfo, ask.GET_APP, {})
 
-    def installation(self, repository: str) -> shapes.InstallationRef:
+    def get_installation(self, repository: str) -> shapes.InstallationRef:
         """Where this App is installed for a repository; GitHub answers to the App's signature."""
-        return self._one(shapes.InstallationRef, ask.GET_INSTALLATION, place(repository))
+        return self._request_one(shapes.InstallationRef, ask.GET_INSTALLATION, repository_path_values(repository))
 
-    def mint(
+    def create_installation_token(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str]
     ) -> shapes.MintedToken:
         """A token for some repositories and permissions of an installation; GitHub answers to the App's signature."""
         asked = {"repository_ids": list(repositories), "permissions": dict(permissions)}
-        return self._one(shapes.MintedToken, ask.MINT_TOKEN, {"installation_id": installation}, asked)
+        return self._request_one(shapes.MintedToken, ask.CREATE_INSTALLATION_TOKEN, {"installation_id": installation}, asked)
 
-    def repository(self, repository: str) -> shapes.Repository:
-        return self._one(shapes.Repository, ask.GET_REPOSITORY, place(repository))
+    def get_repository(self, repository: str) -> shapes.RepositoryDetails:
+        return self._request_one(shapes.RepositoryDetails, ask.GET_REPOSITORY, repository_path_values(repository))
 
-    def permission(self, repository: str, login: str) -> shapes.Permission:
-        return self._one(shapes.Permission, ask.GET_PERMISSION, place(repository) | {"username": login})
+    def get_permission(self, repository: str, login: str) -> shapes.Permission:
+        return self._request_one(shapes.Permission, ask.GET_PERMISSION, repository_path_values(repository) | {"username": login})
 
-    def pull(self, repository: str, number: int) -> shapes.PullRequest:
-        return self._one(shapes.PullRequest, ask.GET_PULL, place(repository) | {"pull_number": number})
+    def get_pull(self, repository: str, number: int) -> shapes.PullRequest:
+        return self._request_one(shapes.PullRequest, ask.GET_PULL, repository_path_values(repository) | {"pull_number": number})
 
-    def open_pulls(self, repository: str, head_owner: str, head_branch: str) -> Iterator[shapes.PullRequest]:
+    def list_open_pulls(self, repository: str, head_owner: str, head_branch: str) -> Iterator[shapes.PullRequest]:
         """Open pull requests from a branch of that name in any repository of that owner."""
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
-        return self._all(shapes.PullRequest, ask.LIST_PULLS, place(repository), query)
+        return self._list_all(shapes.PullRequest, ask.LIST_PULLS, repository_path_values(repository), query)
 
-    def closed_pulls(self, repository: str) -> Iterator[shapes.PullRequest]:
+    def list_closed_pulls(self, repository: str) -> Iterator[shapes.PullRequest]:
         """Pull requests that were closed, merged or not, the one that changed last first."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
-        return self._all(shapes.PullRequest, ask.LIST_PULLS, place(repository), query)
+        return self._list_all(shapes.PullRequest, ask.LIST_PULLS, repository_path_values(repository), query)
 
-    def pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
+    def list_pulls_of_commit(self, repository: str, sha: str) -> Iterator[shapes.PullRequest]:
         """The pull requests that brought a commit; of one that is on no branch yet, those that would."""
-        return self._all(shapes.PullRequest, ask.LIST_PULLS_OF_COMMIT, place(repository) | {"commit_sha": full(sha)})
+        return self._list_all(shapes.PullRequest, ask.LIST_PULLS_OF_COMMIT, repository_path_values(repository) | {"commit_sha": require_full_sha(sha)})
 
-    def comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
-        return self._all(shapes.Comment, ask.LIST_COMMENTS, place(repository) | {"issue_number": number})
+    def list_comments(self, repository: str, number: int) -> Iterator[shapes.Comment]:
+        return self._list_all(shapes.Comment, ask.LIST_COMMENTS, repository_path_values(repository) | {"issue_number": number})
 
-    def talk_since(self, repository: str, since: datetime) -> Iterator[shapes.Comment]:
+    def list_comments_since(self, repository: str, since: datetime) -> Iterator[shapes.Comment]:
         """Comments on all issues and pull requests that were written or edited since then, the newest first."""
         query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
-        return self._all(shapes.Comment, ask.LIST_TALK, place(repository), query)
+        return self._list_all(shapes.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_values(repository), query)
 
     def create_comment(self, repository: str, number: int, body: str) -> shapes.Comment:
-        where = place(repository) | {"issue_number": number}
-        return self._one(shapes.Comment, ask.CREATE_COMMENT, where, {"body": body})
+        where = repository_path_values(repository) | {"issue_number": number}
+        return self._request_one(shapes.Comment, ask.CREATE_COMMENT, where, {"body": body})
 
     def update_comment(self, repository: str, comment: int, body: str) -> shapes.Comment:
-        where = place(repository) | {"comment_id": comment}
-        return self._one(shapes.Comment, ask.UPDATE_COMMENT, where, {"body": body})
+        where = repository_path_values(repository) | {"comment_id": comment}
+        return self._request_one(shapes.Comment, ask.UPDATE_COMMENT, where, {"body": body})
 
     def delete_comment(self, repository: str, comment: int) -> None:
-        self._caller.answer(ask.DELETE_COMMENT, place(repository) | {"comment_id": comment})
+        self._requester.send(ask.DELETE_COMMENT, repository_path_values(repository) | {"comment_id": comment})
 
-    def newest_issues(self, repository: str, label: str) -> tuple[shapes.Issue, ...]:
+    def list_newest_issues(self, repository: str, label: str) -> tuple[shapes.Issue, ...]:
         """The hundred that were opened last, closed ones too."""
         query = {"labels": label, "state": "all", "sort": "created", "direction": "desc", "per_page": 100}
-        return self._one(tuple[shapes.Issue, ...], ask.LIST_ISSUES, place(repository), query=query)
+        return self._request_one(tuple[shapes.Issue, ...], ask.LIST_ISSUES, repository_path_values(repository), query=query)
 
     def create_issue(self, repository: str, title: str, body: str, labels: Sequence[str] = ()) -> shapes.Issue:
         asked = {"title": title, "body": body, "labels": list(labels)}
-        return self._one(shapes.Issue, ask.CREATE_ISSUE, place(repository), asked)
+        return self._request_one(shapes.Issue, ask.CREATE_ISSUE, repository_path_values(repository), asked)
 
-    def checks(self, repository: str, sha: str, name: str) -> Iterator[shapes.CheckRun]:
+    def list_checks(self, repository: str, sha: str, name: str) -> Iterator[shapes.CheckRun]:
         """Checks of that name on a commit, those that another one followed too."""
-        where, query = place(repository) | {"ref": full(sha)}, {"check_name": name, "filter": "all"}
-        pages = self._caller.pages(ask.LIST_CHECKS, where, query)
-        return (one for page in pages for one in self._read(shapes.CheckRuns, ask.LIST_CHECKS, where, page).check_runs)
+        where, query = repository_path_values(repository) | {"ref": require_full_sha(sha)}, {"check_name": name, "filter": "all"}
+        pages = self._requester.iter_pages(ask.LIST_CHECKS, where, query)
+        return (one for page in pages for one in self._parse(shapes.CheckRuns, ask.LIST_CHECKS, where, page).check_runs)
 
     def create_check(self, repository: str, check: Mapping[str, Any]) -> shapes.CheckRun:
-        return self._one(shapes.CheckRun, ask.CREATE_CHECK, place(repository), check)
+        return self._request_one(shapes.CheckRun, ask.CREATE_CHECK, repository_path_values(repository), check)
 
     def update_check(self, repository: str, number: int, check: Mapping[str, Any]) -> shapes.CheckRun:
-        return self._one(shapes.CheckRun, ask.UPDATE_CHECK, place(repository) | {"check_run_id": number}, check)
+        return self._request_one(shapes.CheckRun, ask.UPDATE_CHECK, repository_path_values(repository) | {"check_run_id": number}, check)
 
-    def statuses(self, repository: str, sha: str) -> Iterator[shapes.CommitStatus]:
+    def list_statuses(self, repository: str, sha: str) -> Iterator[shapes.CommitStatus]:
         """The newest first."""
-        return self._all(shapes.CommitStatus, ask.LIST_STATUSES, place(repository) | {"ref": full(sha)})
+        return self._list_all(shapes.CommitStatus, ask.LIST_STATUSES, repository_path_values(repository) | {"ref": require_full_sha(sha)})
 
     def create_status(self, repository: str, sha: str, status: Mapping[str, str]) -> shapes.CommitStatus:
-        return self._one(shapes.CommitStatus, ask.CREATE_STATUS, place(repository) | {"sha": full(sha)}, status)
+        return self._request_one(shapes.CommitStatus, ask.CREATE_STATUS, repository_path_values(repository) | {"sha": require_full_sha(sha)}, status)
 
-    def workflow_run(self, repository: str, run: int) -> shapes.WorkflowRun:
-        return self._one(shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, place(repository) | {"run_id": run})
+    def get_workflow_run(self, repository: str, run: int) -> shapes.WorkflowRun:
+        return self._request_one(shapes.WorkflowRun, ask.GET_WORKFLOW_RUN, repository_path_values(repository) | {"run_id": run})
 
-    def ended_runs(self, repository: str, event: str) -> Iterator[shapes.WorkflowRun]:
+    def list_completed_runs(self, repository: str, event: str) -> Iterator[shapes.WorkflowRun]:
         """Runs of any workflow that such events started and that are over, the newest first; a thousand at most."""
         query = {"event": event, "status": "completed", "exclude_pull_requests": True}
-        where, operation = place(repository), ask.LIST_WORKFLOW_RUNS
-        pages = self._caller.pages(operation, where, query)
-        return (one for page in pages for one in self._read(shapes.WorkflowRuns, operation, where, page).workflow_runs)
+        where, operation = repository_path_values(repository), ask.LIST_WORKFLOW_RUNS
+        pages = self._requester.iter_pages(operation, where, query)
+        return (one for page in pages for one in self._parse(shapes.WorkflowRuns, operation, where, page).workflow_runs)
 
-    def artifacts(self, repository: str, run: int, name: str) -> tuple[shapes.Artifact, ...]:
+    def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[shapes.Artifact, ...]:
         """Artifacts of that name, one for each attempt that made it."""
-        where = place(repository) | {"run_id": run}
-        return self._one(shapes.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}).artifacts
+        where = repository_path_values(repository) | {"run_id": run}
+        return self._request_one(shapes.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}).artifacts
 
-    def newest_artifacts(self, repository: str, name: str) -> Iterator[shapes.Artifact]:
+    def list_artifacts(self, repository: str, name: str) -> Iterator[shapes.Artifact]:
         """Artifacts of that name, whichever run left them, the newest first."""
-        where = place(repository)
-        pages = self._caller.pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})
+        where = repository_path_values(repository)
+        pages = self._requester.iter_pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})
         shape, operation = shapes.Artifacts, ask.LIST_REPOSITORY_ARTIFACTS
-        return (one for page in pages for one in self._read(shape, operation, where, page).artifacts)
+        return (one for page in pages for one in self._parse(shape, operation, where, page).artifacts)
 
-    def download(self, repository: str, artifact: int, limits: Limits) -> bytes:
+    def download_artifact(self, repository: str, artifact: int, limits: DownloadLimits) -> bytes:
         """An artifact as a zip, which whoever opened the pull request may have written."""
-        where = place(repository) | {"artifact_id": artifact, "archive_format": "zip"}
-        return self._caller.file(ask.DOWNLOAD_ARTIFACT, where, f"artifact {artifact}", limits)
+        where = repository_path_values(repository) | {"artifact_id": artifact, "archive_format": "zip"}
+        return self._requester.download_file(ask.DOWNLOAD_ARTIFACT, where, f"artifact {artifact}", limits)
 
-    def _one(
+    def _request_one(
         self,
-        shape: type[T],
-        operation: Operation,
-        where: Where,
+        response_type: type[T],
+        operation: GitHubOperation,
+        path_values: PathValues,
         body: Mapping[str, Any] | None = None,
         *,
         query: Mapping[str, Any] | None = None,
     ) -> T:
-        found = self._caller.answer(operation, where, query=query, body=body)
-        return self._read(shape, operation, where, found.content)
+        found = self._requester.send(operation, path_values, query=query, body=body)
+        return self._parse(response_type, operation, path_values, found.content)
 
-    def _all(
-        self, shape: type[T], operation: Operation, where: Where, query: Mapping[str, Any] | None = None
+    def _list_all(
+        self, response_type: type[T], operation: GitHubOperation, path_values: PathValues, query: Mapping[str, Any] | None = None
     ) -> Iterator[T]:
-        for page in self._caller.pages(operation, where, query):
-            yield from self._read(tuple[shape, ...], operation, where, page)  # type: ignore[valid-type]
+        for page in self._requester.iter_pages(operation, path_values, query):
+            yield from self._parse(tuple[response_type, ...], operation, path_values, page)  # type: ignore[valid-type]
 
-    def _read(self, shape: type[T], operation: Operation, where: Where, content: bytes) -> T:
+    def _parse(self, response_type: type[T], operation: GitHubOperation, path_values: PathValues, content: bytes) -> T:
         try:
-            return shapes.read(shape, content)
-        except shapes.Unexpected as error:
+            return shapes.parse_payload(response_type, content)
+        except shapes.UnexpectedPayload as error:
             raise PerfciError(
-                f"{self._caller.server} was to {operation.aim_at(where)} and answered something else than GitHub "
+                f"{self._requester.server} was to {operation.describe(path_values)} and answered something else than GitHub "
                 f"does ({error}). Is it the address of the API: https://HOST/api/v3 of an Enterprise Server?"
             ) from None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from perfci.github.client import Client
-from perfci.github.pull_report import Overtaken
+from perfci.github.client import GitHubClient
+from perfci.github.pull_report import ReportOutdated
 from perfci.github.shapes import PullRequest, RepositoryRef, WorkflowRun
 
 
-def pulls_of_run(client: Client, run: WorkflowRun) -> list[PullRequest]:
+def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
     """Open pull requests from the run's branch that are still at the run's commit: one, or one for each base.
 
     GitHub lists none with runs of forks, and names of branches are not unique among forks of one owner: the number of
@@ -15,19 +15,19 @@ def pulls_of_run(client: Client, run: WorkflowRun) -> list[PullRequest]:
     """
     repository, head = run.repository.full_name, run.head_repository
     if head is None or run.head_branch is None:
-        raise Overtaken(f"Workflow run {run.id} of {repository} came from a fork that is gone; it has no report.")
+        raise ReportOutdated(f"Workflow run {run.id} of {repository} came from a fork that is gone; it has no report.")
     owner = head.full_name.partition("/")[0]
-    found = [one for one in client.open_pulls(repository, owner, run.head_branch) if _is_from(one, head)]
+    found = [one for one in client.list_open_pulls(repository, owner, run.head_branch) if _is_pull_from(one, head)]
     if not found:
-        raise Overtaken(f"No open pull request of {repository} comes from {owner}:{run.head_branch}.")
+        raise ReportOutdated(f"No open pull request of {repository} comes from {owner}:{run.head_branch}.")
     still = [one for one in found if one.head.sha == run.head_sha]
     if not still:
-        raise Overtaken(
+        raise ReportOutdated(
             f"{repository}#{found[0].number} is at {found[0].head.sha[:12]} by now and workflow run {run.id} measured "
             f"{run.head_sha[:12]}: its result is not shown."
         )
     return still
 
 
-def _is_from(pull: PullRequest, head: RepositoryRef) -> bool:
+def _is_pull_from(pull: PullRequest, head: RepositoryRef) -> bool:
     return pull.head.repo is not None and pull.head.repo.id == head.id

@@ -4,57 +4,57 @@ from __future__ import annotations
 
 from typing import Any
 
-from perfci.github.client import Client
-from perfci.github.errors import Refused
-from perfci.github.pull_report import MOST_DESCRIPTION, Author, Check
+from perfci.github.client import GitHubClient
+from perfci.github.errors import GitHubError
+from perfci.github.pull_report import MAX_STATUS_LENGTH, CheckReport, CommentAuthor
 from perfci.github.shapes import CheckRun, CommitStatus
 
-STATES = {"success": "success", "neutral": "success", "skipped": "success", "failure": "failure"}
+STATE_OF_CONCLUSION = {"success": "success", "neutral": "success", "skipped": "success", "failure": "failure"}
 """A status knows neither neutral nor timed out: advice passes with its text, what broke is an error."""
 
 
-def show_check(client: Client, author: Author, repository: str, sha: str, check: Check) -> tuple[str, list[str]]:
+def publish_check(client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport) -> tuple[str, list[str]]:
     """Where the check is, and what had to be written for it."""
     try:
-        return _checked(client, author, repository, sha, check)
-    except Refused as error:
+        return _publish_check_run(client, author, repository, sha, check)
+    except GitHubError as error:
         if not error.lacks_permission:
             raise
         refused = error
     try:
-        return _stated(client, repository, sha, check)
-    except Refused as error:
+        return _publish_status(client, repository, sha, check)
+    except GitHubError as error:
         if not error.lacks_permission:
             raise
-        raise Refused(f"{refused} Without it a commit status would do, but: {error}", 403) from None
+        raise GitHubError(f"{refused} Without it a commit status would do, but: {error}", 403) from None
 
 
-def _checked(client: Client, author: Author, repository: str, sha: str, check: Check) -> tuple[str, list[str]]:
-    found = _newest(client, author, repository, sha, check)
-    if found is not None and _shows(found, check):
+def _publish_check_run(client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport) -> tuple[str, list[str]]:
+    found = _find_newest_check(client, author, repository, sha, check)
+    if found is not None and _is_same_check(found, check):
         return found.html_url or "", []
     if found is None or (found.status == "completed" and check.state != "completed"):
         # A check that ended does not begin again: another one of its name takes its place.
-        made = client.create_check(repository, {"head_sha": sha} | _asked(check))
+        made = client.create_check(repository, {"head_sha": sha} | _check_run_body(check))
     else:
-        made = client.update_check(repository, found.id, _asked(check))
+        made = client.update_check(repository, found.id, _check_run_body(check))
     return made.html_url or "", [check.name]
 
 
-def _newest(client: Client, author: Author, repository: str, sha: str, check: Check) -> CheckRun | None:
+def _find_newest_check(client: GitHubClient, author: CommentAuthor, repository: str, sha: str, check: CheckReport) -> CheckRun | None:
     """Ids of checks grow; another App may use our names and ids, and its checks are not ours to change."""
     ours = [
         one
-        for one in client.checks(repository, sha, check.name)
+        for one in client.list_checks(repository, sha, check.name)
         if one.name == check.name
         and one.external_id == check.external_id
         and one.head_sha == sha
-        and (author.app is None or (one.app is not None and one.app.id == author.app))
+        and (author.app_id is None or (one.app is not None and one.app.id == author.app_id))
     ]
     return max(ours, key=lambda one: one.id, default=None)
 
 
-def _asked(check: Check) -> dict[str, Any]:
+def _check_run_body(check: CheckReport) -> dict[str, Any]:
     asked: dict[str, Any] = {
         "name": check.name,
         "external_id": check.external_id,
@@ -68,35 +68,35 @@ def _asked(check: Check) -> dict[str, Any]:
     return asked
 
 
-def _shows(found: CheckRun, check: Check) -> bool:
-    return (found.status, found.conclusion, found.output.title, found.output.summary) == (
+def _is_same_check(check_run: CheckRun, check: CheckReport) -> bool:
+    return (check_run.status, check_run.conclusion, check_run.output.title, check_run.output.summary) == (
         check.state,
         check.conclusion,
         check.title,
         check.summary,
-    ) and check.details_url in ("", found.details_url)
+    ) and check.details_url in ("", check_run.details_url)
 
 
-def _stated(client: Client, repository: str, sha: str, check: Check) -> tuple[str, list[str]]:
+def _publish_status(client: GitHubClient, repository: str, sha: str, check: CheckReport) -> tuple[str, list[str]]:
     """GitHub shows the newest status of a name, whoever set it."""
-    asked = _status(check)
-    newest = next((one for one in client.statuses(repository, sha) if one.context == check.name), None)
-    if newest is not None and _says(newest, asked):
+    asked = _status_body(check)
+    newest = next((one for one in client.list_statuses(repository, sha) if one.context == check.name), None)
+    if newest is not None and _is_same_status(newest, asked):
         return newest.url, []
     return client.create_status(repository, sha, asked).url, [f"{check.name} as a commit status"]
 
 
-def _status(check: Check) -> dict[str, str]:
-    line = check.line or check.title
-    line = line if len(line) <= MOST_DESCRIPTION else line[: MOST_DESCRIPTION - 1] + "…"
-    state = "pending" if check.conclusion is None else check.status or STATES.get(check.conclusion, "error")
+def _status_body(check: CheckReport) -> dict[str, str]:
+    line = check.status_text or check.title
+    line = line if len(line) <= MAX_STATUS_LENGTH else line[: MAX_STATUS_LENGTH - 1] + "…"
+    state = "pending" if check.conclusion is None else check.status or STATE_OF_CONCLUSION.get(check.conclusion, "error")
     asked = {"state": state, "context": check.name, "description": line}
     return asked | ({"target_url": check.details_url} if check.details_url else {})
 
 
-def _says(found: CommitStatus, asked: dict[str, str]) -> bool:
-    return (found.state, found.description, found.target_url or "") == (
-        asked["state"],
-        asked["description"],
-        asked.get("target_url", ""),
+def _is_same_status(status: CommitStatus, body: dict[str, str]) -> bool:
+    return (status.state, status.description, status.target_url or "") == (
+        body["state"],
+        body["description"],
+        body.get("target_url", ""),
     )

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from perfci.github.client import Client
-from perfci.github.pull_report import Author, PullReport, about, mark
+from perfci.github.client import GitHubClient
+from perfci.github.pull_report import CommentAuthor, PullReport, comment_marker, commit_marker
 from perfci.github.shapes import Comment
 from perfci.model import PerfciError
 
 
-def show_comment(client: Client, author: Author, report: PullReport) -> tuple[str, list[str]]:
+def publish_comment(client: GitHubClient, author: CommentAuthor, report: PullReport) -> tuple[str, list[str]]:
     """Where the comment is (nowhere, where there is none), and what had to be written for it.
 
     Two senders at once may both have found none and written one each; the first of them stays.
     """
-    ours = _ours(client, author, report.repository, report.pull, report.key)
+    ours = _list_own_comments(client, author, report.repository, report.pull, report.key)
     if not ours:
-        return (_created(client, author, report), ["comment"]) if report.opens_comment else ("", [])
+        return (_create_comment(client, author, report), ["comment"]) if report.may_create_comment else ("", [])
     first, *others = ours
     written = []
-    if not _same(first.body, report.comment_body):
+    if not _is_same_text(first.body, report.comment_body):
         client.update_comment(report.repository, first.id, report.comment_body)
         written.append("comment")
     for other in others:
@@ -29,28 +29,28 @@ def show_comment(client: Client, author: Author, report: PullReport) -> tuple[st
     return first.html_url, written
 
 
-def age_comment(
-    client: Client, author: Author, repository: str, pull: int, key: str, head: str, aged: Callable[[str], str]
+def mark_comment_outdated(
+    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str, head: str, mark_outdated: Callable[[str], str]
 ) -> str:
     """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is none."""
-    for one in _ours(client, author, repository, pull, key)[:1]:
+    for one in _list_own_comments(client, author, repository, pull, key)[:1]:
         first, second, text = [*one.body.replace("\r", "").split("\n", 2), "", ""][:3]
-        if second == about(head):
+        if second == commit_marker(head):
             return ""
-        body = f"{first}\n{second}\n{aged(text)}"
-        if not _same(one.body, body):
+        body = f"{first}\n{second}\n{mark_outdated(text)}"
+        if not _is_same_text(one.body, body):
             client.update_comment(repository, one.id, body)
         return one.html_url
     return ""
 
 
-def _ours(client: Client, author: Author, repository: str, pull: int, key: str) -> list[Comment]:
+def _list_own_comments(client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str) -> list[Comment]:
     """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes first."""
-    found = [one for one in client.comments(repository, pull) if one.body.startswith(mark(key)) and _is_by(one, author)]
+    found = [one for one in client.list_comments(repository, pull) if one.body.startswith(comment_marker(key)) and _is_by(one, author)]
     return sorted(found, key=lambda one: one.id)
 
 
-def _created(client: Client, author: Author, report: PullReport) -> str:
+def _create_comment(client: GitHubClient, author: CommentAuthor, report: PullReport) -> str:
     """A comment that the next run would not know as ours would be followed by another one; it is taken back."""
     made = client.create_comment(report.repository, report.pull, report.comment_body)
     if not _is_by(made, author):
@@ -63,11 +63,11 @@ def _created(client: Client, author: Author, report: PullReport) -> str:
     return made.html_url
 
 
-def _is_by(comment: Comment, author: Author) -> bool:
+def _is_by(comment: Comment, author: CommentAuthor) -> bool:
     return comment.user is not None and comment.user.login.lower() == author.login.lower()
 
 
-def _same(left: str, right: str) -> bool:
+def _is_same_text(left: str, right: str) -> bool:
     """Line ends, and blanks at the end of a line, are no difference that a reader sees."""
     return [line.rstrip() for line in left.strip().splitlines()] == [
         line.rstrip() for line in right.strip().splitlines()

@@ -12,18 +12,18 @@ from pydantic import TypeAdapter, ValidationError
 T = TypeVar("T")
 
 
-class Unexpected(ValueError):
+class UnexpectedPayload(ValueError):
     """What came lacks a field, or is no JSON; the text names the place."""
 
 
-def read(shape: type[T], body: bytes) -> T:
+def parse_payload(payload_type: type[T], body: bytes) -> T:
     """One value out of JSON; what it must have and lacks is named."""
     try:
-        found: T = _adapter(cast(Any, shape)).validate_json(body)
+        found: T = _adapter(cast(Any, payload_type)).validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         at = ".".join(str(part) for part in first["loc"])
-        raise Unexpected(f"{at or 'the whole'}: {first['msg'][:200]}") from None
+        raise UnexpectedPayload(f"{at or 'the whole'}: {first['msg'][:200]}") from None
     return found
 
 
@@ -48,7 +48,7 @@ class RepositoryRef:
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class RepositoryDetails:
     id: int
     full_name: str
     owner: Account
@@ -73,7 +73,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PullRequestSide:
     """Head or base of a pull request; the repository of a fork that was deleted is none."""
 
     ref: str
@@ -87,8 +87,8 @@ class PullRequest:
 
     number: int
     state: str
-    head: Side
-    base: Side
+    head: PullRequestSide
+    base: PullRequestSide
     merged_at: datetime | None = None
     updated_at: datetime | None = None
     merge_commit_sha: str | None = None
@@ -231,7 +231,7 @@ class Artifacts:
 
 
 @dataclass(frozen=True, slots=True)
-class App:
+class AppInfo:
     """GitHub's description leaves open whether an App has a short name."""
 
     id: int

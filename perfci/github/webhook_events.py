@@ -13,9 +13,9 @@ from perfci.github.shapes import (
     Label,
     PullRequest,
     RepositoryRef,
-    Unexpected,
+    UnexpectedPayload,
     WorkflowRun,
-    read,
+    parse_payload,
 )
 from perfci.model import PerfciError
 
@@ -92,22 +92,22 @@ class CheckSuiteEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class PullLink:
+class PullRequestLink:
     url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class CommentedIssue:
     """An issue, which is a pull request where it links to one."""
 
     number: int
-    pull_request: PullLink | None = None
+    pull_request: PullRequestLink | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IssueCommentEvent:
     action: str
-    issue: Talk
+    issue: CommentedIssue
     comment: Comment
     repository: RepositoryRef
     sender: Account
@@ -133,7 +133,7 @@ class PingEvent:
     hook_id: int
 
 
-Event = (
+WebhookEvent = (
     PullRequestEvent
     | PushEvent
     | WorkflowRunEvent
@@ -144,7 +144,7 @@ Event = (
     | PingEvent
 )
 
-KINDS: dict[str, type[Event]] = {
+EVENT_TYPES: dict[str, type[WebhookEvent]] = {
     "pull_request": PullRequestEvent,
     "push": PushEvent,
     "workflow_run": WorkflowRunEvent,
@@ -156,14 +156,14 @@ KINDS: dict[str, type[Event]] = {
 }
 
 
-def event(kind: str, body: bytes) -> Event | None:
+def parse_event(kind: str, body: bytes) -> WebhookEvent | None:
     """The event that ``X-GitHub-Event`` names, or none where perfci does nothing about its kind."""
-    shape = KINDS.get(kind)
+    shape = EVENT_TYPES.get(kind)
     if shape is None:
         return None
     try:
-        return read(shape, body)
-    except Unexpected as error:
+        return parse_payload(shape, body)
+    except UnexpectedPayload as error:
         raise PerfciError(
             f"This {kind} event is not as GitHub sends them ({error}). "
             "The webhook's content type has to be application/json."

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.derive_change_points import Histories
+from perfci.history.derive_change_points import SeriesHistories
 from perfci.model import ChangePoint, Series
-from perfci.store.queries.loaders import series_by_project
-from perfci.store.queries.measurements import change_points
+from perfci.store.queries.loaders import load_project_series
+from perfci.store.queries.measurements import load_change_points
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.process_levels import place_of
+from perfci.verdicts.process_levels import key_without_metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,31 +21,31 @@ class ReplayedHistory:
 
     series: Series
     stored: Sequence[ChangePoint]
-    now: Sequence[ChangePoint]
+    replayed: Sequence[ChangePoint]
 
     @property
-    def gone(self) -> list[ChangePoint]:
-        return _others(self.stored, self.now)
+    def removed(self) -> list[ChangePoint]:
+        return _subtract_commits(self.stored, self.replayed)
 
     @property
-    def new(self) -> list[ChangePoint]:
-        return _others(self.now, self.stored)
+    def added(self) -> list[ChangePoint]:
+        return _subtract_commits(self.replayed, self.stored)
 
     @property
-    def differs(self) -> bool:
-        return bool(self.gone or self.new)
+    def is_different(self) -> bool:
+        return bool(self.removed or self.added)
 
 
-def replayed_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedHistory]:
+def replay_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedHistory]:
     """Every series of a project; those that are not judged have no change points now."""
     stored: dict[Series, list[ChangePoint]] = {}
-    for change in change_points(tx, project):
+    for change in load_change_points(tx, project):
         stored.setdefault(change.series, []).append(change)
-    now = Histories.of(tx, series_by_project(tx, project)).changes(policy)
-    for series in sorted(now, key=lambda series: (repr(place_of(series)), series.label)):
+    now = SeriesHistories.load(tx, load_project_series(tx, project)).find_change_points(policy)
+    for series in sorted(now, key=lambda series: (repr(key_without_metric(series)), series.label)):
         yield ReplayedHistory(series, stored.get(series, []), now[series])
 
 
-def _others(some: Sequence[ChangePoint], known: Sequence[ChangePoint]) -> list[ChangePoint]:
-    commits = {change.commit for change in known}
-    return [change for change in some if change.commit not in commits]
+def _subtract_commits(changes: Sequence[ChangePoint], excluded: Sequence[ChangePoint]) -> list[ChangePoint]:
+    commits = {change.commit for change in excluded}
+    return [change for change in changes if change.commit not in commits]

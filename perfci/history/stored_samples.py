@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfci.history.judge_samples import ROUNDS, Compared, Sides, judged_sides, pairs_of, prior_of
+from perfci.history.judge_samples import (
+    METHOD_ROUNDS,
+    PairCommits,
+    PairedProcesses,
+    find_complete_pairs,
+    parse_prior,
+    select_judged_sides,
+)
 from perfci.model import Measured, Process, Role, Series, Verdict
 from perfci.store.queries.decisions import DecisionRecord, LookRecord
 from perfci.store.queries.records import MeasuredProcess
-from perfci.verdicts.compare.pairwise import Look, look, screen
-from perfci.verdicts.judged_series import ByCommit, gated_by_commit
+from perfci.verdicts.compare.pairwise import Look, interim_look, screen
+from perfci.verdicts.judged_series import ProcessesByCommit, group_judged_by_commit
 from perfci.verdicts.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SessionSamples:
     """What one session stored: by commit, and which commits each of its pairs compared."""
 
     rows: Sequence[MeasuredProcess]
-    measured: Mapping[str, Sequence[Measured]]
-    compared: Compared
-    _rounds: dict[Series, ByCommit] = field(default_factory=dict)
+    processes_by_sha: Mapping[str, Sequence[Measured]]
+    pair_commits: PairCommits
+    _processes_by_series: dict[Series, ProcessesByCommit] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Sequence[MeasuredProcess]) -> Samples:
+    def from_rows(cls, rows: Sequence[MeasuredProcess]) -> SessionSamples:
         measured: dict[str, list[Measured]] = {}
         compared: dict[int, dict[Role, str]] = {}
         for row in rows:
@@ -33,52 +40,52 @@ class Samples:
                 compared.setdefault(row.process.pair, {})[row.process.role] = row.sha
         return cls(rows, measured, compared)
 
-    def by_pairs(
-        self, verdict: Verdict, rule: Rule, taken: LookRecord | None = None, aa: Sequence[float] = ()
+    def replay_pairs(
+        self, verdict: Verdict, rule: Rule, record: LookRecord | None = None, aa: Sequence[float] = ()
     ) -> Look | None:
         """A look at the pairs that were there when one was taken, else at all; None where the series gave nothing."""
-        readings, pairs = self._readings(verdict), self.pairs(verdict, taken)
-        sides = judged_sides(readings, verdict.base, verdict.head, pairs).get(verdict.series)
+        readings, pairs = self._get_cell_processes(verdict), self.find_pairs(verdict, record)
+        sides = select_judged_sides(readings, verdict.base, verdict.head, pairs).get(verdict.series)
         if sides is None or not any(sides):
             return None
-        return look(
+        return interim_look(
             verdict.series, verdict.base, verdict.head, *sides,
-            rule=rule, aa=aa, prior=prior_of(taken) if taken else None, stage=verdict.stage,
+            rule=rule, aa_log_ratios=aa, prior=parse_prior(record) if record else None, stage=verdict.stage,
         )  # fmt: skip
 
-    def by_rounds(self, verdict: Verdict, rule: Rule, prior_sd: float | None) -> Verdict | None:
+    def replay_rounds(self, verdict: Verdict, rule: Rule, prior_sd: float | None) -> Verdict | None:
         """A screening of two neighbours; None where a side gave nothing."""
-        base, head = self.sides_of_rounds(verdict)
+        base, head = self.get_round_sides(verdict)
         if not base and not head:
             return None
         return screen(verdict.series, verdict.base, verdict.head, base, head, rule=rule, prior_sd=prior_sd)
 
-    def sides_of_rounds(self, verdict: Verdict) -> Sides:
-        by_sha = self.in_rounds().get(verdict.series, {})
+    def get_round_sides(self, verdict: Verdict) -> PairedProcesses:
+        by_sha = self.group_by_series().get(verdict.series, {})
         return by_sha.get(verdict.base, []), by_sha.get(verdict.head, [])
 
-    def in_rounds(self) -> dict[Series, ByCommit]:
-        if not self._rounds:
-            self._rounds.update(gated_by_commit(self.measured))
-        return self._rounds
+    def group_by_series(self) -> dict[Series, ProcessesByCommit]:
+        if not self._processes_by_series:
+            self._processes_by_series.update(group_judged_by_commit(self.processes_by_sha))
+        return self._processes_by_series
 
-    def pairs(self, verdict: Verdict, taken: LookRecord | None = None) -> list[int]:
+    def find_pairs(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
         """The pairs of this verdict's question, the first ones of them where a look was taken before the last."""
-        found = pairs_of(self._readings(verdict), verdict.base, verdict.head, self.compared)
-        return found[: taken.spent] if taken else found
+        found = find_complete_pairs(self._get_cell_processes(verdict), verdict.base, verdict.head, self.pair_commits)
+        return found[: record.spent] if record else found
 
-    def evidence(self, verdict: Verdict, reached: DecisionRecord) -> tuple[int, ...]:
+    def collect_evidence(self, verdict: Verdict, decision: DecisionRecord) -> tuple[int, ...]:
         """The ids of the stored processes that were looked at last, those of the base first."""
-        pairs = set(self.pairs(verdict, reached.looks[-1]))
+        pairs = set(self.find_pairs(verdict, decision.looks[-1]))
         chosen = [row for row in self.rows if row.series == verdict.series]
-        if reached.method != ROUNDS:
+        if decision.method != METHOD_ROUNDS:
             chosen = [row for row in chosen if row.process.pair in pairs]
         return tuple(dict.fromkeys(row.id for sha in (verdict.base, verdict.head) for row in chosen if row.sha == sha))
 
-    def _readings(self, verdict: Verdict) -> dict[str, list[Measured]]:
+    def _get_cell_processes(self, verdict: Verdict) -> dict[str, list[Measured]]:
         cell = verdict.series.cell
-        return {sha: _of_cell(self.measured.get(sha, ()), cell) for sha in (verdict.base, verdict.head)}
+        return {sha: _select_cell(self.processes_by_sha.get(sha, ()), cell) for sha in (verdict.base, verdict.head)}
 
 
-def _of_cell(rows: Iterable[tuple[Series, Process]], cell: str) -> list[Measured]:
+def _select_cell(rows: Iterable[tuple[Series, Process]], cell: str) -> list[Measured]:
     return [(series, process) for series, process in rows if series.cell == cell]

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import re
 
-from perfci.config import Config, LadderTable
-from perfci.measure.open_session import Subject
-from perfci.measure.variant_groups import Assignment
+from perfci.config import AblationTable, Config
+from perfci.measure.open_session import SessionScope
+from perfci.measure.variant_groups import ParameterAssignment
 from perfci.model import PerfciError
 from perfci.runner.frozen_suite import Cell
 
 
-def ladder_named(config: Config, name: str) -> LadderTable:
-    known = {table.name: table for table in config.settings.ladder}
+def find_ablation(config: Config, name: str) -> AblationTable:
+    known = {table.name: table for table in config.settings.ablation}
     if name not in known:
         there = f"there are {', '.join(known)}" if known else "perfci.toml has no [[ladder]]"
         raise PerfciError(f"there is no ladder {name!r}; {there}")
     return known[name]
 
 
-def steps_of(table: LadderTable) -> list[Assignment]:
+def expand_steps(table: AblationTable) -> list[ParameterAssignment]:
     """Each step in full: what it does not set is as in the step before it."""
     first = table.steps[0].set
-    steps: list[Assignment] = []
+    steps: list[ParameterAssignment] = []
     for step in table.steps:
         if missing := [name for name in step.set if name not in first]:
             raise PerfciError(
@@ -34,5 +34,5 @@ def steps_of(table: LadderTable) -> list[Assignment]:
     return steps
 
 
-def cells_on(subject: Subject, table: LadderTable) -> list[Cell]:
-    return [cell for cell in subject.cells if re.search(table.match, cell.name)]
+def select_cells(scope: SessionScope, table: AblationTable) -> list[Cell]:
+    return [cell for cell in scope.cells if re.search(table.match, cell.name)]

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from perfci.config import Config
 from perfci.history.derive_change_points import update_change_points
-from perfci.measure.confirmation import Settled, settle
-from perfci.measure.open_session import Subject, open_session
-from perfci.measure.progress import Watcher
-from perfci.measure.record_decisions import record, with_evidence
-from perfci.measure.rounds import measure_rounds, neighbours, screened
+from perfci.measure.confirmation import ConfirmationResult, confirm_changes
+from perfci.measure.open_session import SessionScope, open_session
+from perfci.measure.progress import SessionProgress
+from perfci.measure.record_decisions import attach_evidence, record_verdicts
+from perfci.measure.rounds import measure_rounds, pair_neighbours, screen_neighbours
 from perfci.model import Status, Verdict
-from perfci.policies import policy_of
-from perfci.runner.measurement_runner import Workbench
+from perfci.policies import build_policy
+from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.store.queries.measurements import series_of_session
 
@@ -29,26 +29,26 @@ class RangeResult:
     sessions: Sequence[str]
     statuses: Sequence[Status]
     verdicts: Sequence[Verdict]
-    settled: Sequence[Verdict]
+    confirmed: Sequence[Verdict]
     work_s: float
 
 
 def run_range(
-    store: Store, workbench: Workbench, config: Config, subject: Subject, rounds: int, watcher: Watcher, *,
+    store: Store, workbench: MeasurementRunner, config: Config, scope: SessionScope, rounds: int, progress: SessionProgress, *,
     confirm: bool = True,
 ) -> RangeResult:  # fmt: skip
     """Measure, screen and (unless told not to) settle every suspicion on fresh interleaved pairs."""
     session = open_session(
-        store, workbench, config.project, subject, "history", rounds=rounds, on_process=watcher.process, say=watcher.say
+        store, workbench, config.project, scope, "history", rounds=rounds, on_process=progress.report_process, on_message=progress.report
     )
-    watcher.stage("rounds", len(subject.commits) * len(subject.cells) * rounds)
-    measure_rounds(session, subject, rounds, watcher)
-    policy = policy_of(config)
-    screening, nominated = screened(session, neighbours(subject), policy)
-    record(session, with_evidence(session, screening))
+    progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
+    measure_rounds(session, scope, rounds, progress)
+    policy = build_policy(config)
+    screening, nominated = screen_neighbours(session, pair_neighbours(scope), policy)
+    record_verdicts(session, attach_evidence(session, screening))
     with store.begin() as tx:
         update_change_points(tx, config.project, series_of_session(tx, session.uid), policy)
-    settled = settle(session, subject, nominated, policy, watcher) if confirm else Settled()
+    settled = confirm_changes(session, scope, nominated, policy, progress) if confirm else ConfirmationResult()
     session.finish()
     places = {(v.series, v.base, v.head) for v in settled.verdicts}
     current = [*settled.verdicts, *(v for v in screening if (v.series, v.base, v.head) not in places)]

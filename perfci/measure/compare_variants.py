@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfci.config import Config
-from perfci.measure.adaptive_pairs import Pairing
-from perfci.measure.confirmation import look_again, told
-from perfci.measure.open_session import Subject, open_session
-from perfci.measure.progress import Watcher
+from perfci.measure.adaptive_pairs import AdaptivePairing
+from perfci.measure.confirmation import build_look_callback, measure_fresh_pairs
+from perfci.measure.open_session import SessionScope, open_session
+from perfci.measure.progress import SessionProgress
 from perfci.measure.questions import Question
-from perfci.measure.variant_groups import Family
-from perfci.measure.variant_session import ForVariants, Lineup, of_cells
+from perfci.measure.variant_groups import VariantGroup
+from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, Stage, Status, Verdict
-from perfci.policies import policy_of
-from perfci.runner.measurement_runner import Workbench
+from perfci.policies import build_policy
+from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
-from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control
+from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.goals.goal_clauses import Goal
-from perfci.verdicts.rule import MOVES
-from perfci.verdicts.variants.variant_contrast import Contrast, Variants
+from perfci.verdicts.rule import MOVE_KINDS
+from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantResults
 
-KIND = "variants"
+VARIANTS_KIND = "variants"
 
-Decided = dict[Question, list[Verdict]]
+QuestionVerdicts = dict[Question, list[Verdict]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,63 +40,63 @@ class VariantComparison:
     session: str
     commit: Commit
     statuses: Sequence[Status]
-    variants: Variants
-    lineup: Lineup
-    decided: Decided
+    variants: VariantResults
+    variant_session: VariantSession
+    verdicts: QuestionVerdicts
 
 
 def run_variants(
-    store: Store, workbench: Workbench, config: Config, subject: Subject, commit: Commit, groups: Sequence[Family],
-    watcher: Watcher, *, goals: Sequence[Goal] = (), strict: bool = False, budget_s: float | None = None,
+    store: Store, workbench: MeasurementRunner, config: Config, scope: SessionScope, commit: Commit, groups: Sequence[VariantGroup],
+    progress: SessionProgress, *, goals: Sequence[Goal] = (), strict: bool = False, budget_s: float | None = None,
 ) -> VariantComparison:  # fmt: skip
     """Compare every variant with the first of its family; one that computes something else is measured no further."""
-    policy = ForVariants.of(policy_of(config, strict=strict))
-    subject = replace(subject, cells=of_cells(subject.cells, groups))
+    policy = VariantPolicy.from_policy(build_policy(config, strict=strict))
+    scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
     session = open_session(
-        store, workbench, config.project, subject, KIND, about=repr(groups), on_process=watcher.process, say=watcher.say
+        store, workbench, config.project, scope, VARIANTS_KIND, identity=repr(groups), on_process=progress.report_process, on_message=progress.report
     )
-    lineup = Lineup(session, commit.sha, groups, policy, goals)
-    watcher.stage("rounds", policy.default.looks[0] * len(subject.cells))
-    lineup.first_round()
+    lineup = VariantSession(session, commit.sha, groups, policy, goals)
+    progress.start_stage("rounds", policy.default.looks[0] * len(scope.cells))
+    lineup.measure_first_round()
     deadline = None if budget_s is None else time.monotonic() + budget_s
-    decided = _decided(lineup, deadline, watcher)
-    fresh = _confirmed(lineup, subject, decided, watcher)
+    decided = _screen_variants(lineup, deadline, progress)
+    fresh = _confirm_variants(lineup, scope, decided, progress)
     session.finish()
-    return VariantComparison(session.uid, commit, [*session.statuses, *fresh], _found(lineup, decided), lineup, decided)
+    return VariantComparison(session.uid, commit, [*session.statuses, *fresh], _build_variants(lineup, decided), lineup, decided)
 
 
-def _found(lineup: Lineup, decided: Decided) -> Variants:
+def _build_variants(variant_session: VariantSession, verdicts_by_question: QuestionVerdicts) -> VariantResults:
     """Of a variant that was rejected no verdict is given."""
-    rejections = lineup.rejections()
+    rejections = variant_session.find_rejections()
     contrasts = [
-        Contrast(question.base_cell.parameters, verdict)
-        for question, verdicts in decided.items()
-        if question.base_cell and not lineup.rejected(question.cell, rejections)
+        VariantContrast(question.base_cell.parameters, verdict)
+        for question, verdicts in verdicts_by_question.items()
+        if question.base_cell and not variant_session.get_rejection_reason(question.cell, rejections)
         for verdict in verdicts
     ]
-    varied = dict.fromkeys(name for family in lineup.families for name in family.varied)
-    return Variants(tuple(varied), tuple(contrasts), tuple(rejections), tuple(lineup.numerics()))
+    varied = dict.fromkeys(name for family in variant_session.groups for name in family.varied_parameters)
+    return VariantResults(tuple(varied), tuple(contrasts), tuple(rejections), tuple(variant_session.list_numerics()))
 
 
-def _decided(lineup: Lineup, deadline: float | None, watcher: Watcher) -> Decided:
-    rejections = lineup.rejections()
+def _screen_variants(variant_session: VariantSession, deadline: float | None, progress: SessionProgress) -> QuestionVerdicts:
+    rejections = variant_session.find_rejections()
     questions = []
-    for family in lineup.families:
-        base, *others = lineup.good(family, rejections).values()
-        questions += [lineup.question(base, cell, (base, cell)) for cell in others]
-    return Pairing(lineup.session, questions, lineup.policy, Stage.SCREENING, deadline, told(watcher)).settle()
+    for family in variant_session.groups:
+        base, *others = variant_session.select_good_variants(family, rejections).values()
+        questions += [variant_session.build_question(base, cell, (base, cell)) for cell in others]
+    return AdaptivePairing(variant_session.session, questions, variant_session.policy, Stage.SCREENING, deadline, build_look_callback(progress)).measure_until_decided()
 
 
-def _confirmed(lineup: Lineup, subject: Subject, decided: Decided, watcher: Watcher) -> Sequence[Status]:
+def _confirm_variants(variant_session: VariantSession, scope: SessionScope, verdicts_by_question: QuestionVerdicts, progress: SessionProgress) -> Sequence[Status]:
     """Put what fresh pairs say of every suspected move in the place of the suspicion."""
-    suspected = [question for question, verdicts in decided.items() if any(one.kind in MOVES for one in verdicts)]
+    suspected = [question for question, verdicts in verdicts_by_question.items() if any(one.kind in MOVE_KINDS for one in verdicts)]
     if not suspected:
         return []
-    fresh, found = look_again(lineup.session, subject, suspected, lineup.policy, watcher)
+    fresh, found = measure_fresh_pairs(variant_session.session, scope, suspected, variant_session.policy, progress)
     fresh.finish()
     asked = [question for question, verdicts in found.items() for _ in verdicts]
-    verdicts = control([verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE)
-    decided |= {question: [] for question in found}
+    verdicts = control_false_discoveries([verdict for verdicts in found.values() for verdict in verdicts], FALSE_DISCOVERY_RATE)
+    verdicts_by_question |= {question: [] for question in found}
     for question, verdict in zip(asked, verdicts, strict=True):
-        decided[question].append(verdict)
+        verdicts_by_question[question].append(verdict)
     return fresh.statuses

@@ -7,35 +7,35 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from perfci.history.result_summaries import keep_measured
-from perfci.model import Benchmark, Commit, Measured, Metric, Pairs, Process, Run, Series, Status
-from perfci.runner.cell_outcomes import Discovery, MeasuredMetric, Outcome
+from perfci.history.result_summaries import save_summaries
+from perfci.model import Benchmark, Commit, Measured, Metric, NamedValues, Process, Run, Series, Status
+from perfci.runner.cell_outcomes import CellOutcome, Discovery, MeasuredMetric
 from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
-from perfci.runner.measurement_runner import Workbench
-from perfci.runner.visit_plan import Visit
+from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.decisions import DecisionRecord
-from perfci.store.queries.measurements import session_processes
+from perfci.store.queries.measurements import load_session_processes
 from perfci.store.writes.ingest import add_processes, add_run, finish_session, start_session, upsert_commits
 
-OnProcess = Callable[[Visit, Outcome], None]
+OnProcess = Callable[[CommitVisit, CellOutcome], None]
 
 
 @dataclass
-class Session:
+class MeasurementSession:
     """One measuring session: what it measures with, where its rows go, and what it has so far."""
 
     store: Store
-    workbench: Workbench
+    workbench: MeasurementRunner
     project: str
     uid: str
     seed: int
     commits: Mapping[str, Commit]
     benchmarks: Mapping[str, DiscoveredBenchmark]
     on_process: OnProcess = lambda visit, outcome: None
-    measured: dict[str, list[Measured]] = field(default_factory=dict)  # by sha
-    evidence: dict[tuple[str, Series], list[int]] = field(default_factory=dict)  # row ids by sha and series
-    stored: dict[int, Process] = field(default_factory=dict)  # by row id
+    processes_by_sha: dict[str, list[Measured]] = field(default_factory=dict)  # by sha
+    row_ids: dict[tuple[str, Series], list[int]] = field(default_factory=dict)  # row ids by sha and series
+    processes_by_id: dict[int, Process] = field(default_factory=dict)  # by row id
     decisions: dict[tuple[Series, str, str], DecisionRecord] = field(default_factory=dict)  # by series, base and head
     statuses: list[Status] = field(default_factory=list)
     work_s: float = 0.0  # what setup, run and teardown took inside the processes
@@ -50,56 +50,56 @@ class Session:
     def resume(self) -> None:
         """Take up what an interrupted session had already committed."""
         with self.store.read() as tx:
-            for row in session_processes(tx, self.uid):
-                self._remember(row.sha, row.id, row.series, row.process)
+            for row in load_session_processes(tx, self.uid):
+                self._index_process(row.sha, row.id, row.series, row.process)
 
     def finish(self) -> None:
         with self.store.begin() as tx:
             finish_session(tx, self.uid, datetime.now(UTC))
 
-    def visit(self, visit: Visit, cells: Sequence[Cell] | None = None) -> None:
+    def measure_visit(self, visit: CommitVisit, cells: Sequence[Cell] | None = None) -> None:
         """Visit one commit; each process is in the database before the next one starts."""
         for index, measured in enumerate(self.workbench.visit(visit.sha, cells or visit.cells)):
-            self._keep(visit, index, *measured)
+            self._store_outcome(visit, index, *measured)
 
-    def visit_beside(self, visits: Sequence[Visit]) -> None:
+    def measure_interleaved(self, visits: Sequence[CommitVisit]) -> None:
         """Visit what is to be compared: the processes take turns where they can, else they follow each other."""
-        if not self.workbench.can_take_turns(visit.sha for visit in visits):
+        if not self.workbench.can_interleave(visit.sha for visit in visits):
             for visit in visits:
-                self.visit(visit)
+                self.measure_visit(visit)
             return
         first, *others = visits
-        variants = first.beside  # of one commit, which is then visited once for each
+        variants = first.variant_groups  # of one commit, which is then visited once for each
         rows: Sequence[Sequence[Cell]] = [[cell] * len(visits) for cell in first.cells] if others else variants
         sides = visits if others else [first] * max(map(len, variants))
-        index = Counter[Visit]()
-        for measured in self.workbench.visit_beside([side.sha for side in sides], rows):
+        index = Counter[CommitVisit]()
+        for measured in self.workbench.visit_interleaved([side.sha for side in sides], rows):
             for side, one in zip(sides, measured, strict=False):
-                self._keep(side, index[side], *one)
+                self._store_outcome(side, index[side], *one)
                 index[side] += 1
 
-    def readings(self, sha: str, cell: Cell) -> Sequence[Measured]:
+    def get_cell_processes(self, sha: str, cell: Cell) -> Sequence[Measured]:
         """All that the processes of one cell gave at one commit."""
         return self._cells.get((sha, cell.name), ())
 
-    def _keep(self, visit: Visit, index: int, outcome: Outcome, discovery: Discovery) -> None:
-        rows = list(self._rows(visit, index, outcome, discovery))
+    def _store_outcome(self, visit: CommitVisit, index: int, outcome: CellOutcome, discovery: Discovery) -> None:
+        rows = list(self._build_rows(visit, index, outcome, discovery))
         with self.store.begin() as tx:
-            ids = add_processes(tx, self._run(tx, visit.sha), rows)
-            keep_measured(tx, ids)
+            ids = add_processes(tx, self._get_run_id(tx, visit.sha), rows)
+            save_summaries(tx, ids)
         for row_id, (series, process) in zip(ids, rows, strict=True):
-            self._remember(visit.sha, row_id, series, process)
+            self._index_process(visit.sha, row_id, series, process)
         self.statuses.append(outcome.status)
         self.work_s += outcome.work_s
         self.on_process(visit, outcome)
 
-    def _remember(self, sha: str, row_id: int, series: Series, process: Process) -> None:
-        self.measured.setdefault(sha, []).append((series, process))
+    def _index_process(self, sha: str, row_id: int, series: Series, process: Process) -> None:
+        self.processes_by_sha.setdefault(sha, []).append((series, process))
         self._cells.setdefault((sha, series.cell), []).append((series, process))
-        self.evidence.setdefault((sha, series), []).append(row_id)
-        self.stored[row_id] = process
+        self.row_ids.setdefault((sha, series), []).append(row_id)
+        self.processes_by_id[row_id] = process
 
-    def _run(self, tx: object, sha: str) -> int:
+    def _get_run_id(self, tx: object, sha: str) -> int:
         if sha not in self._runs:
             bench = self.workbench
             run = Run(
@@ -111,15 +111,15 @@ class Session:
         return self._runs[sha]
 
     @property
-    def _origin(self) -> Pairs:
+    def _origin(self) -> NamedValues:
         """One job may measure a commit in several sessions: each is a step of it."""
         job = self.workbench.origin
         return (*job, ("step", self.uid)) if job else ()
 
-    def _rows(self, visit: Visit, index: int, outcome: Outcome, discovery: Discovery) -> Iterable[Measured]:
+    def _build_rows(self, visit: CommitVisit, index: int, outcome: CellOutcome, discovery: Discovery) -> Iterable[Measured]:
         name = outcome.cell.benchmark
         benchmark = discovery.benchmarks.get(name) or self.benchmarks[name]
-        for one in outcome.metrics or _failed(benchmark, outcome):
+        for one in outcome.metrics or _build_failed_metrics(benchmark, outcome):
             series = Series(
                 benchmark=Benchmark(name, benchmark.version), parameters=outcome.cell.parameters,
                 metric=Metric(one.name, one.unit, one.direction), machine=self.workbench.machine,
@@ -133,7 +133,7 @@ class Session:
             )  # fmt: skip
 
 
-def _failed(benchmark: DiscoveredBenchmark, outcome: Outcome) -> Iterable[MeasuredMetric]:
+def _build_failed_metrics(benchmark: DiscoveredBenchmark, outcome: CellOutcome) -> Iterable[MeasuredMetric]:
     """A process that gave nothing is written down under every metric it should have given."""
     for declared in benchmark.metrics:
         metric = declared.metric

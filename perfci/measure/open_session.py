@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.measure.measurement_session import OnProcess, Session
+from perfci.measure.measurement_session import MeasurementSession, OnProcess
 from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
-from perfci.runner.frozen_suite import Cell, cells_of
-from perfci.runner.git_repository import Repository
-from perfci.runner.measurement_runner import Workbench
+from perfci.runner.frozen_suite import Cell, expand_cells
+from perfci.runner.git_repository import GitRepository
+from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
-from perfci.store.queries.measurements import sessions
-from perfci.store.writes.ingest import unfinished_session
+from perfci.store.queries.measurements import load_sessions
+from perfci.store.writes.ingest import find_unfinished_session
 
-Say = Callable[[str], None]
+OnMessage = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class SessionScope:
     """What a session is about: the commits, and the cells the suite has for them."""
 
     commits: Mapping[str, Commit]
@@ -32,31 +32,31 @@ class Subject:
     cells: tuple[Cell, ...]
 
 
-def open_workbench(repository: Repository, config: Config, suite: Path | None, *, smoke: bool) -> Workbench:
+def open_workbench(repository: GitRepository, config: Config, suite: Path | None, *, smoke: bool) -> MeasurementRunner:
     folder = suite if suite is not None else repository.root / config.settings.suite.path
     origin = config.github.origin if config.github else ()
-    return Workbench(repository, config.settings, folder, smoke=smoke, origin=origin)
+    return MeasurementRunner(repository, config.settings, folder, smoke=smoke, origin=origin)
 
 
-def open_subject(workbench: Workbench, commits: Sequence[Commit], bench: str, say: Say) -> Subject:
+def prepare_scope(workbench: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage) -> SessionScope:
     """Prepare every commit and list the cells; a suite that cannot be imported is a user's error, said at once."""
-    workbench.prepare(commits, lambda commit, failure: say(_prepared(commit, failure)) if failure else None)
-    discovery = _discover(workbench, commits)
+    workbench.prepare(commits, lambda commit, failure: on_message(_format_build_failure(commit, failure)) if failure else None)
+    discovery = _discover_benchmarks(workbench, commits)
     if not discovery.benchmarks and discovery.errors:
         module, error = discovery.errors[0]
         raise PerfciError(f"the suite does not import: {module}: {error}")
     for module, error in discovery.errors:
-        say(f"module {module} of the suite does not import and is left out: {error}")
-    cells = cells_of(discovery.benchmarks.values(), bench, workbench.settings.suite.timeout_s)
+        on_message(f"module {module} of the suite does not import and is left out: {error}")
+    cells = expand_cells(discovery.benchmarks.values(), bench, workbench.settings.suite.timeout_s)
     if not cells:
-        raise PerfciError(_no_cells(bench, discovery, workbench))
+        raise PerfciError(_format_no_match(bench, discovery, workbench))
     for omission in discovery.omissions:
         if not bench or any(cell.benchmark.startswith(omission.owner + ".") for cell in cells):
-            say(str(omission))
-    return Subject({commit.sha: commit for commit in commits}, discovery, tuple(cells))
+            on_message(str(omission))
+    return SessionScope({commit.sha: commit for commit in commits}, discovery, tuple(cells))
 
 
-def _discover(workbench: Workbench, commits: Sequence[Commit]) -> Discovery:
+def _discover_benchmarks(workbench: MeasurementRunner, commits: Sequence[Commit]) -> Discovery:
     """Ask the newest commit that builds and imports; older ones may lack what a benchmark needs."""
     found: Discovery | None = None
     failure: PerfciError | None = None
@@ -73,11 +73,11 @@ def _discover(workbench: Workbench, commits: Sequence[Commit]) -> Discovery:
     return found
 
 
-def _prepared(commit: Commit, failure: str) -> str:
-    return f"commit {commit.short} ({commit.subject}) cannot be built: {failure}"
+def _format_build_failure(commit: Commit, failure: str) -> str:
+    return f"commit {commit.short_sha} ({commit.subject}) cannot be built: {failure}"
 
 
-def _no_cells(bench: str, discovery: Discovery, workbench: Workbench) -> str:
+def _format_no_match(bench: str, discovery: Discovery, workbench: MeasurementRunner) -> str:
     names = sorted(discovery.benchmarks)
     if not names:
         return (
@@ -89,29 +89,29 @@ def _no_cells(bench: str, discovery: Discovery, workbench: Workbench) -> str:
 
 
 def open_session(
-    store: Store, workbench: Workbench, project: str, subject: Subject, kind: str, *, rounds: int = 0,
-    about: str = "", on_process: OnProcess = lambda visit, outcome: None, say: Say = lambda line: None,
-) -> Session:  # fmt: skip
+    store: Store, workbench: MeasurementRunner, project: str, scope: SessionScope, kind: str, *, rounds: int = 0,
+    identity: str = "", on_process: OnProcess = lambda visit, outcome: None, on_message: OnMessage = lambda line: None,
+) -> MeasurementSession:  # fmt: skip
     """Start a session, or take up the unfinished one that asked for exactly the same."""
-    spec = _spec_hash(workbench, subject, kind, rounds, about)
+    spec = _compute_spec_hash(workbench, scope, kind, rounds, identity)
     with store.read() as tx:
-        known = unfinished_session(tx, project, spec)
-        count = len(sessions(tx, project)) if known is None else 0
+        known = find_unfinished_session(tx, project, spec)
+        count = len(load_sessions(tx, project)) if known is None else 0
     uid = known.uid if known else f"{kind}-{spec[:8]}-{count}-{secrets.token_hex(4)}"
     seed = known.seed if known else int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
-    session = Session(store, workbench, project, uid, seed, subject.commits, subject.discovery.benchmarks, on_process)
+    session = MeasurementSession(store, workbench, project, uid, seed, scope.commits, scope.discovery.benchmarks, on_process)
     if known:
         session.resume()
-        say(f"resuming an interrupted session: {sum(map(len, session.measured.values()))} readings are there already")
+        on_message(f"resuming an interrupted session: {sum(map(len, session.processes_by_sha.values()))} readings are there already")
     else:
         session.start(kind, spec, rounds)
     return session
 
 
-def _spec_hash(workbench: Workbench, subject: Subject, kind: str, rounds: int, about: str) -> str:
+def _compute_spec_hash(workbench: MeasurementRunner, scope: SessionScope, kind: str, rounds: int, identity: str) -> str:
     settings = workbench.settings
     asked = [
-        kind, rounds, about, sorted(subject.commits), [cell.name for cell in subject.cells], workbench.suite.digest,
+        kind, rounds, identity, sorted(scope.commits), [cell.name for cell in scope.cells], workbench.suite.digest,
         repr(workbench.machine), workbench.smoke, settings.environment.model_dump(), settings.run.model_dump(),
         workbench.harness,
     ]  # fmt: skip

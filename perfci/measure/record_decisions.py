@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from perfci.measure.measurement_session import Session
+from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Verdict
 from perfci.store.queries.decisions import add_decisions
 from perfci.store.writes.ingest import add_verdicts
 
 
-def record(session: Session, verdicts: Sequence[Verdict], *, rate: float | None = None) -> None:
+def record_verdicts(session: MeasurementSession, verdicts: Sequence[Verdict], *, false_discovery_rate: float | None = None) -> None:
     """Store verdicts and how they were reached; what was settled on fresh pairs supersedes its screening.
 
     ``rate`` is the false discovery rate they were held to together.
@@ -22,11 +22,11 @@ def record(session: Session, verdicts: Sequence[Verdict], *, rate: float | None 
         reached = {
             row_id: session.decisions.get((v.series, v.base, v.head)) for row_id, v in zip(ids, verdicts, strict=True)
         }
-        add_decisions(tx, {row_id: replace(one, rate=rate) for row_id, one in reached.items() if one is not None})
+        add_decisions(tx, {row_id: replace(one, rate=false_discovery_rate) for row_id, one in reached.items() if one is not None})
 
 
-def with_evidence(session: Session, verdicts: Sequence[Verdict]) -> list[Verdict]:
+def attach_evidence(session: MeasurementSession, verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [
-        replace(v, evidence=tuple(i for sha in (v.base, v.head) for i in session.evidence.get((sha, v.series), ())))
+        replace(v, evidence=tuple(i for sha in (v.base, v.head) for i in session.row_ids.get((sha, v.series), ())))
         for v in verdicts
     ]

@@ -12,19 +12,19 @@ import httpcore
 import httpx
 
 from perfci.model import PerfciError
-from perfci.net.address_check import Forbidden, Network, Resolve, checked_addresses, is_within, resolved
+from perfci.net.address_check import ForbiddenAddress, IpNetwork, Resolver, is_within, resolve_checked, resolve_host
 
-WITHIN_S = 5.0
+TIMEOUT_S = 5.0
 """A receiver that takes longer is asked again later; others are waiting."""
 
-MOST_BYTES = 64 * 1024
+MAX_RESPONSE_BYTES = 64 * 1024
 """Of an answer that much is read, and no more."""
 
 TLS_PORT = 443
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CheckedResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -40,36 +40,36 @@ class Answer:
         return float(told) if told.isdecimal() else None
 
 
-class Unreachable(PerfciError):
+class HostUnreachable(PerfciError):
     """Nobody answered in time; another try may do better."""
 
 
-def request(
+def send_request(
     method: str,
     url: str,
     *,
     body: bytes = b"",
     headers: Mapping[str, str] | None = None,
-    allowed: Sequence[Network] = (),
-    within_s: float = WITHIN_S,
-    most_bytes: int = MOST_BYTES,
-    resolve: Resolve = resolved,
-) -> Answer:
+    allowed_networks: Sequence[IpNetwork] = (),
+    timeout_s: float = TIMEOUT_S,
+    max_bytes: int = MAX_RESPONSE_BYTES,
+    resolver: Resolver = resolve_host,
+) -> CheckedResponse:
     """Send one request to a checked address of the host that the URL names.
 
     Names are resolved once, and the connection goes to what was checked; the certificate is still that of the name.
     """
-    target = destination(url)
-    addresses = checked_addresses(target.host, _port(target), allowed, resolve)
-    if _port(target) != TLS_PORT and not all(is_within(one, allowed) for one in addresses):
-        raise Forbidden(f"{target.host}: outside [notify] allow_networks only https on port 443 is used.")
-    deadline = time.monotonic() + within_s
-    timeout = {"connect": within_s, "read": within_s, "write": within_s, "pool": within_s}
+    target = parse_destination(url)
+    addresses = resolve_checked(target.host, _port(target), allowed_networks, resolver)
+    if _port(target) != TLS_PORT and not all(is_within(one, allowed_networks) for one in addresses):
+        raise ForbiddenAddress(f"{target.host}: outside [notify] allow_networks only https on port 443 is used.")
+    deadline = time.monotonic() + timeout_s
+    timeout = {"connect": timeout_s, "read": timeout_s, "write": timeout_s, "pool": timeout_s}
     told = {"Host": target.netloc.decode(), "User-Agent": "perfci", "Content-Length": str(len(body))} | dict(
         headers or {}
     )
     pool = httpcore.ConnectionPool(
-        ssl_context=ssl.create_default_context(), network_backend=_Pinned(addresses, deadline)
+        ssl_context=ssl.create_default_context(), network_backend=_PinnedBackend(addresses, deadline)
     )
     try:
         with (
@@ -79,34 +79,34 @@ def request(
             ) as answer,
         ):
             found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
-            return Answer(answer.status, found, _start_of(answer.iter_stream(), most_bytes))
+            return CheckedResponse(answer.status, found, _read_prefix(answer.iter_stream(), max_bytes))
     except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
-        raise Unreachable(f"{target.host} did not answer: {type(error).__name__} {error}".strip()) from error
+        raise HostUnreachable(f"{target.host} did not answer: {type(error).__name__} {error}".strip()) from error
 
 
 class CheckedTransport(httpx.BaseTransport):
     """The same care under an httpx client: whatever is asked through it reaches checked addresses only."""
 
-    def __init__(self, allowed: Sequence[Network], most_bytes: int) -> None:
-        self._allowed, self._most_bytes = allowed, most_bytes
+    def __init__(self, allowed_networks: Sequence[IpNetwork], max_bytes: int) -> None:
+        self._allowed_networks, self._max_bytes = allowed_networks, max_bytes
 
     def handle_request(self, asked: httpx.Request) -> httpx.Response:
-        told = {name: value for name, value in asked.headers.items() if name not in ABOUT_THE_CONNECTION}
+        told = {name: value for name, value in asked.headers.items() if name not in CONNECTION_HEADERS}
         try:
-            found = request(
-                asked.method, str(asked.url), body=asked.read(), headers=told, allowed=self._allowed,
-                most_bytes=self._most_bytes,
+            found = send_request(
+                asked.method, str(asked.url), body=asked.read(), headers=told, allowed_networks=self._allowed_networks,
+                max_bytes=self._max_bytes,
             )  # fmt: skip
-        except Unreachable as error:
+        except HostUnreachable as error:
             raise httpx.ReadError(str(error)) from error
         return httpx.Response(found.status, headers=dict(found.headers), content=found.body)
 
 
-ABOUT_THE_CONNECTION = frozenset({"host", "content-length", "connection", "user-agent", "accept-encoding"})
+CONNECTION_HEADERS = frozenset({"host", "content-length", "connection", "user-agent", "accept-encoding"})
 """What a client says of its own connection, where this one is made otherwise; nothing comes compressed."""
 
 
-def destination(url: str) -> httpx.URL:
+def parse_destination(url: str) -> httpx.URL:
     """An address to send to, or a sentence why it is none; whether it may be reached is asked when it is."""
     try:
         target = httpx.URL(url)
@@ -123,16 +123,16 @@ def _port(target: httpx.URL) -> int:
     return target.port or (TLS_PORT if target.scheme == "https" else 80)
 
 
-def _start_of(stream: Iterable[bytes], most_bytes: int) -> bytes:
+def _read_prefix(stream: Iterable[bytes], max_bytes: int) -> bytes:
     found = bytearray()
     for piece in stream:
         found += piece
-        if len(found) >= most_bytes:
+        if len(found) >= max_bytes:
             break
-    return bytes(found[:most_bytes])
+    return bytes(found[:max_bytes])
 
 
-class _Pinned(httpcore.SyncBackend):
+class _PinnedBackend(httpcore.SyncBackend):
     """Connects to addresses that were checked, whatever a resolver would say by now, and keeps one deadline."""
 
     def __init__(self, addresses: Sequence[str], deadline: float) -> None:
@@ -150,8 +150,8 @@ class _Pinned(httpcore.SyncBackend):
         failed: Exception = httpcore.ConnectError(f"no address of {host} left to try")
         for address in self._addresses:
             try:
-                stream = super().connect_tcp(address, port, _left(self._deadline), local_address, socket_options)
-                return _Hurried(stream, self._deadline)
+                stream = super().connect_tcp(address, port, _remaining_s(self._deadline), local_address, socket_options)
+                return _DeadlineStream(stream, self._deadline)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failed = error
         raise failed
@@ -165,7 +165,7 @@ class _Pinned(httpcore.SyncBackend):
         raise httpcore.ConnectError("sockets in files are no destination")
 
 
-class _Hurried(httpcore.NetworkStream):
+class _DeadlineStream(httpcore.NetworkStream):
     """A connection in which everything together ends at one moment: a receiver that drips bytes gains no time."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: float) -> None:
@@ -173,10 +173,10 @@ class _Hurried(httpcore.NetworkStream):
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _left(self._deadline))
+        return self._stream.read(max_bytes, _remaining_s(self._deadline))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, _left(self._deadline))
+        self._stream.write(buffer, _remaining_s(self._deadline))
 
     def close(self) -> None:
         self._stream.close()
@@ -184,13 +184,13 @@ class _Hurried(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _Hurried(self._stream.start_tls(ssl_context, server_hostname, _left(self._deadline)), self._deadline)
+        return _DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, _remaining_s(self._deadline)), self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
 
 
-def _left(deadline: float) -> float:
+def _remaining_s(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
         raise httpcore.ReadTimeout("out of time")

@@ -8,26 +8,26 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from perfci.net.api_client import API, Refused, refusal
+from perfci.net.api_client import API_PREFIX, ApiError, error_from_response
 from perfci.net.shapes import Shape
-from perfci.net.shapes.github_jobs import JobToken, RunTokenMade
+from perfci.net.shapes.github_jobs import CreatedJobToken, IdTokenExchange
 
 T = TypeVar("T", bound=BaseModel)
-Flow = Generator[httpx.Request, httpx.Response, None]
+AuthFlow = Generator[httpx.Request, httpx.Response, None]
 
-NO_PERMISSION = (
+MISSING_ID_TOKEN_PERMISSION = (
     "The server asks who uploads, and this job cannot say: give it `permissions: id-token: write` (GitHub lets no pull "
     "request of a fork have that), or a token in PERFCI_TOKEN."
 )
 
 
-class Signed(Shape):
+class IdTokenResponse(Shape):
     """What GitHub answers."""
 
     value: str
 
 
-class JobLogin(httpx.Auth):
+class GitHubJobAuth(httpx.Auth):
     """Log in with the first request, and again once the token is over; a job that may not is told so when asked.
 
     ``ask_at`` and ``secret`` are where and with what GitHub is asked. Neither is sent to the server, nor its token to
@@ -36,15 +36,15 @@ class JobLogin(httpx.Auth):
 
     requires_response_body = True
 
-    def __init__(self, ask_at: str, secret: str, server: str, project: str) -> None:
-        self._ask_at, self._secret, self._server, self._project = ask_at, secret, server.rstrip("/"), project
+    def __init__(self, token_url: str, request_token: str, server: str, project: str) -> None:
+        self._token_url, self._request_token, self._server, self._project = token_url, request_token, server.rstrip("/"), project
         self._token = ""
 
-    def auth_flow(self, request: httpx.Request) -> Flow:
-        if not self._ask_at:
+    def auth_flow(self, request: httpx.Request) -> AuthFlow:
+        if not self._token_url:
             answer = yield request
             if answer.status_code == 401:
-                raise Refused(NO_PERMISSION, status=401, body=answer.content)
+                raise ApiError(MISSING_ID_TOKEN_PERMISSION, status=401, body=answer.content)
             return
         was_known = bool(self._token)
         if not was_known:
@@ -58,28 +58,28 @@ class JobLogin(httpx.Auth):
         request.headers["Authorization"] = f"Bearer {self._token}"
         return request
 
-    def _log_in(self) -> Flow:
+    def _log_in(self) -> AuthFlow:
         """Each token of GitHub counts once, so each try begins with a new one."""
         self._token = ""
-        where = httpx.URL(self._ask_at).copy_merge_params({"audience": self._server})
-        answer = yield httpx.Request("GET", where, headers={"Authorization": f"Bearer {self._secret}"})
-        signed = _read(Signed, "GitHub", answer).value
-        asked = JobToken(project=self._project, token=signed).model_dump()
-        answer = yield httpx.Request("POST", f"{self._server}{API}/oidc/token", json=asked)
-        self._token = _read(RunTokenMade, self._server, answer).text
+        where = httpx.URL(self._token_url).copy_merge_params({"audience": self._server})
+        answer = yield httpx.Request("GET", where, headers={"Authorization": f"Bearer {self._request_token}"})
+        signed = _parse_response(IdTokenResponse, "GitHub", answer).value
+        asked = IdTokenExchange(project=self._project, token=signed).model_dump()
+        answer = yield httpx.Request("POST", f"{self._server}{API_PREFIX}/oidc/token", json=asked)
+        self._token = _parse_response(CreatedJobToken, self._server, answer).secret
 
 
-def _read(shape: type[T], who: str, answer: httpx.Response) -> T:
-    if not answer.is_success:
-        raise _refused(refusal(who, answer))
+def _parse_response(response_type: type[T], sender: str, response: httpx.Response) -> T:
+    if not response.is_success:
+        raise _as_unauthorized(error_from_response(sender, response))
     try:
-        return shape.model_validate_json(answer.content)
+        return response_type.model_validate_json(response.content)
     except ValidationError as error:
-        raise Refused(f"{who} gave this job no token, but something else.", status=401, body=b"") from error
+        raise ApiError(f"{sender} gave this job no token, but something else.", status=401, body=b"") from error
 
 
-def _refused(error: Refused) -> Refused:
+def _as_unauthorized(error: ApiError) -> ApiError:
     """A login that fails says nothing against a document: another try, or another token, may send it."""
-    if not error.passing:
+    if not error.is_transient:
         error.status = 401
     return error

@@ -13,11 +13,11 @@ TIMEOUT_S = 10.0
 """For each phase of a request; a slower answer is asked for again."""
 
 
-def open_client(
+def open_http_client(
     base_url: str,
     *,
     token: str = "",
-    login: httpx.Auth | None = None,
+    auth: httpx.Auth | None = None,
     timeout_s: float = TIMEOUT_S,
     transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
@@ -25,19 +25,19 @@ def open_client(
     headers = {"User-Agent": f"perfci/{__version__}"} | ({"Authorization": f"Bearer {token}"} if token else {})
     try:
         return httpx.Client(
-            base_url=_address(base_url), headers=headers, auth=login, timeout=timeout_s, transport=transport,
+            base_url=_parse_base_url(base_url), headers=headers, auth=auth, timeout=timeout_s, transport=transport,
             follow_redirects=False,
         )  # fmt: skip
     except (httpx.InvalidURL, UnicodeEncodeError) as error:
         raise PerfciError(f"{base_url!r} is no server's address, or the token is no token: {error}.") from None
 
 
-def in_process(app: Any) -> httpx.BaseTransport:
+def wsgi_transport(app: Any) -> httpx.BaseTransport:
     """Ask a WSGI application directly, as if it were served."""
     return httpx.WSGITransport(app)
 
 
-def _address(text: str) -> httpx.URL:
+def _parse_base_url(text: str) -> httpx.URL:
     address = httpx.URL(text)
     if address.scheme not in ("http", "https") or not address.host:
         raise httpx.InvalidURL("expected for example https://perf.example.com")

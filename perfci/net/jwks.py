@@ -11,25 +11,25 @@ from typing import Any
 import httpx
 
 from perfci.model import PerfciError
-from perfci.net.http_client import open_client
+from perfci.net.http_client import open_http_client
 
-FRESH_FOR = timedelta(hours=1)
-GOOD_FOR = timedelta(hours=24)
+KEYS_FRESH_FOR = timedelta(hours=1)
+KEYS_VALID_FOR = timedelta(hours=24)
 """How long keys count while nobody can be asked whether they still do."""
-ASKED_EVERY = timedelta(seconds=60)
+MIN_FETCH_INTERVAL = timedelta(seconds=60)
 """How often at most the issuer is asked, whatever ids of keys strangers make up."""
-ASKED_FIRST_EVERY = timedelta(seconds=5)
+MIN_FIRST_FETCH_INTERVAL = timedelta(seconds=5)
 """The same as long as there are no keys at all."""
 
 TIMEOUT_S = 5.0
-MOST_BYTES = 256 * 1024
-PATH = "/.well-known/jwks"
+MAX_BYTES = 256 * 1024
+JWKS_PATH = "/.well-known/jwks"
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 Jwk = Mapping[str, Any]
 
 
-class Unanswered(PerfciError):
+class IssuerUnavailable(PerfciError):
     """The issuer does not tell its keys, and none that are young enough are known."""
 
 
@@ -41,50 +41,50 @@ class IssuerKeys:
     ) -> None:
         self._issuer, self._clock, self._transport = issuer, clock, transport
         self._keys: Mapping[str, Jwk] = {}
-        self._fetched_at = self._asked_at = NEVER
+        self._fetched_at = self._attempted_at = NEVER
         self._lock = threading.Lock()
 
-    def key(self, kid: str) -> Jwk | None:
+    def get_key(self, kid: str) -> Jwk | None:
         """The key of this id, if the issuer publishes it; raises ``Unanswered`` where nobody can know."""
         with self._lock:
             now = self._clock()
-            if (kid not in self._keys or now - self._fetched_at >= FRESH_FOR) and self._may_ask(now):
-                self._ask(now)
-            if now - self._fetched_at >= GOOD_FOR:
-                raise Unanswered(f"{self._issuer} does not tell its keys at this moment: try again.")
+            if (kid not in self._keys or now - self._fetched_at >= KEYS_FRESH_FOR) and self._may_fetch(now):
+                self._refresh(now)
+            if now - self._fetched_at >= KEYS_VALID_FOR:
+                raise IssuerUnavailable(f"{self._issuer} does not tell its keys at this moment: try again.")
             return self._keys.get(kid)
 
-    def _may_ask(self, now: datetime) -> bool:
-        return now - self._asked_at >= (ASKED_EVERY if self._keys else ASKED_FIRST_EVERY)
+    def _may_fetch(self, now: datetime) -> bool:
+        return now - self._attempted_at >= (MIN_FETCH_INTERVAL if self._keys else MIN_FIRST_FETCH_INTERVAL)
 
-    def _ask(self, now: datetime) -> None:
+    def _refresh(self, now: datetime) -> None:
         """Take over what the issuer publishes now; what is no list of keys changes nothing."""
-        self._asked_at = now
-        found = _keys_in(_fetched(self._issuer, self._transport))
+        self._attempted_at = now
+        found = _parse_keys(_download_keys(self._issuer, self._transport))
         if found:
             self._keys, self._fetched_at = found, now
 
 
-def _fetched(issuer: str, transport: httpx.BaseTransport | None) -> bytes:
+def _download_keys(issuer: str, transport: httpx.BaseTransport | None) -> bytes:
     """The answer of the one address there is; nothing where it fails, is elsewhere, or is longer than keys are."""
     body = b""
     try:
         with (
-            open_client(issuer, timeout_s=TIMEOUT_S, transport=transport) as client,
-            client.stream("GET", issuer + PATH, headers={"Accept-Encoding": "identity"}) as answer,
+            open_http_client(issuer, timeout_s=TIMEOUT_S, transport=transport) as client,
+            client.stream("GET", issuer + JWKS_PATH, headers={"Accept-Encoding": "identity"}) as answer,
         ):
             if answer.status_code != 200:
                 return b""
             for piece in answer.iter_raw():
                 body += piece
-                if len(body) > MOST_BYTES:
+                if len(body) > MAX_BYTES:
                     return b""
     except httpx.HTTPError:
         return b""
     return body
 
 
-def _keys_in(body: bytes) -> dict[str, Jwk]:
+def _parse_keys(body: bytes) -> dict[str, Jwk]:
     try:
         told = json.loads(body)
     except (ValueError, RecursionError):

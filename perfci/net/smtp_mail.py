@@ -12,9 +12,9 @@ from email.utils import format_datetime
 from typing import Literal
 
 from perfci.model import PerfciError
-from perfci.net.checked_http import Unreachable
+from perfci.net.checked_http import HostUnreachable
 
-WITHIN_S = 10.0
+TIMEOUT_S = 10.0
 """For each answer of the mail server."""
 
 RECIPIENT = re.compile(r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9.-]{1,253}")
@@ -32,11 +32,11 @@ class MailServer:
     sender: str = "perfci@localhost"
 
 
-def message(server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime) -> EmailMessage:
+def build_message(server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime) -> EmailMessage:
     """A message that is the same one however often it is sent: mail programs show a ``Message-ID`` once."""
     found = EmailMessage()
     domain = server.sender.rpartition("@")[2] or "localhost"
-    found["From"], found["To"] = server.sender, recipient(to)
+    found["From"], found["To"] = server.sender, parse_recipient(to)
     found["Subject"] = " ".join(subject.split())
     found["Date"], found["Message-ID"] = format_datetime(sent_at), f"<{uid}@{domain}>"
     found["X-Perfci-Delivery"] = uid
@@ -45,28 +45,28 @@ def message(server: MailServer, to: str, subject: str, text: str, uid: str, sent
     return found
 
 
-def send(mail: EmailMessage, server: MailServer) -> None:
+def send_mail(message: EmailMessage, server: MailServer) -> None:
     """Hand one message in; refused for good is told apart from out of reach."""
     if not server.host:
         raise PerfciError("No mail server is named: set [notify] smtp_host.")
     try:
-        with _connected(server) as connection:
+        with _connect(server) as connection:
             if server.tls == "starttls":
                 connection.starttls(context=ssl.create_default_context())
             if server.user:
                 connection.login(server.user, server.password)
-            connection.send_message(mail)
+            connection.send_message(message)
     except (smtplib.SMTPException, OSError) as error:
-        raise Unreachable(f"The mail server {server.host} did not take it: {type(error).__name__} {error}") from error
+        raise HostUnreachable(f"The mail server {server.host} did not take it: {type(error).__name__} {error}") from error
 
 
-def recipient(address: str) -> str:
+def parse_recipient(address: str) -> str:
     if not RECIPIENT.fullmatch(address):
         raise PerfciError(f"{address!r} is no mail address; expected for example perf@example.com.")
     return address
 
 
-def _connected(server: MailServer) -> smtplib.SMTP:
+def _connect(server: MailServer) -> smtplib.SMTP:
     if server.tls == "tls":
-        return smtplib.SMTP_SSL(server.host, server.port, timeout=WITHIN_S, context=ssl.create_default_context())
-    return smtplib.SMTP(server.host, server.port, timeout=WITHIN_S)
+        return smtplib.SMTP_SSL(server.host, server.port, timeout=TIMEOUT_S, context=ssl.create_default_context())
+    return smtplib.SMTP(server.host, server.port, timeout=TIMEOUT_S)

@@ -7,32 +7,32 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from perfci.net.api_client import Client, Refused, Unreachable
-from perfci.net.shapes.runs import Receipt
-from perfci.net.upload_spool import Spool, Spooled
+from perfci.net.api_client import ApiClient, ApiError, ServerUnreachable
+from perfci.net.shapes.runs import UploadReceipt
+from perfci.net.upload_spool import Spool, SpooledDocument
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
+INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
 """Full jitter between nothing and the doubled wait, so that jobs that failed together do not come back together."""
 
-NEVER = frozenset({400, 409, 413, 415, 422})
+PERMANENT_ERROR_STATUSES = frozenset({400, 409, 413, 415, 422})
 """Answers that no later attempt changes: the document is put aside with what was said of it."""
 
 DAY_MS = 86_400_000
 
 
 @dataclass
-class Flushed:
+class FlushReport:
     """What became of the documents that waited; ``told`` are sentences for whoever sent them."""
 
-    sent: list[Receipt] = field(default_factory=list)
-    known: list[Receipt] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    sent: list[UploadReceipt] = field(default_factory=list)
+    already_stored: list[UploadReceipt] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
     waiting: int = 0
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class FlushRetryPolicy:
     """How long to go on, and what time is: ``give_up_after_s`` none goes on for ever."""
 
     give_up_after_s: float | None = 30.0
@@ -40,100 +40,100 @@ class Patience:
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    dice: Callable[[], float] = random.random
+    random_fraction: Callable[[], float] = random.random
 
-    def is_over(self, start: float, pause: float) -> bool:
+    def would_exceed(self, start: float, pause: float) -> bool:
         """Whether the time would be up after one more pause."""
         return self.give_up_after_s is not None and self.monotonic() - start + pause > self.give_up_after_s
 
 
-def flush(spool: Spool, client: Client, patience: Patience | None = None) -> Flushed:
+def flush_spool(spool: Spool, client: ApiClient, retry_policy: FlushRetryPolicy | None = None) -> FlushReport:
     """Send everything that waits for this server; another process that is at it already is left to it."""
-    patience = patience or Patience()
-    flushed = Flushed()
-    with spool.locked() as alone:
-        waiting = spool.waiting(client.server)
+    retry_policy = retry_policy or FlushRetryPolicy()
+    flushed = FlushReport()
+    with spool.lock() as alone:
+        waiting = spool.list_waiting(client.server)
         if alone:
-            waiting = _sent(spool, client, waiting, patience, flushed)
+            waiting = _send_until_done(spool, client, waiting, retry_policy, flushed)
         else:
-            flushed.told.append("another process is sending what waits here")
+            flushed.messages.append("another process is sending what waits here")
     flushed.waiting = len(waiting)
-    flushed.told += _old(waiting, patience)
+    flushed.messages += _overdue_messages(waiting, retry_policy)
     return flushed
 
 
 @dataclass
-class _Round:
+class _FlushPass:
     """One attempt at every document: those to ask for again, and those that another token or address may send."""
 
-    left: list[Spooled] = field(default_factory=list)
-    held: list[Spooled] = field(default_factory=list)
-    asked_for_s: float = 0.0
-    met: str = ""
+    to_retry: list[SpooledDocument] = field(default_factory=list)
+    blocked: list[SpooledDocument] = field(default_factory=list)
+    retry_after_s: float = 0.0
+    last_problem: str = ""
 
 
-def _sent(spool: Spool, client: Client, waiting: list[Spooled], patience: Patience, flushed: Flushed) -> list[Spooled]:
+def _send_until_done(spool: Spool, client: ApiClient, documents: list[SpooledDocument], retry_policy: FlushRetryPolicy, report: FlushReport) -> list[SpooledDocument]:
     """Go through the documents again and again until none is left, or the time is up; answer those that stay."""
-    start, attempt = patience.monotonic(), 0
-    held: list[Spooled] = []
-    left = waiting
+    start, attempt = retry_policy.monotonic(), 0
+    held: list[SpooledDocument] = []
+    left = documents
     while left:
-        went = _round(spool, client, left, flushed)
-        held, left = [*held, *went.held], went.left
+        went = _send_pass(spool, client, left, report)
+        held, left = [*held, *went.blocked], went.to_retry
         if not left:
             break
-        pause = max(went.asked_for_s, patience.dice() * min(LONGEST_WAIT_S, FIRST_WAIT_S * 2**attempt))
-        if patience.is_over(start, pause):
-            _tell(flushed, went.met)
+        pause = max(went.retry_after_s, retry_policy.random_fraction() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**attempt))
+        if retry_policy.would_exceed(start, pause):
+            _add_message(report, went.last_problem)
             break
-        patience.sleep(pause)
+        retry_policy.sleep(pause)
         attempt = min(attempt + 1, 10)
     return [*held, *left]
 
 
-def _round(spool: Spool, client: Client, waiting: Sequence[Spooled], flushed: Flushed) -> _Round:
-    went = _Round()
-    for place, item in enumerate(waiting):
-        met = _attempt(spool, client, item, flushed)
-        if isinstance(met, Unreachable):
-            went.left += waiting[place:]
-            went.met = str(met)
+def _send_pass(spool: Spool, client: ApiClient, documents: Sequence[SpooledDocument], report: FlushReport) -> _FlushPass:
+    went = _FlushPass()
+    for place, item in enumerate(documents):
+        met = _send_document(spool, client, item, report)
+        if isinstance(met, ServerUnreachable):
+            went.to_retry += documents[place:]
+            went.last_problem = str(met)
             break
-        if isinstance(met, Refused) and met.passing:
-            went.left.append(item)
-            went.met, went.asked_for_s = str(met), max(went.asked_for_s, met.retry_after_s or 0.0)
+        if isinstance(met, ApiError) and met.is_transient:
+            went.to_retry.append(item)
+            went.last_problem, went.retry_after_s = str(met), max(went.retry_after_s, met.retry_after_s or 0.0)
         elif met is not None:
-            went.held.append(item)
-            _tell(flushed, str(met))
+            went.blocked.append(item)
+            _add_message(report, str(met))
     return went
 
 
-def _attempt(spool: Spool, client: Client, item: Spooled, flushed: Flushed) -> Refused | Unreachable | None:
+def _send_document(spool: Spool, client: ApiClient, document: SpooledDocument, report: FlushReport) -> ApiError | ServerUnreachable | None:
     """Send one document; what it met is answered, unless it is settled one way or the other."""
     try:
-        receipt = client.upload(item.packed, item.key)
-    except Unreachable as error:
+        receipt = client.upload_run(document.compressed_body, document.key)
+    except ServerUnreachable as error:
         return error
-    except Refused as error:
-        if error.status not in NEVER:
+    except ApiError as error:
+        if error.status not in PERMANENT_ERROR_STATUSES:
             return error
-        path = spool.refuse(item, error.body)
-        flushed.refused.append(f"{error} The document is kept as {path}.")
+        path = spool.set_aside(document, error.body)
+        report.rejected.append(f"{error} The document is kept as {path}.")
         return None
-    if receipt.key != item.key:
-        return Refused("The server acknowledged another key than was sent.", status=502, body=b"")
-    spool.done(item)
-    (flushed.sent if receipt.stored else flushed.known).append(receipt)
+    if receipt.key != document.key:
+        return ApiError("The server acknowledged another key than was sent.", status=502, body=b"")
+    spool.remove(document)
+    (report.sent if receipt.stored else report.already_stored).append(receipt)
     return None
 
 
-def _old(waiting: list[Spooled], patience: Patience) -> list[str]:
+def _overdue_messages(documents: list[SpooledDocument], retry_policy: FlushRetryPolicy) -> list[str]:
     """Documents that wait for longer than a user should be silent about."""
-    limit = patience.now_ms() - patience.keep_days * DAY_MS
-    count = sum(item.put_at_ms < limit for item in waiting)
-    return [f"{count} of them wait for more than {patience.keep_days:g} days"] if count else []
+    limit = retry_policy.now_ms() - retry_policy.keep_days * DAY_MS
+    count = sum(item.spooled_at_ms < limit for item in documents)
+    return [f"{count} of them wait for more than {retry_policy.keep_days:g} days"] if count else []
 
 
-def _tell(flushed: Flushed, sentence: str) -> None:
-    if sentence not in flushed.told:
-        flushed.told.append(sentence)
+def _add_message(report: FlushReport, message: str) -> None:
+    if message not in report.messages:
+        report.messages.append(message)

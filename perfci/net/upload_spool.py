@@ -15,21 +15,21 @@ from pathlib import Path
 
 from perfci.model import PerfciError
 
-NAME = re.compile(r"(?P<ms>\d{13})-(?P<key>[0-9a-f]{64})\.json\.gz")
-REFUSED = "refused"
-LOCK = ".lock"
+FILE_NAME = re.compile(r"(?P<ms>\d{13})-(?P<key>[0-9a-f]{64})\.json\.gz")
+REJECTED_FOLDER = "refused"
+LOCK_FILE = ".lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Spooled:
+class SpooledDocument:
     """One document that waits. The server is where it was meant to go; the token is never written down."""
 
     path: Path
     key: str
-    put_at_ms: int
+    spooled_at_ms: int
 
     @property
-    def packed(self) -> bytes:
+    def compressed_body(self) -> bytes:
         """Exactly the bytes that were put: the same body is what makes a second attempt harmless."""
         return self.path.read_bytes()
 
@@ -40,50 +40,50 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def put(self, body: bytes, key: str, server: str, *, now_ms: int | None = None) -> Spooled:
+    def put(self, body: bytes, key: str, server: str, *, now_ms: int | None = None) -> SpooledDocument:
         """Keep a document; once this returns, neither a crash nor a power cut loses it."""
-        place = self._place(server)
-        found = next((one for one in self._in(place) if one.key == key), None)
+        place = self._server_folder(server)
+        found = next((one for one in self._list_documents(place) if one.key == key), None)
         packed = gzip.compress(body, compresslevel=6, mtime=0)
-        if found is not None and found.packed == packed:
+        if found is not None and found.compressed_body == packed:
             return found
         ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         while (path := place / f"{ms:013d}-{key}.json.gz").exists():
             ms += 1
-        with _told(path):
+        with _report_write_errors(path):
             _write_durably(path, packed)
-        return Spooled(path, key, ms)
+        return SpooledDocument(path, key, ms)
 
-    def waiting(self, server: str) -> list[Spooled]:
+    def list_waiting(self, server: str) -> list[SpooledDocument]:
         """What waits for a server, oldest first."""
-        return self._in(self._place(server, make=False))
+        return self._list_documents(self._server_folder(server, create=False))
 
-    def servers(self) -> list[str]:
+    def list_servers(self) -> list[str]:
         """For whom something waits."""
         if not self.folder.is_dir():
             return []
         found = (path.parent / "server" for path in self.folder.glob("*/*.json.gz"))
         return sorted({path.read_text().strip() for path in found if path.exists()})
 
-    def done(self, item: Spooled) -> None:
+    def remove(self, document: SpooledDocument) -> None:
         """Forget a document that the server acknowledged under this key."""
-        item.path.unlink(missing_ok=True)
+        document.path.unlink(missing_ok=True)
 
-    def refuse(self, item: Spooled, problem: bytes) -> Path:
+    def set_aside(self, document: SpooledDocument, problem: bytes) -> Path:
         """Put aside what a server will never take, with what it said beside it."""
-        place = item.path.parent / REFUSED
+        place = document.path.parent / REJECTED_FOLDER
         place.mkdir(mode=0o700, exist_ok=True)
-        target = place / item.path.name
-        with _told(target):
-            _write_durably(target.with_name(f"{item.path.name}.problem.json"), problem)
-            os.replace(item.path, target)
+        target = place / document.path.name
+        with _report_write_errors(target):
+            _write_durably(target.with_name(f"{document.path.name}.problem.json"), problem)
+            os.replace(document.path, target)
         return target
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[bool]:
+    def lock(self) -> Iterator[bool]:
         """Whether this process alone sends from here; another one's work is not done twice."""
-        self._make(self.folder)
-        with (self.folder / LOCK).open("a") as file:
+        self._create_folder(self.folder)
+        with (self.folder / LOCK_FILE).open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -91,30 +91,30 @@ class Spool:
                 return
             yield True
 
-    def _place(self, server: str, *, make: bool = True) -> Path:
+    def _server_folder(self, server: str, *, create: bool = True) -> Path:
         """The folder of one server, named readably and marked with its address."""
         place = self.folder / re.sub(r"[^A-Za-z0-9.-]+", "_", server.rstrip("/"))[:100]
-        if make:
-            self._make(place)
+        if create:
+            self._create_folder(place)
             mark = place / "server"
             if not mark.exists():
-                with _told(mark):
+                with _report_write_errors(mark):
                     _write_durably(mark, f"{server}\n".encode())
         return place
 
-    def _make(self, folder: Path) -> None:
-        with _told(folder):
+    def _create_folder(self, folder: Path) -> None:
+        with _report_write_errors(folder):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _sync(folder.parent)
+            _fsync_folder(folder.parent)
             ignore = self.folder / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n")
 
-    def _in(self, place: Path) -> list[Spooled]:
-        if not place.is_dir():
+    def _list_documents(self, folder: Path) -> list[SpooledDocument]:
+        if not folder.is_dir():
             return []
-        names = ((path, NAME.fullmatch(path.name)) for path in place.iterdir())
-        found = [Spooled(path, name["key"], int(name["ms"])) for path, name in names if name]
+        names = ((path, FILE_NAME.fullmatch(path.name)) for path in folder.iterdir())
+        found = [SpooledDocument(path, name["key"], int(name["ms"])) for path, name in names if name]
         return sorted(found, key=lambda one: one.path.name)
 
 
@@ -127,10 +127,10 @@ def _write_durably(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)
-    _sync(path.parent)
+    _fsync_folder(path.parent)
 
 
-def _sync(folder: Path) -> None:
+def _fsync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -139,7 +139,7 @@ def _sync(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _report_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

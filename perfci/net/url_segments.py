@@ -5,37 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-TWINS = ("json", "csv", "svg", "png", "atom", "md")
+FORMAT_SUFFIXES = ("json", "csv", "svg", "png", "atom", "md")
 """The suffixes that choose another form of a page; no encoded name ends in one."""
 
-ESCAPED = re.compile(b"~([0-9A-F]{2})")
-SPELLING = re.compile("~|(?:[A-Za-z0-9._:-]|~[0-9A-F]{2})+")
+ESCAPE_SEQUENCE = re.compile(b"~([0-9A-F]{2})")
+VALID_SEGMENT = re.compile("~|(?:[A-Za-z0-9._:-]|~[0-9A-F]{2})+")
 
 
-def segment(name: str, refused: Collection[str] = ()) -> str:
+def encode_segment(name: str, reserved: Collection[str] = ()) -> str:
     """Encode a name: a slash becomes a colon, what a URL may not hold becomes ``~HH``, the rest stays readable.
 
     ``refused`` are segments with another meaning in the same place; they are spelled with an escape instead.
     """
-    text = "".join(_spelled(character) for character in name) or "~"
+    text = "".join(_encode_character(character) for character in name) or "~"
     stem, dot, suffix = text.rpartition(".")
-    if text in {".", ".."} or (dot and suffix in TWINS):
+    if text in {".", ".."} or (dot and suffix in FORMAT_SUFFIXES):
         text = f"{stem.replace('.', '~2E') if text == '..' else stem}~2E{suffix}"
-    return f"~{ord(text[0]):02X}{text[1:]}" if text in refused else text
+    return f"~{ord(text[0]):02X}{text[1:]}" if text in reserved else text
 
 
-def name_of(text: str, refused: Collection[str] = ()) -> str:
+def decode_segment(text: str, reserved: Collection[str] = ()) -> str:
     """Decode a segment; anything but the one spelling of a name is refused with ``ValueError``."""
-    if not SPELLING.fullmatch(text):
+    if not VALID_SEGMENT.fullmatch(text):
         raise ValueError(f"{text!r} is not the encoding of a name")
     raw = b"" if text == "~" else text.replace(":", "/").encode()
-    decoded = ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), raw).decode("utf-8", "surrogatepass")
-    if segment(decoded, refused) != text:
+    decoded = ESCAPE_SEQUENCE.sub(lambda found: bytes([int(found[1], 16)]), raw).decode("utf-8", "surrogatepass")
+    if encode_segment(decoded, reserved) != text:
         raise ValueError(f"{text!r} is not the encoding of a name")
     return decoded
 
 
-def _spelled(character: str) -> str:
+def _encode_character(character: str) -> str:
     if character == "/":
         return ":"
     if character.isascii() and (character.isalnum() or character in "._-"):

@@ -4,163 +4,171 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perfci.report.escaping import printable
-from perfci.report.number_format import counting, percent
-from perfci.report.serializers import Json, series_fields
-from perfci.report.text_tables import aligned
-from perfci.verdicts.calibration import Calibration, Convictions, Floor, Meter, Nominations, Rate, Window
+from perfci.report.escaping import make_printable
+from perfci.report.number_format import format_count, format_percent
+from perfci.report.serializers import JsonFields, serialize_series
+from perfci.report.text_tables import align_table
+from perfci.verdicts.calibration import (
+    Calibration,
+    CalibrationWindow,
+    CandidateCounts,
+    ConfirmationCounts,
+    FalseAlarmMeter,
+    FalseAlarmRate,
+    SeriesNoiseFloor,
+)
 
 HEADINGS = ("", "verdicts", "first look", "share", "95 % interval", "convicted", "share", "95 % interval")
 FLOOR_HEADINGS = ("noise floor", "A/A", "bar", "series")
-MOST_FLOORS = 20
+MAX_FLOORS_SHOWN = 20
 """The noisiest come first; the rest is in the JSON."""
 
-REFUTED = "A suspicion that is refuted is no false alarm: nobody was asked."
-NO_EQUALS = "No commit was compared with itself yet: perfci compare HEAD HEAD does, best every night."
+REFUTED_NOTE = "A suspicion that is refuted is no false alarm: nobody was asked."
+NO_AA_RUNS = "No commit was compared with itself yet: perfci compare HEAD HEAD does, best every night."
 
 
-def calibration_text(found: Calibration) -> str:
+def format_calibration(calibration: Calibration) -> str:
     """Everything a terminal shows of it."""
-    ever = found.windows[0]
-    parts = [meter_sentence(ever)]
+    ever = calibration.windows[0]
+    parts = [false_alarm_sentence(ever)]
     if ever.comparisons:
-        parts += [aligned(HEADINGS, [row for window in found.windows for row in _rows(window)])]
-    parts += [nominations_sentence(ever.nominations), convictions_sentence(ever.convictions)]
-    parts += [floor_table(found.floors)] if found.floors else []
+        parts += [align_table(HEADINGS, [row for window in calibration.windows for row in _window_rows(window)])]
+    parts += [candidates_sentence(ever.candidates), confirmations_sentence(ever.confirmations)]
+    parts += [format_floor_table(calibration.floors)] if calibration.floors else []
     return "\n\n".join(parts) + "\n"
 
 
-def meter_sentence(window: Window) -> str:
+def false_alarm_sentence(window: CalibrationWindow) -> str:
     """What equals were told, in one breath."""
     if not window.comparisons:
-        return NO_EQUALS
-    rate = window.overall.convicted
-    compared = counting(window.comparisons, "comparison")
-    told = counting(rate.alarms, "false alarm") if rate.alarms else "no false alarm"
-    verdicts = counting(rate.verdicts, "verdict")
-    return f"{compared} of a commit with itself: {told} in {verdicts} (95 % interval {interval_text(rate)})."
+        return NO_AA_RUNS
+    rate = window.overall.confirmed
+    compared = format_count(window.comparisons, "comparison")
+    told = format_count(rate.alarms, "false alarm") if rate.alarms else "no false alarm"
+    verdicts = format_count(rate.verdicts, "verdict")
+    return f"{compared} of a commit with itself: {told} in {verdicts} (95 % interval {format_rate_interval(rate)})."
 
 
-def share_text(rate: Rate) -> str:
-    return "" if rate.share is None else percent(rate.share)
+def format_share(rate: FalseAlarmRate) -> str:
+    return "" if rate.share is None else format_percent(rate.share)
 
 
-def interval_text(rate: Rate) -> str:
+def format_rate_interval(rate: FalseAlarmRate) -> str:
     """``0.02 % to 4.6 %``, and ``up to 6.0 %`` where nothing was seen; nothing where nothing was tried."""
     low, high = rate.interval
     if not rate.verdicts:
         return ""
-    return f"{percent(low)} to {percent(high)}" if rate.alarms else f"up to {percent(high)}"
+    return f"{format_percent(low)} to {format_percent(high)}" if rate.alarms else f"up to {format_percent(high)}"
 
 
-def nominations_sentence(found: Nominations) -> str:
-    if not found.suspected:
+def candidates_sentence(candidates: CandidateCounts) -> str:
+    if not candidates.total:
         return "No first look has suspected a change between two different commits yet."
     fates = {
-        "confirmed on fresh pairs": found.confirmed, "refuted by them": found.refuted,
-        "left undecided": found.undecided, "not looked at again": found.unsettled,
+        "confirmed on fresh pairs": candidates.confirmed, "refuted by them": candidates.refuted,
+        "left undecided": candidates.undecided, "not looked at again": candidates.unsettled,
     }  # fmt: skip
     told = ", ".join(f"{count:,} {fate}" for fate, count in fates.items() if count)
-    suspected = f"Between different commits, first looks suspected {counting(found.suspected, 'change')}: {told}."
-    return f"{suspected}\n{REFUTED}" if found.refuted else suspected
+    suspected = f"Between different commits, first looks suspected {format_count(candidates.total, 'change')}: {told}."
+    return f"{suspected}\n{REFUTED_NOTE}" if candidates.refuted else suspected
 
 
-def convictions_sentence(found: Convictions) -> str:
-    if not found.given:
+def confirmations_sentence(confirmations: ConfirmationCounts) -> str:
+    if not confirmations.total:
         return "No change was convicted yet."
-    given = counting(found.given, "change was", "changes were")
-    return f"{given} convicted. Taken back since: {found.retracted or 'none'}."
+    given = format_count(confirmations.total, "change was", "changes were")
+    return f"{given} convicted. Taken back since: {confirmations.retracted or 'none'}."
 
 
-def window_name(window: Window) -> str:
+def format_window(window: CalibrationWindow) -> str:
     return "all time" if window.days is None else f"last {window.days} days"
 
 
-def floor_table(floors: Sequence[Floor]) -> str:
+def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
     rows = [
         (
-            percent(floor.noise_floor) if floor.noise_floor else "exact",
+            format_percent(floor.noise_floor) if floor.noise_floor else "exact",
             f"{floor.comparisons:,}",
-            bar_text(floor),
-            printable(floor.series.label),
+            format_bar(floor),
+            make_printable(floor.series.label),
         )
-        for floor in floors[:MOST_FLOORS]
+        for floor in floors[:MAX_FLOORS_SHOWN]
     ]
-    more = f"\n... and {len(floors) - MOST_FLOORS:,} quieter ones, see --json" if len(floors) > MOST_FLOORS else ""
-    return aligned(FLOOR_HEADINGS, rows, frozenset({3})) + more
+    more = f"\n... and {len(floors) - MAX_FLOORS_SHOWN:,} quieter ones, see --json" if len(floors) > MAX_FLOORS_SHOWN else ""
+    return align_table(FLOOR_HEADINGS, rows, frozenset({3})) + more
 
 
-def bar_text(floor: Floor) -> str:
+def format_bar(floor: SeriesNoiseFloor) -> str:
     if not floor.bar:
         return "any change"
-    return f"raised to {percent(floor.bar)}" if floor.raised else percent(floor.bar)
+    return f"raised to {format_percent(floor.bar)}" if floor.is_raised else format_percent(floor.bar)
 
 
-def _rows(window: Window) -> Iterator[tuple[str, ...]]:
-    yield _row(window_name(window), window.overall)
-    yield from (_row(f"  suite {name or 'not known'}", one) for name, one in window.suites.items())
-    yield from (_row(f"  {kind.value}", one) for kind, one in window.classes.items())
+def _window_rows(window: CalibrationWindow) -> Iterator[tuple[str, ...]]:
+    yield _meter_row(format_window(window), window.overall)
+    yield from (_meter_row(f"  suite {name or 'not known'}", one) for name, one in window.suites.items())
+    yield from (_meter_row(f"  {kind.value}", one) for kind, one in window.classes.items())
 
 
-def _row(name: str, one: Meter) -> tuple[str, ...]:
-    first, last = one.first_look, one.convicted
+def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
+    first, last = meter.screening, meter.confirmed
     return (
-        printable(name), f"{first.verdicts:,}", f"{first.alarms:,}", share_text(first), interval_text(first),
-        f"{last.alarms:,}", share_text(last), interval_text(last),
+        make_printable(name), f"{first.verdicts:,}", f"{first.alarms:,}", format_share(first), format_rate_interval(first),
+        f"{last.alarms:,}", format_share(last), format_rate_interval(last),
     )  # fmt: skip
 
 
 # ------------------------------------------------------------------ for programs
 
 
-def calibration_fields(project: str, found: Calibration) -> Json:
+def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
     return {
         "project": project,
-        "last_compared_with_itself": found.last_at.isoformat(timespec="seconds") if found.last_at else None,
-        "windows": [_window_fields(window) for window in found.windows],
-        "noise_floors": [floor_fields(floor) for floor in found.floors],
+        "last_compared_with_itself": calibration.last_compared_at.isoformat(timespec="seconds") if calibration.last_compared_at else None,
+        "windows": [_serialize_window(window) for window in calibration.windows],
+        "noise_floors": [serialize_noise_floor(floor) for floor in calibration.floors],
     }
 
 
-def floor_fields(floor: Floor) -> Json:
+def serialize_noise_floor(floor: SeriesNoiseFloor) -> JsonFields:
     return {
-        "series": series_fields(floor.series),
+        "series": serialize_series(floor.series),
         "noise_floor": floor.noise_floor,
         "comparisons": floor.comparisons,
         "bar": floor.bar,
-        "raised": floor.raised,
+        "raised": floor.is_raised,
     }
 
 
-def _window_fields(window: Window) -> Json:
-    suspected, convicted = window.nominations, window.convictions
+def _serialize_window(window: CalibrationWindow) -> JsonFields:
+    suspected, convicted = window.candidates, window.confirmations
     return {
         "days": window.days,
         "comparisons_of_equals": window.comparisons,
-        "false_alarms": _meter_fields(window.overall),
-        "suites": {name: _meter_fields(one) for name, one in window.suites.items()},
-        "classes": {kind.value: _meter_fields(one) for kind, one in window.classes.items()},
+        "false_alarms": _serialize_meter(window.overall),
+        "suites": {name: _serialize_meter(one) for name, one in window.suites.items()},
+        "classes": {kind.value: _serialize_meter(one) for kind, one in window.classes.items()},
         "different_commits": {
-            "suspected": suspected.suspected,
+            "suspected": suspected.total,
             "confirmed": suspected.confirmed,
             "refuted": suspected.refuted,
             "undecided": suspected.undecided,
             "unsettled": suspected.unsettled,
-            "convicted": convicted.given,
+            "convicted": convicted.total,
             "retracted": convicted.retracted,
         },
     }
 
 
-def _meter_fields(one: Meter) -> Json:
+def _serialize_meter(meter: FalseAlarmMeter) -> JsonFields:
     return {
-        "first_look": _rate_fields(one.first_look),
-        "convicted": _rate_fields(one.convicted),
-        "set_aside": one.set_aside,
+        "first_look": _serialize_rate(meter.screening),
+        "convicted": _serialize_rate(meter.confirmed),
+        "set_aside": meter.not_compared,
     }
 
 
-def _rate_fields(rate: Rate) -> Json:
+def _serialize_rate(rate: FalseAlarmRate) -> JsonFields:
     return {
         "alarms": rate.alarms,
         "verdicts": rate.verdicts,

@@ -5,112 +5,112 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Interval, cell_name
-from perfci.report.escaping import code_span, printable
-from perfci.report.number_format import measured, quantity, scale_of, signed_percent
-from perfci.report.text_tables import aligned
-from perfci.report.verdict_sentences import moved
-from perfci.verdicts.goals.goal_clauses import scale
-from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
-from perfci.verdicts.goals.tradeoffs import Trade
-from perfci.verdicts.variants.variant_contrast import owner
+from perfci.report.escaping import code_span, make_printable
+from perfci.report.number_format import choose_scale, format_quantity, format_signed_percent, format_significant
+from perfci.report.text_tables import align_table
+from perfci.report.verdict_sentences import level_change_phrase
+from perfci.verdicts.goals.goal_clauses import compute_unit_factor
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
+from perfci.verdicts.goals.tradeoffs import Tradeoff
+from perfci.verdicts.variants.variant_contrast import get_benchmark_owner
 
-GLYPHS = {Outcome.MET: "✓", Outcome.BROKEN: "✕", Outcome.UNDECIDED: "?", Outcome.REJECTED: "✕"}
+GLYPHS = {GoalOutcome.MET: "✓", GoalOutcome.BROKEN: "✕", GoalOutcome.UNDECIDED: "?", GoalOutcome.REJECTED: "✕"}
 HEADINGS = ("", "clause", "benchmark", "found", "95 % interval", "")
-LEFT = frozenset({0, 1, 2, 5})
+LEFT_ALIGNED = frozenset({0, 1, 2, 5})
 
 
-def goals_text(goals: Sequence[GoalVerdict]) -> str:
+def format_goals(goals: Sequence[GoalVerdict]) -> str:
     """Everything a terminal shows of the goals; empty where there are none."""
-    return "\n".join(_goal(one) for one in goals)
+    return "\n".join(_format_goal(one) for one in goals)
 
 
-def goals_markdown(goals: Sequence[GoalVerdict]) -> str:
+def render_goals_markdown(goals: Sequence[GoalVerdict]) -> str:
     """The same as Markdown: a line for each goal, its clauses below it."""
-    return "".join(f"{line}\n" for line in goal_lines(goals))
+    return "".join(f"{line}\n" for line in goal_markdown_lines(goals))
 
 
-def goal_lines(goals: Sequence[GoalVerdict]) -> list[str]:
+def goal_markdown_lines(goals: Sequence[GoalVerdict]) -> list[str]:
     """The lines of a Markdown list, every foreign word inside a code span."""
-    return [line for goal in goals for line in _goal_lines(goal)]
+    return [line for goal in goals for line in _single_goal_lines(goal)]
 
 
-def _goal(goal: GoalVerdict) -> str:
-    rows = [_row(clause) for clause in goal.clauses]
-    parts = [headline(goal)]
+def _format_goal(goal: GoalVerdict) -> str:
+    rows = [_clause_row(clause) for clause in goal.clauses]
+    parts = [goal_headline(goal)]
     if rows:
-        parts += [f"  {line}" for line in aligned(HEADINGS, rows, LEFT).splitlines()]
+        parts += [f"  {line}" for line in align_table(HEADINGS, rows, LEFT_ALIGNED).splitlines()]
     parts += [f"  ⇄ {trade_sentence(trade)}" for trade in goal.trades]
     return "\n".join(parts) + "\n"
 
 
-def headline(goal: GoalVerdict) -> str:
+def goal_headline(goal: GoalVerdict) -> str:
     """``goal fast enough, attn=flash: broken``, and why where no clause says so."""
-    about = f", {printable(goal.about)}" if goal.about else ""
+    about = f", {make_printable(goal.subject)}" if goal.subject else ""
     trade = ", a trade" if goal.trades else ""
-    why = f": {printable(goal.reason, 300)}" if goal.reason else ""
-    return f"{GLYPHS[goal.outcome]} goal {printable(goal.name)}{about}: {goal.outcome.value}{trade}{why}"
+    why = f": {make_printable(goal.reason, 300)}" if goal.reason else ""
+    return f"{GLYPHS[goal.outcome]} goal {make_printable(goal.name)}{about}: {goal.outcome.value}{trade}{why}"
 
 
-def trade_sentence(trade: Trade) -> str:
+def trade_sentence(trade: Tradeoff) -> str:
     """``a trade at model.Gpt('flash', 8): step_time got 31.0 % faster, but peak needs 18.2 % more memory``."""
     series = trade.gain.series
-    where = cell_name(owner(series.benchmark.name) or series.benchmark.name, series.parameters)
-    return f"a trade at {printable(where)}: {_moved(trade, gain=True)}, but {_moved(trade, gain=False)}"
+    where = cell_name(get_benchmark_owner(series.benchmark.name) or series.benchmark.name, series.parameters)
+    return f"a trade at {make_printable(where)}: {_format_trade_side(trade, gain=True)}, but {_format_trade_side(trade, gain=False)}"
 
 
-def _moved(trade: Trade, *, gain: bool) -> str:
+def _format_trade_side(trade: Tradeoff, *, gain: bool) -> str:
     verdict = trade.gain if gain else trade.cost
     metric = verdict.series.metric
-    return f"{printable(metric.name)} {moved(verdict.ratio, metric)}" if verdict.ratio else printable(metric.name)
+    return f"{make_printable(metric.name)} {level_change_phrase(verdict.ratio, metric)}" if verdict.ratio else make_printable(metric.name)
 
 
-def _row(found: ClauseVerdict) -> tuple[str, ...]:
+def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
     return (
-        GLYPHS[found.outcome],
-        printable(found.clause.text),
-        printable(found.series.cell) if found.series else "",
-        "" if found.estimate is None else value_text(found, found.estimate),
-        "" if found.interval is None else interval_text(found, found.interval),
-        note(found),
+        GLYPHS[clause_verdict.outcome],
+        make_printable(clause_verdict.clause.text),
+        make_printable(clause_verdict.series.cell) if clause_verdict.series else "",
+        "" if clause_verdict.estimate is None else format_clause_value(clause_verdict, clause_verdict.estimate),
+        "" if clause_verdict.interval is None else format_clause_interval(clause_verdict, clause_verdict.interval),
+        clause_note(clause_verdict),
     )
 
 
-def note(found: ClauseVerdict) -> str:
+def clause_note(clause_verdict: ClauseVerdict) -> str:
     """What is to be said beside the numbers: another name of what was judged, or why nothing was."""
-    judged = found.series.metric.name if found.series else ""
-    name = f"judged by {printable(judged)}" if judged and judged != found.clause.metric else ""
-    return "; ".join(part for part in (name, printable(found.reason, 200)) if part)
+    judged = clause_verdict.series.metric.name if clause_verdict.series else ""
+    name = f"judged by {make_printable(judged)}" if judged and judged != clause_verdict.clause.metric else ""
+    return "; ".join(part for part in (name, make_printable(clause_verdict.reason, 200)) if part)
 
 
-def value_text(found: ClauseVerdict, value: float) -> str:
+def format_clause_value(clause_verdict: ClauseVerdict, value: float) -> str:
     """A ratio as ``0.671x``, a deviation as ``+0.3 %``, a level in the unit that suits it."""
-    if found.clause.comparison == "within":
-        return _deviation(value)
-    if found.clause.of_ratio or found.series is None:
+    if clause_verdict.clause.comparison == "within":
+        return _format_deviation(value)
+    if clause_verdict.clause.is_ratio or clause_verdict.series is None:
         return f"{value:.3f}x"
-    metric = found.series.metric
-    return quantity(value * scale(found.clause, metric.unit), metric.unit, metric.name)
+    metric = clause_verdict.series.metric
+    return format_quantity(value * compute_unit_factor(clause_verdict.clause, metric.unit), metric.unit, metric.name)
 
 
-def interval_text(found: ClauseVerdict, interval: Interval) -> str:
+def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) -> str:
     if interval.lo == interval.hi:
         return "exact"
-    if found.clause.comparison == "within":
-        return f"[{_deviation(interval.lo)}, {_deviation(interval.hi)}]"
-    if found.clause.of_ratio or found.series is None:
+    if clause_verdict.clause.comparison == "within":
+        return f"[{_format_deviation(interval.lo)}, {_format_deviation(interval.hi)}]"
+    if clause_verdict.clause.is_ratio or clause_verdict.series is None:
         return f"[{interval.lo:.3f}, {interval.hi:.3f}]"
-    metric = found.series.metric
-    per = scale(found.clause, metric.unit)
-    shown = scale_of((interval.lo * per, interval.hi * per), metric.unit, metric.name)
-    return f"[{measured(interval.lo * per / shown.factor)}, {shown.text(interval.hi * per)}]"
+    metric = clause_verdict.series.metric
+    per = compute_unit_factor(clause_verdict.clause, metric.unit)
+    shown = choose_scale((interval.lo * per, interval.hi * per), metric.unit, metric.name)
+    return f"[{format_significant(interval.lo * per / shown.factor)}, {shown.format_value(interval.hi * per)}]"
 
 
-def _deviation(ratio: float) -> str:
-    return signed_percent(ratio - 1)
+def _format_deviation(ratio: float) -> str:
+    return format_signed_percent(ratio - 1)
 
 
-def _goal_lines(goal: GoalVerdict) -> list[str]:
-    about = f", {code_span(goal.about)}" if goal.about else ""
+def _single_goal_lines(goal: GoalVerdict) -> list[str]:
+    about = f", {code_span(goal.subject)}" if goal.subject else ""
     trade = ", a trade" if goal.trades else ""
     lines = [f"- {GLYPHS[goal.outcome]} goal {code_span(goal.name)}{about}: **{goal.outcome.value}**{trade}"]
     lines += [f"  - {code_span(goal.reason)}"] if goal.reason else []
@@ -118,10 +118,10 @@ def _goal_lines(goal: GoalVerdict) -> list[str]:
     return lines + [f"  - ⇄ {code_span(trade_sentence(one))}" for one in goal.trades]
 
 
-def _clause_line(found: ClauseVerdict) -> str:
+def _clause_line(clause_verdict: ClauseVerdict) -> str:
     """What was found is told in a unit, which a suite may have made up."""
-    cell = f" {code_span(found.series.cell)}" if found.series else ""
-    known = [code_span(value_text(found, found.estimate))] if found.estimate is not None else []
-    known += [code_span(interval_text(found, found.interval))] if found.interval else []
-    said = [code_span(note(found))] if note(found) else []
-    return f"  - {GLYPHS[found.outcome]} {code_span(found.clause.text)}{cell}: {', '.join([*known, *said])}"
+    cell = f" {code_span(clause_verdict.series.cell)}" if clause_verdict.series else ""
+    known = [code_span(format_clause_value(clause_verdict, clause_verdict.estimate))] if clause_verdict.estimate is not None else []
+    known += [code_span(format_clause_interval(clause_verdict, clause_verdict.interval))] if clause_verdict.interval else []
+    said = [code_span(clause_note(clause_verdict))] if clause_note(clause_verdict) else []
+    return f"  - {GLYPHS[clause_verdict.outcome]} {code_span(clause_verdict.clause.text)}{cell}: {', '.join([*known, *said])}"

@@ -7,15 +7,15 @@ from typing import Any
 
 from perfci.model import Commit, Series, Verdict
 from perfci.report.charts.plot_axes import trend_scale, value_range
-from perfci.report.charts.series_trend import Dot, Mark, Trend
-from perfci.report.number_format import Scale
-from perfci.report.verdict_labels import status_word
+from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
+from perfci.report.number_format import DisplayScale
+from perfci.report.verdict_labels import status_label
 from perfci.report.verdict_sentences import trend_sentence, verdict_sentence
 
-Json = dict[str, Any]
+JsonFields = dict[str, Any]
 
 
-def series_fields(series: Series) -> Json:
+def serialize_series(series: Series) -> JsonFields:
     metric = series.metric
     return {
         "benchmark": series.benchmark.name,
@@ -30,13 +30,13 @@ def series_fields(series: Series) -> Json:
     }
 
 
-def verdict_fields(verdict: Verdict) -> Json:
+def serialize_verdict(verdict: Verdict) -> JsonFields:
     """Every field of a verdict under the name it has in the model, and the sentence all surfaces print."""
     return {
         "verdict": verdict.kind.value,
         "stage": verdict.stage.value,
         "sentence": verdict_sentence(verdict),
-        "series": series_fields(verdict.series),
+        "series": serialize_series(verdict.series),
         "base": verdict.base,
         "head": verdict.head,
         "ratio": verdict.ratio,
@@ -53,40 +53,40 @@ def verdict_fields(verdict: Verdict) -> Json:
     }
 
 
-def trend_fields(trend: Trend) -> Json:
+def serialize_trend(trend: Trend) -> JsonFields:
     """A series with its dots, levels and changes; values are raw, ``scale`` and ``axis`` say how a page shows them."""
     scale = trend_scale(trend)
     return {
-        "series": series_fields(trend.series),
+        "series": serialize_series(trend.series),
         "sentence": str(trend_sentence(trend)),
         "scale": {"factor": scale.factor, "symbol": scale.symbol},
-        "axis": value_range(trend) if trend.measured else None,
-        "commits": trend.commits,
-        "points": [_dot_fields(dot, scale) for dot in trend.dots],
+        "axis": value_range(trend) if trend.measured_dots else None,
+        "commits": trend.commit_count,
+        "points": [_serialize_dot(dot, scale) for dot in trend.dots],
         "levels": [
-            {"first": one.first, "last": one.last, "value": one.value, "shown": scale.text(one.value)}
+            {"first": one.first, "last": one.last, "value": one.value, "shown": scale.format_value(one.value)}
             for one in trend.levels
         ],
-        "changes": [_mark_fields(mark) for mark in trend.marks],
+        "changes": [_serialize_mark(mark) for mark in trend.marks],
     }
 
 
-def commit_fields(commit: Commit) -> Json:
+def serialize_commit(commit: Commit) -> JsonFields:
     return {
         "commit": commit.sha,
         "subject": commit.subject,
         "author": commit.author,
-        "committed_at": _moment(commit.committed_at),
+        "committed_at": _format_time(commit.committed_at),
     }
 
 
-def _dot_fields(dot: Dot, scale: Scale) -> Json:
+def _serialize_dot(dot: Dot, scale: DisplayScale) -> JsonFields:
     return {
         "index": dot.index,
-        **commit_fields(dot.commit),
+        **serialize_commit(dot.commit),
         "status": dot.status.value,
         "value": dot.level,
-        "shown": status_word(dot.status) if dot.level is None else scale.text(dot.level),
+        "shown": status_label(dot.status) if dot.level is None else scale.format_value(dot.level),
         "q25": dot.lo,
         "q75": dot.hi,
         "processes": dot.processes,
@@ -95,7 +95,7 @@ def _dot_fields(dot: Dot, scale: Scale) -> Json:
     }
 
 
-def _mark_fields(mark: Mark) -> Json:
+def _serialize_mark(mark: ChangeMark) -> JsonFields:
     return {
         "index": mark.index,
         "last_good_index": mark.last_good_index,
@@ -104,9 +104,9 @@ def _mark_fields(mark: Mark) -> Json:
         "ratio": mark.ratio,
         "kind": mark.kind.value,
         "state": mark.state,
-        "verdict": verdict_fields(mark.verdict) if mark.verdict else None,
+        "verdict": serialize_verdict(mark.verdict) if mark.verdict else None,
     }
 
 
-def _moment(moment: datetime | None) -> str | None:
+def _format_time(moment: datetime | None) -> str | None:
     return moment.isoformat(timespec="seconds") if moment else None

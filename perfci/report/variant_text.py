@@ -4,129 +4,134 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfci.model import Pairs, Verdict, VerdictKind, cell_name
-from perfci.report.escaping import printable, unquoted
+from perfci.model import NamedValues, Verdict, VerdictKind, cell_name
+from perfci.report.escaping import make_printable, strip_quotes
 from perfci.report.goal_text import trade_sentence
-from perfci.report.number_format import counting, signed_percent
-from perfci.report.text_tables import aligned
-from perfci.report.verdict_labels import verdict_glyph, verdict_word
-from perfci.report.verdict_sentences import counts_sentence, interval_text, level_texts
-from perfci.verdicts.goals.tradeoffs import Trade
-from perfci.verdicts.variants.numeric_parity import Numerics, Parity
-from perfci.verdicts.variants.variant_contrast import Contrast, Rejection, Variants, owner
+from perfci.report.number_format import format_count, format_signed_percent
+from perfci.report.text_tables import align_table
+from perfci.report.verdict_labels import verdict_glyph, verdict_label
+from perfci.report.verdict_sentences import counts_sentence, format_interval, format_levels
+from perfci.verdicts.goals.tradeoffs import Tradeoff
+from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
+from perfci.verdicts.variants.variant_contrast import (
+    VariantContrast,
+    VariantRejection,
+    VariantResults,
+    get_benchmark_owner,
+)
 
 HEADINGS = ("", "metric", "variant", "base", "head", "change", "95 % interval", "pairs", "verdict")
-LEFT = frozenset({0, 1, 2, 8})
+LEFT_ALIGNED = frozenset({0, 1, 2, 8})
 
-Place = tuple[str, Pairs]
+VariantGroupKey = tuple[str, NamedValues]
 """A benchmark, and the parameters that all its variants share."""
 
 
-def variants_text(found: Variants, trades: Sequence[Trade] = ()) -> str:
+def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ()) -> str:
     """What a terminal shows: counts, rejections, a block for each benchmark, and what speed was paid with."""
-    verdicts = [contrast.verdict for contrast in found.contrasts]
+    verdicts = [contrast.verdict for contrast in comparison.contrasts]
     parts = [
-        f"{counts_sentence(verdicts) or _nothing(found)}{_rejected_count(found)}.",
-        "\n".join(f"✕ {rejection_sentence(one)}" for one in found.rejections),
-        *(_block(place, found) for place in _places(found)),
+        f"{counts_sentence(verdicts) or _nothing_compared_text(comparison)}{_rejected_count(comparison)}.",
+        "\n".join(f"✕ {rejection_sentence(one)}" for one in comparison.rejections),
+        *(_format_group(place, comparison) for place in _group_keys(comparison)),
         "\n".join(f"⇄ {trade_sentence(trade)}" for trade in trades),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def rejection_sentence(one: Rejection) -> str:
+def rejection_sentence(rejection: VariantRejection) -> str:
     """``model.Gpt('flash', 8) is rejected, whatever its speed: loss at step 2 is ...``."""
-    return f"{rejected_name(one)} is rejected, whatever its speed: {printable(one.reason, 300)}"
+    return f"{rejected_variant_name(rejection)} is rejected, whatever its speed: {make_printable(rejection.reason, 300)}"
 
 
-def rejected_name(one: Rejection) -> str:
-    return printable(cell_name(owner(one.benchmark) or one.benchmark, one.parameters))
+def rejected_variant_name(rejection: VariantRejection) -> str:
+    return make_printable(cell_name(get_benchmark_owner(rejection.benchmark) or rejection.benchmark, rejection.parameters))
 
 
-def _nothing(found: Variants) -> str:
-    return "Only numerics were compared" if found.numerics else "Nothing was compared"
+def _nothing_compared_text(comparison: VariantResults) -> str:
+    return "Only numerics were compared" if comparison.numerics else "Nothing was compared"
 
 
-def _rejected_count(found: Variants) -> str:
-    return f", {counting(len(found.rejections), 'variant')} rejected" if found.rejections else ""
+def _rejected_count(comparison: VariantResults) -> str:
+    return f", {format_count(len(comparison.rejections), 'variant')} rejected" if comparison.rejections else ""
 
 
-def _places(found: Variants) -> list[Place]:
+def _group_keys(comparison: VariantResults) -> list[VariantGroupKey]:
     """Every benchmark that has something to say, in the order of the suite."""
-    verdicts = [contrast.verdict.series for contrast in found.contrasts]
-    series = [*verdicts, *(one.series for one in found.numerics)]
-    return list(dict.fromkeys((one.benchmark.name, _rest(one.parameters, found)) for one in series))
+    verdicts = [contrast.verdict.series for contrast in comparison.contrasts]
+    series = [*verdicts, *(one.series for one in comparison.numerics)]
+    return list(dict.fromkeys((one.benchmark.name, _shared_parameters(one.parameters, comparison)) for one in series))
 
 
-def _rest(parameters: Pairs, found: Variants) -> Pairs:
-    return tuple((name, value) for name, value in parameters if name not in found.varied)
+def _shared_parameters(parameters: NamedValues, comparison: VariantResults) -> NamedValues:
+    return tuple((name, value) for name, value in parameters if name not in comparison.varied)
 
 
-def _block(place: Place, found: Variants) -> str:
-    benchmark, rest = place
-    mine = [one for one in found.contrasts if _is_at(place, one.verdict.series.benchmark.name, one, found)]
-    heading = printable(benchmark + "".join(f", {name}={unquoted(value)}" for name, value in rest), 200)
+def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str:
+    benchmark, rest = group_key
+    mine = [one for one in comparison.contrasts if _is_in_group(group_key, one.verdict.series.benchmark.name, one, comparison)]
+    heading = make_printable(benchmark + "".join(f", {name}={strip_quotes(value)}" for name, value in rest), 200)
     metrics = list(dict.fromkeys(one.verdict.series.metric.name for one in mine))
-    rows = [_row(one, found) for metric in metrics for one in mine if one.verdict.series.metric.name == metric]
-    table = aligned(HEADINGS, rows, LEFT) if rows else ""
-    lines = [*table.splitlines(), *_numerics(place, found)]
+    rows = [_contrast_row(one, comparison) for metric in metrics for one in mine if one.verdict.series.metric.name == metric]
+    table = align_table(HEADINGS, rows, LEFT_ALIGNED) if rows else ""
+    lines = [*table.splitlines(), *_numerics_lines(group_key, comparison)]
     return "\n".join([heading, *(f"  {line}" for line in lines)])
 
 
-def _is_at(place: Place, benchmark: str, contrast: Contrast, found: Variants) -> bool:
-    return (benchmark, _rest(contrast.verdict.series.parameters, found)) == place
+def _is_in_group(group_key: VariantGroupKey, benchmark: str, contrast: VariantContrast, comparison: VariantResults) -> bool:
+    return (benchmark, _shared_parameters(contrast.verdict.series.parameters, comparison)) == group_key
 
 
-def _row(contrast: Contrast, found: Variants) -> tuple[str, ...]:
+def _contrast_row(contrast: VariantContrast, comparison: VariantResults) -> tuple[str, ...]:
     verdict = contrast.verdict
-    base, head = level_texts((verdict.base_level, verdict.head_level), verdict.series.metric)
+    base, head = format_levels((verdict.base_level, verdict.head_level), verdict.series.metric)
     return (
         verdict_glyph(verdict),
-        printable(verdict.series.metric.name),
-        variant_name(verdict.series.parameters, found.varied),
+        make_printable(verdict.series.metric.name),
+        variant_name(verdict.series.parameters, comparison.varied),
         base,
         head,
-        "" if verdict.ratio is None else signed_percent(verdict.ratio - 1),
-        _interval(verdict),
+        "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
+        _interval_cell(verdict),
         str(verdict.pairs) if verdict.pairs else "",
-        _said(verdict),
+        _verdict_cell(verdict),
     )
 
 
-def variant_name(parameters: Pairs, varied: Sequence[str]) -> str:
+def variant_name(parameters: NamedValues, varied: Sequence[str]) -> str:
     """``flash``; ``flash, bf16`` where two parameters vary."""
-    return ", ".join(printable(unquoted(value)) for name, value in parameters if name in varied)
+    return ", ".join(make_printable(strip_quotes(value)) for name, value in parameters if name in varied)
 
 
-def _interval(verdict: Verdict) -> str:
+def _interval_cell(verdict: Verdict) -> str:
     if verdict.interval is None:
         return ""
-    return "exact" if verdict.interval.lo == verdict.interval.hi else interval_text(verdict.interval)
+    return "exact" if verdict.interval.lo == verdict.interval.hi else format_interval(verdict.interval)
 
 
-def _said(verdict: Verdict) -> str:
+def _verdict_cell(verdict: Verdict) -> str:
     """The word, and what a reader needs beside it where there is no plain answer."""
     if verdict.kind is VerdictKind.INCONCLUSIVE and verdict.pairs_to_decide is not None:
-        return f"{verdict_word(verdict)}: about {counting(verdict.pairs_to_decide, 'more pair')} would decide"
+        return f"{verdict_label(verdict)}: about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
     if verdict.ratio is not None and verdict.kind is not VerdictKind.INCONCLUSIVE:
-        return verdict_word(verdict)
+        return verdict_label(verdict)
     why = verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""  # the numbers stand in the row
-    return f"{verdict_word(verdict)}: {printable(why or verdict.reason, 200)}"
+    return f"{verdict_label(verdict)}: {make_printable(why or verdict.reason, 200)}"
 
 
-def _numerics(place: Place, found: Variants) -> Iterable[str]:
+def _numerics_lines(group_key: VariantGroupKey, comparison: VariantResults) -> Iterable[str]:
     """In which numbers a variant agrees with its baseline, and where that is not known."""
-    mine = [one for one in found.numerics if (one.series.benchmark.name, _rest(one.series.parameters, found)) == place]
-    for name in dict.fromkeys(variant_name(one.series.parameters, found.varied) for one in mine):
-        own = [one for one in mine if variant_name(one.series.parameters, found.varied) == name]
-        if agreeing := _metrics(own, Parity.AGREES):
+    mine = [one for one in comparison.numerics if (one.series.benchmark.name, _shared_parameters(one.series.parameters, comparison)) == group_key]
+    for name in dict.fromkeys(variant_name(one.series.parameters, comparison.varied) for one in mine):
+        own = [one for one in mine if variant_name(one.series.parameters, comparison.varied) == name]
+        if agreeing := _join_metric_names(own, ParityOutcome.AGREES):
             yield f"≈  {name} agrees with the baseline in {agreeing}"
-        open_ones = [one for one in own if one.parity is Parity.UNDECIDED]
-        yield from (f"?  {name}, undecided: {printable(one.told, 200)}" for one in open_ones)
-        if _metrics(own, Parity.REJECTED):
-            yield f"✕  {name} does not agree with the baseline in {_metrics(own, Parity.REJECTED)}"
+        open_ones = [one for one in own if one.parity is ParityOutcome.UNDECIDED]
+        yield from (f"?  {name}, undecided: {make_printable(one.text, 200)}" for one in open_ones)
+        if _join_metric_names(own, ParityOutcome.REJECTED):
+            yield f"✕  {name} does not agree with the baseline in {_join_metric_names(own, ParityOutcome.REJECTED)}"
 
 
-def _metrics(numerics: Iterable[Numerics], parity: Parity) -> str:
-    names = [printable(one.series.metric.name) for one in numerics if one.parity is parity]
+def _join_metric_names(numerics: Iterable[NumericsCheck], parity: ParityOutcome) -> str:
+    names = [make_printable(one.series.metric.name) for one in numerics if one.parity is parity]
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

@@ -27,12 +27,12 @@ GLYPHS = {
     VerdictKind.FAILED: "✕",
 }
 
-MOVES = frozenset({VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT})
+CHANGE_KINDS = frozenset({VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT})
 
-QUIET = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
+QUIET_KINDS = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
 """What nobody has to act on: told on request where verdicts are listed."""
 
-SEVEREST_FIRST = (
+SEVERITY_ORDER = (
     VerdictKind.FAILED,
     VerdictKind.REGRESSION,
     VerdictKind.INCONCLUSIVE,
@@ -43,45 +43,45 @@ SEVEREST_FIRST = (
 )
 
 
-def word(kind: VerdictKind) -> str:
+def kind_label(kind: VerdictKind) -> str:
     return kind.value.replace("_", " ")
 
 
-def is_suspicion(verdict: Verdict) -> bool:
+def is_candidate(verdict: Verdict) -> bool:
     """A move seen while screening only nominates; no fresh pair has confirmed it."""
-    return verdict.kind in MOVES and verdict.stage is Stage.SCREENING
+    return verdict.kind in CHANGE_KINDS and verdict.stage is Stage.SCREENING
 
 
-def verdict_word(verdict: Verdict) -> str:
-    return f"suspected {word(verdict.kind)}" if is_suspicion(verdict) else word(verdict.kind)
+def verdict_label(verdict: Verdict) -> str:
+    return f"suspected {kind_label(verdict.kind)}" if is_candidate(verdict) else kind_label(verdict.kind)
 
 
-def tone(verdict: Verdict) -> Tone:
+def verdict_tone(verdict: Verdict) -> Tone:
     return TONES[verdict.kind]
 
 
 def verdict_glyph(verdict: Verdict) -> str:
     """Point the way the value went: up for more of it, whether that is good or bad; hollow while suspected."""
-    if verdict.kind not in MOVES:
+    if verdict.kind not in CHANGE_KINDS:
         return GLYPHS[verdict.kind]
-    return arrow(grew(verdict), solid=not is_suspicion(verdict))
+    return direction_arrow(has_increased(verdict), solid=not is_candidate(verdict))
 
 
-def arrow(up: bool, *, solid: bool) -> str:
+def direction_arrow(up: bool, *, solid: bool) -> str:
     return ("▲" if solid else "△") if up else ("▼" if solid else "▽")
 
 
-def grew(verdict: Verdict) -> bool:
+def has_increased(verdict: Verdict) -> bool:
     if verdict.ratio is not None:
         return verdict.ratio > 1
     return (verdict.kind is VerdictKind.REGRESSION) == (verdict.series.metric.direction == "lower")
 
 
-def status_word(status: Status) -> str:
+def status_label(status: Status) -> str:
     """What a machine cannot measure is no failure."""
     return "not available" if status is Status.SKIPPED else status.value
 
 
-def kind_of_move(ratio: float, direction: Direction) -> VerdictKind:
+def change_kind(ratio: float, direction: Direction) -> VerdictKind:
     """Say whether a level that moved by a ratio moved in the bad or the good direction."""
     return VerdictKind.REGRESSION if (ratio > 1) == (direction == "lower") else VerdictKind.IMPROVEMENT

@@ -7,83 +7,91 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Interval, Metric, Series, Stage, Verdict, VerdictKind
-from perfci.report.charts.series_trend import Mark, Trend
-from perfci.report.escaping import printable, series_name
-from perfci.report.number_format import MINUS, counting, number, percent, quantity, scale_of, signed_percent
-from perfci.report.verdict_labels import MOVES, SEVEREST_FIRST, TONES, Tone, is_suspicion, word
+from perfci.report.charts.series_trend import ChangeMark, Trend
+from perfci.report.escaping import make_printable, series_name
+from perfci.report.number_format import (
+    MINUS,
+    choose_scale,
+    format_count,
+    format_number,
+    format_percent,
+    format_quantity,
+    format_signed_percent,
+)
+from perfci.report.verdict_labels import CHANGE_KINDS, SEVERITY_ORDER, TONES, Tone, is_candidate, kind_label
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 
-SEVERAL_TIMES = 3.0
+FACTOR_WORDING_FROM = 3.0
 """From here on a factor reads better than a percentage: "takes 7.5 times as long", not "got 650 % slower"."""
 
 
 def verdict_sentence(verdict: Verdict) -> str:
     """Say what was decided, by how much, and how far to believe it."""
     name = series_name(verdict.series)
-    if verdict.kind in MOVES and verdict.ratio is not None:
-        suspicion = "; seen while screening, not yet confirmed on fresh pairs" if is_suspicion(verdict) else ""
-        return f"{name} {move(verdict)}{suspicion}{_noise(verdict)}"
+    if verdict.kind in CHANGE_KINDS and verdict.ratio is not None:
+        suspicion = "; seen while screening, not yet confirmed on fresh pairs" if is_candidate(verdict) else ""
+        return f"{name} {change_phrase(verdict)}{suspicion}{_noise_suffix(verdict)}"
     if verdict.kind is VerdictKind.UNCHANGED and verdict.ratio is not None:
-        return f"{name} unchanged: {_estimate(verdict)}{_resolution(verdict)}"
+        return f"{name} unchanged: {_estimate_phrase(verdict)}{_mde_suffix(verdict)}"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
-        return f"inconclusive: {name}{_estimate_after_space(verdict)}; {_what_would_decide(verdict)}"
+        return f"inconclusive: {name}{_estimate_suffix(verdict)}; {_next_step(verdict)}"
     if verdict.kind is VerdictKind.NOT_COMPARABLE:
-        return f"{name} is not comparable{_because(verdict)}"
+        return f"{name} is not comparable{_reason_suffix(verdict)}"
     if verdict.kind is VerdictKind.MISSING:
-        return f"{name} was not measured on both sides{_because(verdict)}"
+        return f"{name} was not measured on both sides{_reason_suffix(verdict)}"
     if verdict.kind is VerdictKind.FAILED:
-        return f"{name} failed at {verdict.head[:10]}{_because(verdict)}"
-    return f"{name}: {word(verdict.kind)}{_because(verdict)}"
+        return f"{name} failed at {verdict.head[:10]}{_reason_suffix(verdict)}"
+    return f"{name}: {kind_label(verdict.kind)}{_reason_suffix(verdict)}"
 
 
-def move(verdict: Verdict) -> str:
+def change_phrase(verdict: Verdict) -> str:
     """``got 18.3 % slower [15.9, 20.8], 10 pairs``."""
     assert verdict.ratio is not None
-    return f"{moved(verdict.ratio, verdict.series.metric)}{_range(verdict)}{_pairs(verdict)}"
+    return f"{level_change_phrase(verdict.ratio, verdict.series.metric)}{_range_suffix(verdict)}{_pairs_suffix(verdict)}"
 
 
-def moved(ratio: float, metric: Metric) -> str:
+def level_change_phrase(ratio: float, metric: Metric) -> str:
     """Say a change of level in the words of its unit."""
-    size = percent(ratio - 1)
+    size = format_percent(ratio - 1)
     if metric.unit == "seconds":
-        if ratio >= SEVERAL_TIMES:
-            return f"takes {number(ratio)} times as long"
+        if ratio >= FACTOR_WORDING_FROM:
+            return f"takes {format_number(ratio)} times as long"
         return f"got {size} {'slower' if ratio > 1 else 'faster'}"
     if metric.unit == "bytes":
-        if ratio >= SEVERAL_TIMES:
-            return f"needs {number(ratio)} times the memory"
+        if ratio >= FACTOR_WORDING_FROM:
+            return f"needs {format_number(ratio)} times the memory"
         return f"needs {size} {'more' if ratio > 1 else 'less'} memory"
     good = (ratio < 1) == (metric.direction == "lower")
     return f"{'rose' if ratio > 1 else 'fell'} {size} ({'better' if good else 'worse'})"
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class VerdictKindCount:
     """How often one word was the answer."""
 
-    words: str
+    label: str
     tone: Tone
     count: int
 
     def __str__(self) -> str:
-        return f"{self.count:,} {self.words}"
+        return f"{self.count:,} {self.label}"
 
 
-def counts(verdicts: Iterable[Verdict]) -> list[Count]:
+def count_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
     """How often each word occurs, the severest first; a suspicion is counted apart from what was confirmed."""
-    found = Counter((one.kind, is_suspicion(one)) for one in verdicts)
-    order = [(kind, suspected) for kind in SEVEREST_FIRST for suspected in (False, True)]
-    return [_count(kind, suspected, found[kind, suspected]) for kind, suspected in order if found[kind, suspected]]
+    found = Counter((one.kind, is_candidate(one)) for one in verdicts)
+    order = [(kind, suspected) for kind in SEVERITY_ORDER for suspected in (False, True)]
+    return [_kind_count(kind, suspected, found[kind, suspected]) for kind, suspected in order if found[kind, suspected]]
 
 
 def counts_sentence(verdicts: Iterable[Verdict]) -> str:
     """``1 regression, 2 improvements, 3 unchanged``."""
-    return ", ".join(str(count) for count in counts(verdicts))
+    return ", ".join(str(count) for count in count_by_kind(verdicts))
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PageSummary:
     """What a page says in large letters, and what it says right below; as text, one sentence after the other."""
 
     headline: str
@@ -93,169 +101,169 @@ class Told:
         return ". ".join(part for part in (self.headline, self.detail) if part) + "."
 
 
-def comparison_sentence(verdicts: Sequence[Verdict]) -> Told:
+def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
     """Answer "is head worse than base?" for a whole comparison."""
     if not verdicts:
-        return Told("Nothing was compared")
-    worst, told = severest(verdicts), counts_sentence(verdicts)
+        return PageSummary("Nothing was compared")
+    worst, told = most_severe(verdicts), counts_sentence(verdicts)
     if worst.kind is VerdictKind.UNCHANGED:
-        return Told(f"Nothing got worse: {told}")
+        return PageSummary(f"Nothing got worse: {told}")
     if worst.kind is VerdictKind.IMPROVEMENT:
-        return Told(f"Nothing got worse: {told}", f"Largest: {verdict_sentence(worst)}")
+        return PageSummary(f"Nothing got worse: {told}", f"Largest: {verdict_sentence(worst)}")
     if worst.kind in {VerdictKind.REGRESSION, VerdictKind.FAILED}:
-        return Told(told, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
-    return Told(f"No regression found, not everything decided: {told}")
+        return PageSummary(told, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
+    return PageSummary(f"No regression found, not everything decided: {told}")
 
 
 def overview_sentence(
     open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool, incidents: int = 0
-) -> Told:
+) -> PageSummary:
     """Answer "did anything get worse?" for a project; never claim calm where nothing was compared, or one is asked."""
-    scope = f"{counting(series, 'series', 'series')} over {counting(commits, 'commit')}"
+    scope = f"{format_count(series, 'series', 'series')} over {format_count(commits, 'commit')}"
     if open_regressions:
-        worst = severest(open_regressions)
+        worst = most_severe(open_regressions)
         several = "Worst: " if len(open_regressions) > 1 else ""
-        return Told(counting(len(open_regressions), "open regression"), f"{several}{verdict_sentence(worst)}")
+        return PageSummary(format_count(len(open_regressions), "open regression"), f"{several}{verdict_sentence(worst)}")
     if incidents:
-        return Told(counting(incidents, "open incident"), f"No regression is confirmed by fresh pairs, in {scope}")
+        return PageSummary(format_count(incidents, "open incident"), f"No regression is confirmed by fresh pairs, in {scope}")
     if not series:
-        return Told("Nothing was measured yet")
+        return PageSummary("Nothing was measured yet")
     return (
-        Told(f"No open regression in {scope}") if compared else Told("Nothing was compared yet", f"Measured: {scope}")
+        PageSummary(f"No open regression in {scope}") if compared else PageSummary("Nothing was compared yet", f"Measured: {scope}")
     )
 
 
-def trend_sentence(trend: Trend) -> Told:
+def trend_sentence(trend: Trend) -> PageSummary:
     """Say where a series stands and what moved it last, or why it has no value.
 
     Of a witness nobody says where it stands, only what it was last.
     """
     name, metric = series_name(trend.series), trend.series.metric
-    failures = [f"{counting(len(trend.failed), 'commit')} failed"] if trend.failed else []
+    failures = [f"{format_count(len(trend.failed_dots), 'commit')} failed"] if trend.failed_dots else []
     if trend.last_level is None:
-        if trend.dots and not trend.failed:
+        if trend.dots and not trend.failed_dots:
             return unavailable_sentence(trend.series, trend.dots[-1].reason)
-        return Told(f"{name} has no measured value yet", "".join(failures))
+        return PageSummary(f"{name} has no measured value yet", "".join(failures))
     if not trend.levels:
-        shown = quantity(trend.last_level, metric.unit, metric.name)
-        return Told(f"{name} was {shown} at {trend.measured[-1].commit.sha[:10]}", "".join(failures))
-    shown = quantity(trend.levels[-1].value, metric.unit, metric.name)
-    return Told(f"{name} stands at {shown}", "; ".join([*_history(trend), *failures]))
+        shown = format_quantity(trend.last_level, metric.unit, metric.name)
+        return PageSummary(f"{name} was {shown} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures))
+    shown = format_quantity(trend.levels[-1].value, metric.unit, metric.name)
+    return PageSummary(f"{name} stands at {shown}", "; ".join([*_change_history(trend), *failures]))
 
 
-def unavailable_sentence(series: Series, reason: str) -> Told:
+def unavailable_sentence(series: Series, reason: str) -> PageSummary:
     """Say why a machine cannot measure something, which is no failure."""
-    why = printable(reason, LONGEST_REASON).rstrip(".")
-    return Told(f"{series_name(series)} is not available here", why and f"Why: {why}")
+    why = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
+    return PageSummary(f"{series_name(series)} is not available here", why and f"Why: {why}")
 
 
-def mark_sentence(mark: Mark, metric: Metric) -> str:
+def mark_sentence(mark: ChangeMark, metric: Metric) -> str:
     """Say one change point in words."""
     states = {"convicted": "confirmed on fresh pairs", "candidate": "candidate", "refuted": "looked at, not confirmed"}
-    return f"{moved(mark.ratio, metric)}, {states[mark.state]}"
+    return f"{level_change_phrase(mark.ratio, metric)}, {states[mark.state]}"
 
 
-def severest(verdicts: Sequence[Verdict]) -> Verdict:
+def most_severe(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict to lead with."""
-    return ranked(verdicts)[0]
+    return rank_verdicts(verdicts)[0]
 
 
-def ranked(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def rank_verdicts(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order verdicts as they deserve attention: by kind, then by size, then by name."""
-    return sorted(verdicts, key=lambda one: (SEVEREST_FIRST.index(one.kind), -_size(one), one.series.label))
+    return sorted(verdicts, key=lambda one: (SEVERITY_ORDER.index(one.kind), -_change_size(one), one.series.label))
 
 
-def advice(verdict: Verdict) -> str:
+def verdict_advice(verdict: Verdict) -> str:
     """What a reader should know or do about a verdict that is no plain answer; empty for one that is."""
     if verdict.kind is VerdictKind.INCONCLUSIVE:
-        return _what_would_decide(verdict)
-    return printable(verdict.reason)
+        return _next_step(verdict)
+    return make_printable(verdict.reason)
 
 
-def interval_text(interval: Interval) -> str:
+def format_interval(interval: Interval) -> str:
     """The interval of a change with signs, in percent: ``[−1.2, +8.3]``."""
-    return f"[{_bare(interval.lo - 1)}, {_bare(interval.hi - 1)}]"
+    return f"[{_signed_number(interval.lo - 1)}, {_signed_number(interval.hi - 1)}]"
 
 
-def level_texts(values: Sequence[float | None], metric: Metric) -> list[str]:
+def format_levels(values: Sequence[float | None], metric: Metric) -> list[str]:
     """Levels that are read next to each other, all in one unit; empty where there is none."""
-    scale = scale_of((value for value in values if value is not None), metric.unit, metric.name)
-    return ["" if value is None else scale.text(value) for value in values]
+    scale = choose_scale((value for value in values if value is not None), metric.unit, metric.name)
+    return ["" if value is None else scale.format_value(value) for value in values]
 
 
-def _range(verdict: Verdict) -> str:
+def _range_suffix(verdict: Verdict) -> str:
     """Magnitudes, smaller first, where the whole interval is on the side the word names; else signs."""
     if verdict.interval is None:
         return ""
     lo, hi = verdict.interval.lo - 1, verdict.interval.hi - 1
     if lo * hi <= 0:
-        return f" {interval_text(verdict.interval)}"
+        return f" {format_interval(verdict.interval)}"
     assert verdict.ratio is not None
-    if verdict.ratio >= SEVERAL_TIMES and verdict.series.metric.unit in {"seconds", "bytes"}:
-        return f" [{number(lo + 1)}, {number(hi + 1)}]"
+    if verdict.ratio >= FACTOR_WORDING_FROM and verdict.series.metric.unit in {"seconds", "bytes"}:
+        return f" [{format_number(lo + 1)}, {format_number(hi + 1)}]"
     smaller, larger = sorted((abs(lo), abs(hi)))
-    return f" [{_magnitude(smaller)}, {_magnitude(larger)}]"
+    return f" [{_unsigned_number(smaller)}, {_unsigned_number(larger)}]"
 
 
-def _estimate(verdict: Verdict) -> str:
+def _estimate_phrase(verdict: Verdict) -> str:
     assert verdict.ratio is not None
-    interval = f" {interval_text(verdict.interval)}" if verdict.interval else ""
-    return f"{signed_percent(verdict.ratio - 1)}{interval}{_pairs(verdict)}"
+    interval = f" {format_interval(verdict.interval)}" if verdict.interval else ""
+    return f"{format_signed_percent(verdict.ratio - 1)}{interval}{_pairs_suffix(verdict)}"
 
 
-def _estimate_after_space(verdict: Verdict) -> str:
-    return f" {_estimate(verdict)}" if verdict.ratio is not None else ""
+def _estimate_suffix(verdict: Verdict) -> str:
+    return f" {_estimate_phrase(verdict)}" if verdict.ratio is not None else ""
 
 
-def _pairs(verdict: Verdict) -> str:
-    return f", {counting(verdict.pairs, 'pair')}" if verdict.pairs else ""
+def _pairs_suffix(verdict: Verdict) -> str:
+    return f", {format_count(verdict.pairs, 'pair')}" if verdict.pairs else ""
 
 
-def _noise(verdict: Verdict) -> str:
-    return f"; noise floor {percent(verdict.noise_floor)}" if verdict.noise_floor is not None else ""
+def _noise_suffix(verdict: Verdict) -> str:
+    return f"; noise floor {format_percent(verdict.noise_floor)}" if verdict.noise_floor is not None else ""
 
 
-def _resolution(verdict: Verdict) -> str:
-    return f"; a change of {percent(verdict.mde)} would have shown" if verdict.mde is not None else ""
+def _mde_suffix(verdict: Verdict) -> str:
+    return f"; a change of {format_percent(verdict.mde)} would have shown" if verdict.mde is not None else ""
 
 
-def _what_would_decide(verdict: Verdict) -> str:
+def _next_step(verdict: Verdict) -> str:
     if verdict.pairs_to_decide is not None:
-        return f"about {counting(verdict.pairs_to_decide, 'more pair')} would decide"
+        return f"about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
     if verdict.reason:
-        return printable(verdict.reason)
+        return make_printable(verdict.reason)
     if verdict.stage is Stage.SCREENING:
         return "screening alone cannot decide it"
     return "no reasonable number of pairs would decide it here"
 
 
-def _because(verdict: Verdict) -> str:
-    return f": {printable(verdict.reason)}" if verdict.reason else ""
+def _reason_suffix(verdict: Verdict) -> str:
+    return f": {make_printable(verdict.reason)}" if verdict.reason else ""
 
 
-def _count(kind: VerdictKind, suspected: bool, count: int) -> Count:
-    plural = "s" if kind in MOVES and count != 1 else ""
-    return Count(f"{'suspected ' if suspected else ''}{word(kind)}{plural}", TONES[kind], count)
+def _kind_count(kind: VerdictKind, suspected: bool, count: int) -> VerdictKindCount:
+    plural = "s" if kind in CHANGE_KINDS and count != 1 else ""
+    return VerdictKindCount(f"{'suspected ' if suspected else ''}{kind_label(kind)}{plural}", TONES[kind], count)
 
 
-def _history(trend: Trend) -> list[str]:
+def _change_history(trend: Trend) -> list[str]:
     """What is recorded; whether anybody looked for more is not known here, so nothing is ruled out."""
     moves = [mark for mark in trend.marks if mark.state == "convicted"]
     candidates = [mark for mark in trend.marks if mark.state == "candidate"]
-    parts = [f"It {moved(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"] if moves else []
-    parts += [f"{counting(len(candidates), 'candidate change')} not confirmed"] if candidates else []
-    return parts or [f"No change is recorded over {counting(trend.commits, 'commit')}"]
+    parts = [f"It {level_change_phrase(moves[-1].ratio, trend.series.metric)} at {moves[-1].commit[:10]}"] if moves else []
+    parts += [f"{format_count(len(candidates), 'candidate change')} not confirmed"] if candidates else []
+    return parts or [f"No change is recorded over {format_count(trend.commit_count, 'commit')}"]
 
 
-def _size(verdict: Verdict) -> float:
+def _change_size(verdict: Verdict) -> float:
     if verdict.ratio is None or verdict.ratio <= 0:
         return 0.0
     return max(verdict.ratio, 1 / verdict.ratio)
 
 
-def _bare(change: float) -> str:
-    return signed_percent(change).removesuffix(" %").replace("-", MINUS)
+def _signed_number(change: float) -> str:
+    return format_signed_percent(change).removesuffix(" %").replace("-", MINUS)
 
 
-def _magnitude(change: float) -> str:
-    return percent(change).removesuffix(" %")
+def _unsigned_number(change: float) -> str:
+    return format_percent(change).removesuffix(" %")

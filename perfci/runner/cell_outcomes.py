@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from perfci.model import IN_TURNS, Clock, Status
+from perfci.model import ALTERNATING_FLAG, Clock, Status
 from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark
 
 
@@ -26,7 +26,7 @@ class MeasuredMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CellOutcome:
     """How one fresh process of one cell ended. ``work_s`` is what setup, run and teardown took inside it."""
 
     cell: Cell
@@ -46,11 +46,11 @@ class Omission:
     """Groups of metrics that a class of the suite does not give, and why."""
 
     owner: str
-    omits: tuple[str, ...]
+    omitted_metrics: tuple[str, ...]
     reason: str
 
     def __str__(self) -> str:
-        *others, last = self.omits
+        *others, last = self.omitted_metrics
         return f"{self.owner}: no {', '.join(others)}{' or ' * bool(others)}{last} metrics, because {self.reason}"
 
 
@@ -63,21 +63,21 @@ class Discovery:
     omissions: tuple[Omission, ...] = ()
 
 
-def read_omissions(notes: Sequence[Mapping[str, str]]) -> tuple[Omission, ...]:
+def parse_omissions(messages: Sequence[Mapping[str, str]]) -> tuple[Omission, ...]:
     """One for all that a class leaves out for the same reason."""
     together: dict[tuple[str, str], list[str]] = {}
-    for note in notes:
+    for note in messages:
         together.setdefault((note["owner"], note["reason"]), []).append(note["omits"])
     return tuple(Omission(owner, tuple(omits), reason) for (owner, reason), omits in together.items())
 
 
-def read_outcome(cell: Cell, message: Mapping[str, Any]) -> Outcome:
-    in_turns = (IN_TURNS,) if message["took_turns"] else ()
-    return Outcome(
+def parse_outcome(cell: Cell, message: Mapping[str, Any]) -> CellOutcome:
+    in_turns = (ALTERNATING_FLAG,) if message["took_turns"] else ()
+    return CellOutcome(
         cell=cell,
         status=Status(message["status"]),
         reason=message["reason"],
-        metrics=tuple(_metric(metric) for metric in message["metrics"]),
+        metrics=tuple(_parse_metric(metric) for metric in message["metrics"]),
         started_at=datetime.fromtimestamp(message["started_at"], UTC),
         duration_s=message["duration_s"],
         work_s=message["work_s"],
@@ -87,7 +87,7 @@ def read_outcome(cell: Cell, message: Mapping[str, Any]) -> Outcome:
     )
 
 
-def _metric(message: Mapping[str, Any]) -> MeasuredMetric:
+def _parse_metric(message: Mapping[str, Any]) -> MeasuredMetric:
     return MeasuredMetric(
         name=message["name"],
         unit=message["unit"],
@@ -100,5 +100,5 @@ def _metric(message: Mapping[str, Any]) -> MeasuredMetric:
     )
 
 
-def lost(cell: Cell, reason: str, status: Status = Status.FAILED, tail: str = "") -> Outcome:
-    return Outcome(cell, status, reason, (), datetime.now(UTC), 0.0, 0.0, None, tail, ())
+def build_failed_outcome(cell: Cell, reason: str, status: Status = Status.FAILED, stderr_tail: str = "") -> CellOutcome:
+    return CellOutcome(cell, status, reason, (), datetime.now(UTC), 0.0, 0.0, None, stderr_tail, ())

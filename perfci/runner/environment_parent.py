@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any
 
 from perfci.model import PerfciError
-from perfci.runner.frozen_suite import Suite
-from perfci.runner.measurement_worker import About, Desk
-from perfci.runner.worker_connection import Lines, hang_up
+from perfci.runner.frozen_suite import FrozenSuite
+from perfci.runner.measurement_worker import MeasurementWorker, WorkerSettings
+from perfci.runner.worker_connection import JsonLineReader, close_connection
 
-HARNESS = "perfci-1"
+HARNESS_VERSION = "perfci-1"
 """Version of the measuring method: another one is another series."""
 
 THREAD_POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -33,19 +33,19 @@ class EnvironmentParent:
     """
 
     def __init__(
-        self, python: str, suite: Suite, *, launch: str = "fork", threads: int = 1, preload: Sequence[str] = (),
+        self, python: str, suite: FrozenSuite, *, launch: str = "fork", threads: int = 1, preload: Sequence[str] = (),
         variables: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         self._python = python
-        self._about = About(suite, launch, dict(variables or {}), self._why_ended)
+        self._worker_settings = WorkerSettings(suite, launch, dict(variables or {}), self._exit_reason)
         self._scratch = tempfile.mkdtemp(prefix="perfci-")
-        self._desks: list[Desk] = []
+        self._workers: list[MeasurementWorker] = []
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = self._start(theirs, threads)
         self._socket = ours
         try:
-            self.hello = self._greet(preload)
+            self.hello = self._exchange_hello(preload)
         except BaseException:
             self.close()
             raise
@@ -60,9 +60,9 @@ class EnvironmentParent:
 
     def close(self) -> None:
         """Hang up: every desk kills whatever it is supervising, and all of them end."""
-        for desk in self._desks:
+        for desk in self._workers:
             desk.close()
-        hang_up(self._socket)
+        close_connection(self._socket)
         try:
             self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -70,49 +70,49 @@ class EnvironmentParent:
             self._process.wait()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def desk(self, number: int = 0) -> Desk:
+    def worker(self, number: int = 0) -> MeasurementWorker:
         """One of its desks, all forked from one process; it is there as soon as it is asked for."""
-        while len(self._desks) <= number:
-            place = Path(self._scratch, f"desk-{len(self._desks)}")
-            self._desks.append(Desk(self._connection(), self._about, place))
-        return self._desks[number]
+        while len(self._workers) <= number:
+            place = Path(self._scratch, f"desk-{len(self._workers)}")
+            self._workers.append(MeasurementWorker(self._open_worker(), self._worker_settings, place))
+        return self._workers[number]
 
-    def _connection(self) -> socket.socket:
+    def _open_worker(self) -> socket.socket:
         ours, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self._socket, [b"d"], [theirs.fileno()])
         return ours
 
-    def _start(self, theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
+    def _start(self, child_socket: socket.socket, threads: int) -> subprocess.Popen[bytes]:
         script = Path(__file__).with_name("harness")
-        env = self._variables(threads)
-        command = [self._python, str(script), str(theirs.fileno())]
+        env = self._process_environment(threads)
+        command = [self._python, str(script), str(child_socket.fileno())]
         try:
-            with self._log("wb") as log:
+            with self._open_log("wb") as log:
                 return subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()], env=env, cwd=self._scratch, start_new_session=True,
+                    command, pass_fds=[child_socket.fileno()], env=env, cwd=self._scratch, start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log,
                 )  # fmt: skip
         except OSError as error:
             raise PerfciError(f"the interpreter {self._python} does not start: {error.strerror}") from None
 
-    def _variables(self, threads: int) -> dict[str, str]:
+    def _process_environment(self, threads: int) -> dict[str, str]:
         pools = dict.fromkeys(THREAD_POOLS, str(threads))
-        return {**os.environ, **pools, **self._about.variables, "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, **pools, **self._worker_settings.variables, "PYTHONUNBUFFERED": "1"}
 
-    def _greet(self, preload: Sequence[str]) -> dict[str, Any]:
+    def _exchange_hello(self, preload: Sequence[str]) -> dict[str, Any]:
         hello = {"preload": list(preload), "parent": os.getpid()}
         self._socket.sendall(json.dumps(hello).encode() + b"\n")
-        answer = Lines(self._socket).next()
+        answer = JsonLineReader(self._socket).read_message()
         if answer is None:
-            raise PerfciError(self._why_ended())
+            raise PerfciError(self._exit_reason())
         return answer
 
-    def _why_ended(self) -> str:
-        with self._log("rb") as log:
+    def _exit_reason(self) -> str:
+        with self._open_log("rb") as log:
             text = log.read().decode("utf-8", "replace").strip()
         last = text.splitlines()[-1] if text else f"status {self._process.wait()}"
         return f"the environment {self._python} cannot measure: {last}"
 
-    def _log(self, mode: str) -> Any:
+    def _open_log(self, mode: str) -> Any:
         return open(os.path.join(self._scratch, "parent.log"), mode)

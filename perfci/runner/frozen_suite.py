@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfci.model import Clock, Metric, Pairs, PerfciError, cell_name
+from perfci.model import Clock, Metric, NamedValues, PerfciError, cell_name
 
-IGNORED = {"__pycache__", ".asv", ".git", "env", "html", "results"}
+IGNORED_NAMES = {"__pycache__", ".asv", ".git", "env", "html", "results"}
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class FrozenSuite:
     """A frozen copy of a suite's folder. ``digest`` is the hash of what is in it."""
 
     name: str
@@ -55,7 +55,7 @@ class Cell:
 
     benchmark: str
     param_idx: int | None
-    parameters: Pairs
+    parameters: NamedValues
     timeout_s: float
     setup_cache_key: str | None
     setup_cache_timeout_s: float
@@ -74,10 +74,10 @@ def find_suite(folder: Path) -> Path:
     return folder
 
 
-def freeze(folder: Path, private: Path) -> Suite:
+def freeze_suite(folder: Path, private_folder: Path) -> FrozenSuite:
     """Copy a suite to ``.perfci/suites/<hash>/<name>``; asv imports it under the folder's own name."""
     folder = folder.resolve()
-    files = sorted(_files(folder))
+    files = sorted(_list_files(folder))
     if not any(file.suffix == ".py" for file in files):
         raise PerfciError(f"the suite folder {folder} holds no Python file")
     digest = hashlib.sha256()
@@ -85,9 +85,9 @@ def freeze(folder: Path, private: Path) -> Suite:
         content = file.read_bytes()
         digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode() + content)
     name = digest.hexdigest()[:16]
-    frozen = private / "suites" / name / folder.name
+    frozen = private_folder / "suites" / name / folder.name
     if not frozen.exists():
-        partial = private / "suites" / f"{name}.{os.getpid()}"
+        partial = private_folder / "suites" / f"{name}.{os.getpid()}"
         shutil.rmtree(partial, ignore_errors=True)
         for file in files:
             target = partial / folder.name / file.relative_to(folder)
@@ -99,12 +99,12 @@ def freeze(folder: Path, private: Path) -> Suite:
             partial.rename(frozen.parent)
         except OSError:  # another run froze the same suite first
             shutil.rmtree(partial, ignore_errors=True)
-    return Suite(folder.name, frozen, name)
+    return FrozenSuite(folder.name, frozen, name)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _list_files(folder: Path) -> Iterator[Path]:
     for path, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in IGNORED]
+        folders[:] = [name for name in folders if name not in IGNORED_NAMES]
         yield from (Path(path) / name for name in names if not name.endswith((".pyc", ".pyo")))
 
 
@@ -114,13 +114,13 @@ def _ensure_package(folder: Path) -> None:
         (folder / "__init__.py").touch()
 
 
-def read_discovered(messages: Iterable[Mapping[str, Any]]) -> dict[str, DiscoveredBenchmark]:
+def parse_benchmarks(messages: Iterable[Mapping[str, Any]]) -> dict[str, DiscoveredBenchmark]:
     return {
         m["name"]: DiscoveredBenchmark(
             name=m["name"],
             version=str(m["version"]),
             type=m["type"],
-            metrics=tuple(_declared(metric) for metric in m["metrics"]),
+            metrics=tuple(_parse_metric(metric) for metric in m["metrics"]),
             param_names=tuple(m["param_names"]),
             params=tuple(tuple(values) for values in m["params"]),
             timeout_s=m["timeout_s"],
@@ -131,30 +131,30 @@ def read_discovered(messages: Iterable[Mapping[str, Any]]) -> dict[str, Discover
     }
 
 
-def _declared(message: Mapping[str, Any]) -> DeclaredMetric:
+def _parse_metric(message: Mapping[str, Any]) -> DeclaredMetric:
     return DeclaredMetric(Metric(message["name"], message["unit"], message["direction"]), Clock(message["clock"]))
 
 
-def cells_of(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:
+def expand_cells(benchmarks: Iterable[DiscoveredBenchmark], pattern: str, timeout_s: float) -> list[Cell]:
     """Spread every benchmark over its grid (last parameter fastest, as asv does) and keep what the pattern matches."""
     try:
         wanted = re.compile(pattern)
     except re.error as error:
         raise PerfciError(f"--bench {pattern!r} is no regular expression: {error}") from None
-    cells = [cell for benchmark in benchmarks for cell in _grid(benchmark, timeout_s)]
+    cells = [cell for benchmark in benchmarks for cell in _expand_grid(benchmark, timeout_s)]
     return [cell for cell in cells if wanted.search(cell.name)]
 
 
-def _grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> Iterator[Cell]:
+def _expand_grid(benchmark: DiscoveredBenchmark, default_timeout_s: float) -> Iterator[Cell]:
     timeout_s = benchmark.timeout_s or default_timeout_s
     cache_timeout_s = benchmark.setup_cache_timeout_s or max(timeout_s, 600.0)
     for index, values in enumerate(itertools.product(*benchmark.params)):
-        parameters = tuple(zip(_names(benchmark), values, strict=True))
+        parameters = tuple(zip(_parameter_names(benchmark), values, strict=True))
         yield Cell(
             benchmark.name, index if values else None, parameters, timeout_s, benchmark.setup_cache_key, cache_timeout_s
         )
 
 
-def _names(benchmark: DiscoveredBenchmark) -> Sequence[str]:
+def _parameter_names(benchmark: DiscoveredBenchmark) -> Sequence[str]:
     given = benchmark.param_names[: len(benchmark.params)]
     return [*given, *(f"param{i + 1}" for i in range(len(given), len(benchmark.params)))]

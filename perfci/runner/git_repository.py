@@ -18,38 +18,38 @@ from perfci.model import Commit, PerfciError
 from perfci.runner.locks import folder_lock
 
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-TAG = "tag: "
-FIELDS = "%H%x00%P%x00%aI%x00%cI%x00%an%x00%D%x00%s"
+TAG_PREFIX = "tag: "
+LOG_FORMAT = "%H%x00%P%x00%aI%x00%cI%x00%an%x00%D%x00%s"
 
 
-class Repository:
+class GitRepository:
     """A user's repository, read only; everything perfci writes is below ``.perfci/``, which ignores itself."""
 
     def __init__(self, folder: Path) -> None:
         try:
-            root = _git(folder, "rev-parse", "--show-toplevel")
+            root = _run_git(folder, "rev-parse", "--show-toplevel")
         except PerfciError:
             raise PerfciError(
                 f"{folder} is not inside a git repository; run perfci where the measured code is committed, "
                 "or make one with: git init && git add . && git commit -m 'First commit'"
             ) from None
         self.root = Path(root)
-        self.private = private_folder(self.root)
+        self.private_folder = ensure_private_folder(self.root)
 
     @property
     def slug(self) -> str:
         """The origin's ``owner/name``; nothing without an origin."""
         try:
-            url = self._git("remote", "get-url", "origin")
+            url = self._run_git("remote", "get-url", "origin")
         except PerfciError:
             return ""
-        return slug_of_url(url)
+        return parse_slug(url)
 
     @property
     def branch(self) -> str:
         """The branch checked out, or nothing on a detached head."""
         try:
-            return self._git("symbolic-ref", "--short", "--quiet", "HEAD")
+            return self._run_git("symbolic-ref", "--short", "--quiet", "HEAD")
         except PerfciError:
             return ""
 
@@ -57,7 +57,7 @@ class Repository:
     def main_branch(self) -> str:
         """The default branch of the origin, as it was when it was cloned; nothing where that is not known."""
         try:
-            return self._git("symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD").removeprefix("origin/")
+            return self._run_git("symbolic-ref", "--short", "--quiet", "refs/remotes/origin/HEAD").removeprefix("origin/")
         except PerfciError:
             return ""
 
@@ -66,7 +66,7 @@ class Repository:
         if revision.startswith("-") or not revision.strip():
             raise PerfciError(f"{revision!r} is no revision: a commit, branch or tag was expected, not an option")
         try:
-            return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
+            return self._run_git("rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}")
         except PerfciError:
             raise PerfciError(
                 f"there is no commit {revision!r} in {self.root}; give a branch, a tag or a sha that `git log` knows"
@@ -74,7 +74,7 @@ class Repository:
             ) from None
 
     def commit(self, sha: str) -> Commit:
-        return self._commits(["--no-walk", _full(sha)])[0]
+        return self._log_commits(["--no-walk", _require_full_sha(sha)])[0]
 
     def commits(self, revision_or_range: str) -> list[Commit]:
         """List one commit, or the first-parent commits of ``A..B`` oldest first (A itself excluded)."""
@@ -86,18 +86,18 @@ class Repository:
                 f"{revision_or_range!r}: a three-dot range has no order to measure; write {start}..{end[1:]}"
             )
         base, head = self.resolve(start or "HEAD"), self.resolve(end or "HEAD")
-        found = self._commits(["--first-parent", "--reverse", f"{base}{dots}{head}"])
+        found = self._log_commits(["--first-parent", "--reverse", f"{base}{dots}{head}"])
         if not found:
             raise PerfciError(
                 f"the range {revision_or_range} holds no commit: {start} already contains {end or 'HEAD'}"
             )
         return found
 
-    def line(self, revision: str) -> list[Commit]:
+    def first_parent_commits(self, revision: str) -> list[Commit]:
         """List the first-parent commits that lead to a revision, oldest first."""
-        return self._commits(["--first-parent", "--reverse", self.resolve(revision)])
+        return self._log_commits(["--first-parent", "--reverse", self.resolve(revision)])
 
-    def messages(self, revision: str, line: str, most: int) -> list[tuple[Commit, str]]:
+    def find_messages(self, revision: str, pattern: str, limit: int) -> list[tuple[Commit, str]]:
         """The newest first-parent commits that lead to a revision and have such a line (a basic regular expression, in
         any case), newest first, each with its whole message.
         """
@@ -107,117 +107,117 @@ class Repository:
             "--first-parent",
             "--basic-regexp",
             "--regexp-ignore-case",
-            f"--max-count={most}",
-            f"--grep=^{line}",
+            f"--max-count={limit}",
+            f"--grep=^{pattern}",
         )
-        found = self._git(*asked, f"--format={FIELDS}%x00%B%x00", self.resolve(revision), "--")
-        return [(_parse("\0".join(one), ""), message) for *one, message in _records(found.split("\0"))]
+        found = self._run_git(*asked, f"--format={LOG_FORMAT}%x00%B%x00", self.resolve(revision), "--")
+        return [(_parse_commit("\0".join(one), ""), message) for *one, message in _split_records(found.split("\0"))]
 
     def tags(self) -> dict[str, tuple[str, ...]]:
         """The tags of every commit that has one."""
         names = "%(objectname) %(*objectname) %(refname:strip=2)"
         found: dict[str, tuple[str, ...]] = {}
-        for line in self._git("for-each-ref", f"--format={names}", "refs/tags").splitlines():
+        for line in self._run_git("for-each-ref", f"--format={names}", "refs/tags").splitlines():
             *objects, tag = line.split()  # of an annotated tag the second object is the commit
             found[objects[-1]] = (*found.get(objects[-1], ()), tag)
         return found
 
-    def merge_base(self, one: str, other: str) -> str | None:
+    def merge_base(self, first: str, second: str) -> str | None:
         try:
-            return self._git("merge-base", _full(one), _full(other))
+            return self._run_git("merge-base", _require_full_sha(first), _require_full_sha(second))
         except PerfciError:
             return None
 
-    def content(self, sha: str, unseen: Sequence[str] = ()) -> str:
+    def content_digest(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
         """A digest of a commit's files without those that fit a pattern; ``*`` reaches into folders as well."""
-        files = self._git("ls-tree", "-r", "-z", "--full-tree", _full(sha)).split("\0")
-        kept = (one for one in files if not any(fnmatchcase(one.partition("\t")[2], pattern) for pattern in unseen))
+        files = self._run_git("ls-tree", "-r", "-z", "--full-tree", _require_full_sha(sha)).split("\0")
+        kept = (one for one in files if not any(fnmatchcase(one.partition("\t")[2], pattern) for pattern in ignored_files))
         return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
-    def look_alike(self, one: Commit, other: Commit, unseen: Sequence[str]) -> bool:
+    def has_identical_inputs(self, first: Commit, second: Commit, ignored_files: Sequence[str]) -> bool:
         """Whether two commits differ only in files that fit a pattern; a changed working tree is like no other."""
-        if one.sha == other.sha or one.dirty or other.dirty:
-            return one.sha == other.sha
-        return self.content(one.sha, unseen) == self.content(other.sha, unseen)
+        if first.sha == second.sha or first.dirty or second.dirty:
+            return first.sha == second.sha
+        return self.content_digest(first.sha, ignored_files) == self.content_digest(second.sha, ignored_files)
 
-    def working_tree(self) -> Commit:
+    def working_tree_commit(self) -> Commit:
         """HEAD, or, where files differ from it, a commit of them made in perfci's own clone and marked dirty."""
         head = self.commit(self.resolve("HEAD"))
-        with folder_lock(self.private):
-            tree = self._tree_of_files(head.sha)
-        if tree == self._git("rev-parse", head.sha + "^{tree}"):
+        with folder_lock(self.private_folder):
+            tree = self._write_tree(head.sha)
+        if tree == self._run_git("rev-parse", head.sha + "^{tree}"):
             return head
         when = (head.committed_at or datetime.now(UTC)).isoformat()
         identity = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER")
                     for what, value in (("NAME", "perfci"), ("EMAIL", "perfci@localhost"), ("DATE", when))}  # fmt: skip
-        sha = _git(
-            self._clone(), "commit-tree", tree, "-p", head.sha, "-m", "uncommitted changes",
-            env=self._borrowed_objects() | identity,
+        sha = _run_git(
+            self._private_clone(), "commit-tree", tree, "-p", head.sha, "-m", "uncommitted changes",
+            env=self._object_variables() | identity,
         )  # fmt: skip
         return Commit(sha, "uncommitted changes", "", datetime.now(UTC), (head.sha,), self.branch, dirty=True)
 
     def checkout(self, sha: str) -> Path:
         """Write a commit's files below ``.perfci/trees`` (once) and return the folder."""
-        tree = self.private / "trees" / _full(sha)
+        tree = self.private_folder / "trees" / _require_full_sha(sha)
         if not (tree / ".git").exists():
             shutil.rmtree(tree, ignore_errors=True)
-            clone = self._clone()
-            _git(clone, "worktree", "prune")
+            clone = self._private_clone()
+            _run_git(clone, "worktree", "prune")
             quietly = ("-c", "core.hooksPath=/dev/null")  # a hook of the user must not run here
-            _git(clone, *quietly, "worktree", "add", "--detach", "--force", "--quiet", str(tree), sha)
+            _run_git(clone, *quietly, "worktree", "add", "--detach", "--force", "--quiet", str(tree), sha)
         return tree
 
-    def tracked(self, sha: str, path: str) -> bytes | None:
+    def read_file(self, sha: str, path: str) -> bytes | None:
         """Read one file of a commit, or None where the commit does not have it."""
         try:
-            return _git(self.root, "cat-file", "blob", f"{_full(sha)}:{path}").encode()
+            return _run_git(self.root, "cat-file", "blob", f"{_require_full_sha(sha)}:{path}").encode()
         except PerfciError:
             return None
 
-    def _commits(self, arguments: Sequence[str]) -> list[Commit]:
+    def _log_commits(self, arguments: Sequence[str]) -> list[Commit]:
         head = self.branch
-        lines = self._git("log", f"--format={FIELDS}", *arguments, "--").splitlines()
-        found = [_parse(line, head) for line in lines if line]
+        lines = self._run_git("log", f"--format={LOG_FORMAT}", *arguments, "--").splitlines()
+        found = [_parse_commit(line, head) for line in lines if line]
         if not found:
             return []
-        position = int(self._git("rev-list", "--first-parent", "--count", found[-1].sha))
+        position = int(self._run_git("rev-list", "--first-parent", "--count", found[-1].sha))
         return [replace(c, position=position - (len(found) - 1 - i)) for i, c in enumerate(found)]
 
-    def _tree_of_files(self, head: str) -> str:
+    def _write_tree(self, head: str) -> str:
         """Write the tree of all files that git does not ignore, with an index and objects of perfci's own."""
-        env = self._borrowed_objects() | {"GIT_INDEX_FILE": str(self._clone() / "working.index")}
-        _git(self.root, "read-tree", head, env=env)
-        _git(self.root, "add", "--all", env=env)
-        return _git(self.root, "write-tree", env=env)
+        env = self._object_variables() | {"GIT_INDEX_FILE": str(self._private_clone() / "working.index")}
+        _run_git(self.root, "read-tree", head, env=env)
+        _run_git(self.root, "add", "--all", env=env)
+        return _run_git(self.root, "write-tree", env=env)
 
-    def _borrowed_objects(self) -> dict[str, str]:
-        common = Path(self._git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    def _object_variables(self) -> dict[str, str]:
+        common = Path(self._run_git("rev-parse", "--path-format=absolute", "--git-common-dir"))
         return {
-            "GIT_OBJECT_DIRECTORY": str(self._clone() / "objects"),
+            "GIT_OBJECT_DIRECTORY": str(self._private_clone() / "objects"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(common / "objects"),
         }
 
-    def _clone(self) -> Path:
+    def _private_clone(self) -> Path:
         """A bare clone that borrows the user's objects: work trees are added to it, never to the user's repository."""
-        clone = self.private / "clone.git"
+        clone = self.private_folder / "clone.git"
         if not clone.exists():
-            unfinished = self.private / "clone.partial"
+            unfinished = self.private_folder / "clone.partial"
             shutil.rmtree(unfinished, ignore_errors=True)
-            _git(
+            _run_git(
                 self.root, "clone", "--quiet", "--bare", "--shared", "--no-tags", "--", str(self.root), str(unfinished)
             )
             os.replace(unfinished, clone)
         return clone
 
     def _shallow_hint(self) -> str:
-        shallow = self._git("rev-parse", "--is-shallow-repository") == "true"
+        shallow = self._run_git("rev-parse", "--is-shallow-repository") == "true"
         return " (this clone is shallow: fetch the whole history with `git fetch --unshallow`)" if shallow else ""
 
-    def _git(self, *arguments: str) -> str:
-        return _git(self.root, *arguments)
+    def _run_git(self, *arguments: str) -> str:
+        return _run_git(self.root, *arguments)
 
 
-def private_folder(root: Path) -> Path:
+def ensure_private_folder(root: Path) -> Path:
     """Make ``.perfci/`` with a .gitignore that hides it, so that no user's commit ever picks it up."""
     folder = root / ".perfci"
     folder.mkdir(exist_ok=True)
@@ -227,31 +227,31 @@ def private_folder(root: Path) -> Path:
     return folder
 
 
-def slug_of_url(url: str) -> str:
+def parse_slug(url: str) -> str:
     """``git@github.com:owner/name.git`` and ``https://host/owner/name`` -> ``owner/name``."""
     match = re.search(r"[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", url.strip())
     return match.group(1) if match and "://" not in match.group(1) else ""
 
 
-def _records(fields: Sequence[str]) -> Iterator[Sequence[str]]:
+def _split_records(fields: Sequence[str]) -> Iterator[Sequence[str]]:
     """What a log with NUL after each field and each commit tells: eight fields, and nothing behind them."""
-    width = FIELDS.count("%x00") + 2
+    width = LOG_FORMAT.count("%x00") + 2
     return (fields[at : at + width] for at in range(0, len(fields) - width, width + 1))
 
 
-def _parse(line: str, branch: str) -> Commit:
+def _parse_commit(line: str, branch: str) -> Commit:
     sha, parents, _, committed, author, names, subject = line.split("\0", 6)
-    tags = tuple(sorted(name.removeprefix(TAG) for name in names.split(", ") if name.startswith(TAG)))
+    tags = tuple(sorted(name.removeprefix(TAG_PREFIX) for name in names.split(", ") if name.startswith(TAG_PREFIX)))
     return Commit(sha, subject, author, datetime.fromisoformat(committed), tuple(parents.split()), branch, tags)
 
 
-def _full(sha: str) -> str:
+def _require_full_sha(sha: str) -> str:
     if not FULL_SHA.fullmatch(sha):
         raise ValueError(f"a full sha was expected, got {sha!r}")
     return sha
 
 
-def _git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
+def _run_git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
     """Run git without a shell and without prompts; its last line of complaint becomes ours."""
     try:
         out = Git(str(folder)).execute(

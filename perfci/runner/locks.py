@@ -16,17 +16,17 @@ from perfci.model import PerfciError
 
 @contextmanager
 def machine_lock(
-    path: Path, *, owner: str, wait: bool = True, waiting: Callable[[str], None] = lambda _: None
+    path: Path, *, owner: str, wait: bool = True, on_wait: Callable[[str], None] = lambda _: None
 ) -> Iterator[None]:
     """Hold the machine; the kernel lets go when the holder dies, so no stale lock can stay behind."""
-    handle = _open(path)
+    handle = _open_lock(path)
     try:
-        if not _try(handle):
-            holder = _holder(handle)
+        if not _try_lock(handle):
+            holder = _describe_holder(handle)
             if not wait:
                 raise PerfciError(f"this machine is already being measured by {holder}; wait for it, or drop --no-wait")
-            waiting(f"waiting for {holder}, so that two measurements do not disturb each other")
-            while not _try(handle):
+            on_wait(f"waiting for {holder}, so that two measurements do not disturb each other")
+            while not _try_lock(handle):
                 time.sleep(0.5)
         os.ftruncate(handle, 0)
         since = datetime.now(UTC).isoformat(timespec="seconds")
@@ -39,7 +39,7 @@ def machine_lock(
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
     """Keep two runs in one repository from making the same clone, tree or build at once."""
-    handle = _open(folder / "lock")
+    handle = _open_lock(folder / "lock")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -47,7 +47,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _open(path: Path) -> int:
+def _open_lock(path: Path) -> int:
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
@@ -56,7 +56,7 @@ def _open(path: Path) -> int:
     return handle
 
 
-def _try(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -64,7 +64,7 @@ def _try(handle: int) -> bool:
     return True
 
 
-def _holder(handle: int) -> str:
+def _describe_holder(handle: int) -> str:
     try:
         note = json.loads(os.pread(handle, 4096, 0))
         return f"{note['owner']} (process {note['pid']}, since {note['since']})"

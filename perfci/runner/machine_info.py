@@ -8,11 +8,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from perfci.model import Environment, Machine, pairs_of
+from perfci.model import Environment, Machine, to_named_values
 
 
-def this_machine() -> Machine:
-    names, _ = _nvidia()
+def describe_machine() -> Machine:
+    names, _ = _query_nvidia_smi()
     return Machine(
         cpu=_cpu_model(),
         cores=len(os.sched_getaffinity(0)),
@@ -22,15 +22,15 @@ def this_machine() -> Machine:
     )
 
 
-def observed_environment(*, python: str, torch: str) -> Environment:
+def describe_environment(*, python: str, torch: str) -> Environment:
     """Record what may explain a step that no commit made: versions, driver, kernel."""
-    _, driver = _nvidia()
-    seen = {"python": python, "torch": torch, "driver": driver, "kernel": platform.release(), "libc": _libc()}
-    return Environment(pairs_of({name: value for name, value in seen.items() if value}))
+    _, driver = _query_nvidia_smi()
+    seen = {"python": python, "torch": torch, "driver": driver, "kernel": platform.release(), "libc": _libc_version()}
+    return Environment(to_named_values({name: value for name, value in seen.items() if value}))
 
 
 def has_accelerator() -> bool:
-    return this_machine().accelerators > 0
+    return describe_machine().accelerators > 0
 
 
 def _cpu_model() -> str:
@@ -41,11 +41,11 @@ def _cpu_model() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _libc() -> str:
+def _libc_version() -> str:
     return " ".join(platform.libc_ver()).strip()
 
 
-def _nvidia() -> tuple[list[str], str]:
+def _query_nvidia_smi() -> tuple[list[str], str]:
     """Ask the driver's own tool, so that looking at the machine never starts a CUDA context in this process."""
     tool = shutil.which("nvidia-smi")
     if tool is None:

@@ -9,47 +9,47 @@ from pathlib import Path
 
 from perfci.config import ModelTable
 from perfci.model import PerfciError
-from perfci.runner.frozen_suite import IGNORED, Suite, find_suite, freeze
+from perfci.runner.frozen_suite import IGNORED_NAMES, FrozenSuite, find_suite, freeze_suite
 
-MODULE = "entries.py"
+MODULE_NAME = "entries.py"
 
-HEAD = '''"""The [[model]] tables of perfci.toml, written down by perfci: edit those, not this."""
+MODULE_HEADER = '''"""The [[model]] tables of perfci.toml, written down by perfci: edit those, not this."""
 
 from perfci.bench import ModelBench, entry_points
 '''
 
-HOOK = """
+HOOK_TEMPLATE = """
     def {hook}(self, *arguments):
         return entry_points.call(self, {model!r}, {hook!r}, {dotted!r}, *arguments)
 """
 
 
-def freeze_with_models(folder: Path, models: Sequence[ModelTable], private: Path) -> Suite:
+def freeze_suite_with_models(folder: Path, models: Sequence[ModelTable], private_folder: Path) -> FrozenSuite:
     """Freeze a suite with its models; where there are models, the folder itself need not exist."""
     if not models:
-        return freeze(find_suite(folder), private)
+        return freeze_suite(find_suite(folder), private_folder)
     with tempfile.TemporaryDirectory(prefix="perfci-suite-") as scratch:
         whole = Path(scratch) / folder.name
         if folder.exists():
             own = find_suite(folder)
             whole = Path(scratch) / own.resolve().name
-            shutil.copytree(own, whole, ignore=shutil.ignore_patterns(*IGNORED))
-        if (whole / MODULE).exists():
+            shutil.copytree(own, whole, ignore=shutil.ignore_patterns(*IGNORED_NAMES))
+        if (whole / MODULE_NAME).exists():
             raise PerfciError(
-                f"the suite {folder} has a module {MODULE}, where perfci writes the [[model]] tables of perfci.toml; "
+                f"the suite {folder} has a module {MODULE_NAME}, where perfci writes the [[model]] tables of perfci.toml; "
                 "give yours another name"
             )
         whole.mkdir(exist_ok=True)
-        (whole / MODULE).write_text(models_module(models))
-        return freeze(whole, private)
+        (whole / MODULE_NAME).write_text(render_models_module(models))
+        return freeze_suite(whole, private_folder)
 
 
-def models_module(models: Sequence[ModelTable]) -> str:
+def render_models_module(models: Sequence[ModelTable]) -> str:
     """One ModelBench for each table; its hooks' text holds their dotted names, which the version follows."""
-    return HEAD + "".join(f"\n\nclass {model.name}(ModelBench):\n{''.join(_body(model))}" for model in models)
+    return MODULE_HEADER + "".join(f"\n\nclass {model.name}(ModelBench):\n{''.join(_render_class_body(model))}" for model in models)
 
 
-def _body(model: ModelTable) -> Iterator[str]:
-    yield from (f"    {name} = {value!r}\n" for name, value in model.said.items())
+def _render_class_body(model: ModelTable) -> Iterator[str]:
+    yield from (f"    {name} = {value!r}\n" for name, value in model.options.items())
     for hook, dotted in model.hooks.items():
-        yield HOOK.format(hook=hook, model=model.name, dotted=dotted)
+        yield HOOK_TEMPLATE.format(hook=hook, model=model.name, dotted=dotted)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from perfci.config import EnvironmentTable
 from perfci.model import Commit, PerfciError
-from perfci.runner.git_repository import Repository
+from perfci.runner.git_repository import GitRepository
 from perfci.runner.locks import folder_lock
 
 LOG_TAIL = 4000  # characters of a build's log kept with its result
@@ -23,7 +23,7 @@ BUILD_TIMEOUT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCommit:
     """Where a commit's code is imported from, or why it could not be built."""
 
     commit: Commit
@@ -31,8 +31,8 @@ class Prepared:
     python: str
     paths: tuple[str, ...]
     modules: tuple[str, ...]
-    failure: str = ""
-    log: str = ""
+    failure_reason: str = ""
+    build_log: str = ""
 
 
 class BuildFailed(Exception):
@@ -43,20 +43,20 @@ class BuildFailed(Exception):
         self.log = log
 
 
-def prepare(repository: Repository, commit: Commit, table: EnvironmentTable) -> Prepared:
+def prepare_commit(repository: GitRepository, commit: Commit, settings: EnvironmentTable) -> PreparedCommit:
     """Check a commit out, find or make its environment and build it; each step is reused where nothing changed."""
-    with folder_lock(repository.private):
+    with folder_lock(repository.private_folder):
         tree = repository.checkout(commit.sha)
         try:
-            python = environment_for(repository, tree, table)
-            built = build(repository, commit, tree, python, table)
+            python = ensure_environment(repository, tree, settings)
+            built = build_commit(repository, commit, tree, python, settings)
         except BuildFailed as failed:
-            return Prepared(commit, tree, sys.executable, (), (), failure=str(failed), log=failed.log)
-    paths = (str(built),) if built else import_paths(tree, table.paths)
-    return Prepared(commit, tree, python, paths, top_level_modules(paths))
+            return PreparedCommit(commit, tree, sys.executable, (), (), failure_reason=str(failed), build_log=failed.log)
+    paths = (str(built),) if built else list_import_paths(tree, settings.paths)
+    return PreparedCommit(commit, tree, python, paths, list_top_level_modules(paths))
 
 
-def import_paths(tree: Path, configured: Sequence[str]) -> tuple[str, ...]:
+def list_import_paths(tree: Path, configured: Sequence[str]) -> tuple[str, ...]:
     if configured:
         return tuple(str(tree / path) for path in configured)
     source = tree / "src"
@@ -64,7 +64,7 @@ def import_paths(tree: Path, configured: Sequence[str]) -> tuple[str, ...]:
     return (str(source),) if has_packages else (str(tree),)
 
 
-def top_level_modules(paths: Sequence[str]) -> tuple[str, ...]:
+def list_top_level_modules(paths: Sequence[str]) -> tuple[str, ...]:
     """Name what can be imported from these folders: whatever of it gets loaded has to come from here."""
     names = set()
     for folder in map(Path, paths):
@@ -79,27 +79,27 @@ def top_level_modules(paths: Sequence[str]) -> tuple[str, ...]:
 # ------------------------------------------------------------------ environments
 
 
-def environment_for(repository: Repository, tree: Path, table: EnvironmentTable) -> str:
+def ensure_environment(repository: GitRepository, tree: Path, settings: EnvironmentTable) -> str:
     """Return the interpreter to measure with; a virtual environment is made once per content of its lock."""
-    base = table.python or sys.executable
-    if not table.requirements and not table.lock_files:
+    base = settings.python or sys.executable
+    if not settings.requirements and not settings.lock_files:
         return base
-    lock = [_interpreter_identity(base), _runner_requirement(), *table.requirements]
-    lock += [_lock_file(tree, name) for name in table.lock_files]
+    lock = [_interpreter_version(base), _runner_requirement(), *settings.requirements]
+    lock += [_read_lock_file(tree, name) for name in settings.lock_files]
     digest = hashlib.sha256("\0".join(lock).encode()).hexdigest()[:16]
-    folder = repository.private / "envs" / digest
+    folder = repository.private_folder / "envs" / digest
     python = folder / "bin" / "python"
     if (folder / "ready").exists():
         return str(python)
     shutil.rmtree(folder, ignore_errors=True)
-    requirements = [word for line in table.requirements for word in shlex.split(line)]
-    _step([base, "-m", "venv", str(folder)], tree, {}, "making the environment")
-    _step([str(python), "-m", "pip", "install", _runner_requirement(), *requirements], tree, {}, "pip install")
+    requirements = [word for line in settings.requirements for word in shlex.split(line)]
+    _run_step([base, "-m", "venv", str(folder)], tree, {}, "making the environment")
+    _run_step([str(python), "-m", "pip", "install", _runner_requirement(), *requirements], tree, {}, "pip install")
     (folder / "ready").touch()
     return str(python)
 
 
-def _interpreter_identity(python: str) -> str:
+def _interpreter_version(python: str) -> str:
     try:
         return subprocess.run([python, "-VV"], capture_output=True, text=True, check=True, timeout=60).stdout
     except (OSError, subprocess.SubprocessError):
@@ -110,7 +110,7 @@ def _runner_requirement() -> str:
     return f"asv_runner=={metadata.version('asv_runner')}"
 
 
-def _lock_file(tree: Path, name: str) -> str:
+def _read_lock_file(tree: Path, name: str) -> str:
     try:
         return (tree / name).read_text()
     except OSError:
@@ -120,12 +120,12 @@ def _lock_file(tree: Path, name: str) -> str:
 # ------------------------------------------------------------------ builds
 
 
-def build(repository: Repository, commit: Commit, tree: Path, python: str, table: EnvironmentTable) -> Path | None:
+def build_commit(repository: GitRepository, commit: Commit, tree: Path, python: str, settings: EnvironmentTable) -> Path | None:
     """Run the configured commands once per commit; what they install lands in a folder of this commit's own."""
-    if not table.build:
+    if not settings.build:
         return None
-    recipe = hashlib.sha256("\0".join([python, *table.build]).encode()).hexdigest()[:8]
-    folder = repository.private / "builds" / f"{commit.sha}-{recipe}"
+    recipe = hashlib.sha256("\0".join([python, *settings.build]).encode()).hexdigest()[:8]
+    folder = repository.private_folder / "builds" / f"{commit.sha}-{recipe}"
     target = folder / "target"
     if (folder / "ready").exists():
         return target
@@ -133,13 +133,13 @@ def build(repository: Repository, commit: Commit, tree: Path, python: str, table
     cache = folder / "wheels"
     for part in (target, cache):
         part.mkdir(parents=True)
-    for command in table.build:
-        _asv_step(command, tree, repository.root, python, target, cache, commit.sha)
+    for command in settings.build:
+        _run_build_command(command, tree, repository.root, python, target, cache, commit.sha)
     (folder / "ready").touch()
     return target
 
 
-def _asv_step(command: str, tree: Path, root: Path, python: str, target: Path, cache: Path, sha: str) -> None:
+def _run_build_command(command: str, tree: Path, root: Path, python: str, target: Path, cache: Path, sha: str) -> None:
     """Run one command in asv's notation: ``in-dir=DIR``, ``NAME=value`` and ``return-code=any`` may come first."""
     env_dir = str(Path(python).parent.parent)
     wheels = [str(path) for path in cache.glob("*.whl")]
@@ -162,20 +162,20 @@ def _asv_step(command: str, tree: Path, root: Path, python: str, target: Path, c
             variables[name] = value
     if words:
         argv = [python if words[0] in ("python", "python3") else words[0], *words[1:]]
-        _step(argv, folder, variables, "build", any_code=any_code)
+        _run_step(argv, folder, variables, "build", any_code=any_code)
 
 
-def _step(argv: list[str], folder: Path, variables: dict[str, str], what: str, *, any_code: bool = False) -> None:
+def _run_step(argv: list[str], folder: Path, variables: dict[str, str], step_name: str, *, any_code: bool = False) -> None:
     try:
         done = subprocess.run(
             argv, cwd=folder, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, text=True, errors="replace",
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=BUILD_TIMEOUT_S,
         )  # fmt: skip
     except FileNotFoundError:
-        raise BuildFailed(f"{what}: there is no program {argv[0]!r}", "") from None
+        raise BuildFailed(f"{step_name}: there is no program {argv[0]!r}", "") from None
     except subprocess.TimeoutExpired:
-        raise BuildFailed(f"{what} did not end within {BUILD_TIMEOUT_S:g} s", "") from None
+        raise BuildFailed(f"{step_name} did not end within {BUILD_TIMEOUT_S:g} s", "") from None
     if done.returncode and not any_code:
         log = done.stdout[-LOG_TAIL:]
         last = next((line for line in reversed(log.splitlines()) if line.strip()), "")
-        raise BuildFailed(f"{what} failed with code {done.returncode}: {last.strip()}", log)
+        raise BuildFailed(f"{step_name} failed with code {done.returncode}: {last.strip()}", log)

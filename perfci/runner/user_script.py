@@ -17,10 +17,10 @@ from pathlib import Path
 
 from perfci.model import PerfciError
 
-GRACE_S = 10.0
+INTERRUPT_GRACE_S = 10.0
 """How long an interrupted script may take to leave by itself, say to save a checkpoint."""
 
-START = """
+LAUNCH_CODE = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)
 os.getppid() == int(sys.argv[1]) or os._exit(1)
@@ -28,7 +28,7 @@ os.execv(sys.argv[2], sys.argv[3:])
 """
 """Asks the kernel to end the script when perfci is killed (PR_SET_PDEATHSIG), and becomes it."""
 
-VERSIONS = """
+VERSIONS_CODE = """
 import platform
 from importlib.metadata import version
 print(platform.python_version())
@@ -47,7 +47,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptEnd:
+class ScriptResult:
     """How a script ended. ``exit_code`` is below zero after a signal.
 
     ``peak_rss_bytes`` is the largest resident memory of the script or of a process it waited for; absent where it was
@@ -72,24 +72,24 @@ def find_script(command: Sequence[str]) -> Script:
     if place is not None:
         if not Path(command[place]).is_file():
             raise PerfciError(f"there is no script {command[place]} in {Path.cwd()}")
-        return _script(command, program, Path(command[place]).stem, {0, place})
+        return _build_script(command, program, Path(command[place]).stem, {0, place})
     module = command.index("-m") + 1 if "-m" in command else len(command)
     if module < len(command):
-        return _script(command, program, command[module], {0, module - 1, module})
-    return _script(command, program, Path(command[0]).stem, {0})
+        return _build_script(command, program, command[module], {0, module - 1, module})
+    return _build_script(command, program, Path(command[0]).stem, {0})
 
 
-def _script(command: Sequence[str], program: str, name: str, named: set[int]) -> Script:
-    return Script(tuple(command), program, name, tuple(w for i, w in enumerate(command) if i not in named))
+def _build_script(command: Sequence[str], program: str, name: str, name_positions: set[int]) -> Script:
+    return Script(tuple(command), program, name, tuple(w for i, w in enumerate(command) if i not in name_positions))
 
 
-def interpreter_versions(script: Script) -> tuple[str, str]:
+def read_interpreter_versions(script: Script) -> tuple[str, str]:
     """The versions of Python and torch that a script runs with, empty where it is not run by a Python."""
-    interpreter = _interpreter(Path(script.program))
+    interpreter = _find_interpreter(Path(script.program))
     if interpreter is None:
         return "", ""
     try:
-        asked = [interpreter, "-c", VERSIONS]
+        asked = [interpreter, "-c", VERSIONS_CODE]
         told = subprocess.run(asked, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL).stdout
     except (OSError, subprocess.SubprocessError):
         return "", ""
@@ -97,7 +97,7 @@ def interpreter_versions(script: Script) -> tuple[str, str]:
     return python, torch
 
 
-def _interpreter(program: Path) -> str | None:
+def _find_interpreter(program: Path) -> str | None:
     """The Python that a program is, or that its first line names, as torchrun's does."""
     if program.name.startswith("python"):
         return str(program)
@@ -107,36 +107,36 @@ def _interpreter(program: Path) -> str | None:
     return named and shutil.which(named)
 
 
-def run_script(script: Script, variables: Mapping[str, str], *, output: int | None = None) -> ScriptEnd:
+def run_script(script: Script, variables: Mapping[str, str], *, output: int | None = None) -> ScriptResult:
     """Run a script to its end in a process group of its own; Ctrl-C reaches it once, and whatever it leaves is ended.
 
     ``output`` is the file descriptor its standard output goes to, ours when absent. Its standard input is empty.
     """
     started_at, begin = datetime.now(UTC), time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-S", "-E", "-c", START, str(os.getpid()), script.program, *script.command],
+        [sys.executable, "-S", "-E", "-c", LAUNCH_CODE, str(os.getpid()), script.program, *script.command],
         env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=output, start_new_session=True,
     )  # fmt: skip
     interrupted = False
     try:
-        status, usage = _wait(process)
+        status, usage = _wait_for(process)
     except KeyboardInterrupt:
         interrupted = True
         status, usage = _interrupt(process)
     finally:
         _signal_group(process.pid, signal.SIGKILL)
     process.returncode = os.waitstatus_to_exitcode(status)
-    peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > _our_peak_kb() else None
-    return ScriptEnd(process.returncode, interrupted, started_at, time.monotonic() - begin, peak)
+    peak = usage.ru_maxrss * 1024 if usage.ru_maxrss > _own_peak_kb() else None
+    return ScriptResult(process.returncode, interrupted, started_at, time.monotonic() - begin, peak)
 
 
-def _our_peak_kb() -> int:
+def _own_peak_kb() -> int:
     """What a process that we start begins with: the peak of this program alone, not of whoever started perfci."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0])
 
 
-def _wait(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
+def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
     _, status, usage = os.wait4(process.pid, 0)
     return status, usage
 
@@ -144,7 +144,7 @@ def _wait(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage
 def _interrupt(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_rusage]:
     """Pass Ctrl-C on and wait a while; a second one, or the end of patience, ends the script at once."""
     _signal_group(process.pid, signal.SIGINT)
-    deadline = time.monotonic() + GRACE_S
+    deadline = time.monotonic() + INTERRUPT_GRACE_S
     with contextlib.suppress(KeyboardInterrupt):
         while time.monotonic() < deadline:
             ended, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -152,7 +152,7 @@ def _interrupt(process: subprocess.Popen[bytes]) -> tuple[int, resource.struct_r
                 return status, usage
             time.sleep(0.05)
     _signal_group(process.pid, signal.SIGKILL)
-    return _wait(process)
+    return _wait_for(process)
 
 
 def _signal_group(leader: int, number: int) -> None:

@@ -11,7 +11,7 @@ from perfci.runner.frozen_suite import Cell
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class CommitVisit:
     """One commit visited once: which cells, in which order, and for which round or side of a pair."""
 
     sha: str
@@ -20,15 +20,15 @@ class Visit:
     role: Role = Role.HISTORY
     round: int | None = None
     pair: int | None = None
-    bases: tuple[Cell, ...] = ()
-    beside: tuple[tuple[Cell, ...], ...] = ()  # variants, those of one benchmark together
+    base_cells: tuple[Cell, ...] = ()
+    variant_groups: tuple[tuple[Cell, ...], ...] = ()  # variants, those of one benchmark together
 
     def role_of(self, cell: Cell) -> Role:
         """Where the sides are cells of one commit, those that others are compared with are the base."""
-        return Role.BASE if cell in self.bases else self.role
+        return Role.BASE if cell in self.base_cells else self.role
 
 
-def rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: int) -> Iterator[Visit]:
+def plan_rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: int) -> Iterator[CommitVisit]:
     """Visit every commit once per round in random order, every cell once per visit in random order.
 
     Measuring commit after commit confounds the range with the machine's mood; in rounds a slow spell hits every
@@ -37,32 +37,32 @@ def rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: int) ->
     for number in range(count):
         dice = random.Random(f"{seed}/round/{number}")
         for place, sha in enumerate(dice.sample(shas, len(shas))):
-            yield Visit(sha, _shuffled(dice, cells), number * len(shas) + place, round=number)
+            yield CommitVisit(sha, _shuffle(dice, cells), number * len(shas) + place, round=number)
 
 
-def pair(base: str, head: str, cells: Sequence[Cell], number: int, order: int, seed: int) -> tuple[Visit, Visit]:
+def plan_pair(base: str, head: str, cells: Sequence[Cell], number: int, order: int, seed: int) -> tuple[CommitVisit, CommitVisit]:
     """Measure base and head next to each other, in random order (A B or B A) but with the cells in the same order."""
     dice = random.Random(f"{seed}/pair/{base}/{head}/{number}")
-    shuffled = _shuffled(dice, cells)
+    shuffled = _shuffle(dice, cells)
     sides = [(base, Role.BASE), (head, Role.HEAD)]
     dice.shuffle(sides)
-    first, second = (Visit(sha, shuffled, order + place, role, pair=number) for place, (sha, role) in enumerate(sides))
+    first, second = (CommitVisit(sha, shuffled, order + place, role, pair=number) for place, (sha, role) in enumerate(sides))
     return first, second
 
 
-def lineup(sha: str, variants: Sequence[Sequence[Cell]], number: int, order: int, seed: int) -> Visit:
+def plan_variant_visit(sha: str, variant_groups: Sequence[Sequence[Cell]], number: int, order: int, seed: int) -> CommitVisit:
     """Measure the variants of each benchmark of one commit next to each other, all in random order.
 
     Each group holds the variants of one benchmark, the first of which is the base. One visit imports the commit once,
     so that all variants of a round share one layout of memory.
     """
     dice = random.Random(f"{seed}/lineup/{sha}/{number}")
-    groups = dice.sample(variants, len(variants))
-    beside = tuple(_shuffled(dice, group) for group in groups)
+    groups = dice.sample(variant_groups, len(variant_groups))
+    beside = tuple(_shuffle(dice, group) for group in groups)
     cells = tuple(cell for group in beside for cell in group)
     bases = tuple(group[0] for group in groups)
-    return Visit(sha, cells, order, Role.HEAD, pair=number, bases=bases, beside=beside)
+    return CommitVisit(sha, cells, order, Role.HEAD, pair=number, base_cells=bases, variant_groups=beside)
 
 
-def _shuffled(dice: random.Random, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    return tuple(dice.sample(cells, len(cells)))
+def _shuffle(generator: random.Random, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    return tuple(generator.sample(cells, len(cells)))

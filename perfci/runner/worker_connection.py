@@ -9,14 +9,14 @@ import socket
 from typing import Any
 
 
-def hang_up(connection: socket.socket) -> None:
+def close_connection(connection: socket.socket) -> None:
     """End a connection for both sides, whoever else holds a copy of it."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
 
 
-class Lines:
+class JsonLineReader:
     """Messages from a socket, one line of JSON each; reading stays interruptible by Ctrl-C."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -24,10 +24,10 @@ class Lines:
         self._rest = b""
 
     @property
-    def holds_one(self) -> bool:
+    def has_message(self) -> bool:
         return b"\n" in self._rest
 
-    def next(self) -> dict[str, Any] | None:
+    def read_message(self) -> dict[str, Any] | None:
         while b"\n" not in self._rest:
             select.select([self._connection], [], [])
             piece = self._connection.recv(1 << 16)

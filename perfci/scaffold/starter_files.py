@@ -7,48 +7,48 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfci.scaffold.workflow_templates import REPORT, measuring
+from perfci.scaffold.workflow_templates import REPORT_WORKFLOW, render_measure_workflow
 
 SKIPPED_FOLDERS = {"tests", "test", "benchmarks", "docs", "examples", "build", "dist", "site-packages"}
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class TorchModel:
     """A torch module that can be built without arguments, by its import path."""
 
     module: str
     name: str
 
 
-def starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
+def render_starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
     """Name -> text of every file that gets a repository going; ``branch`` is the one whose history counts."""
     model = find_model(root)
-    suite = MODEL_SUITE.format(module=model.module, name=model.name) if model else PLAIN_SUITE
+    suite = MODEL_SUITE_TEMPLATE.format(module=model.module, name=model.name) if model else EXAMPLE_SUITE
     return {
-        "perfci.toml": CONFIGURATION.format(project=project),
+        "perfci.toml": CONFIG_TEMPLATE.format(project=project),
         "benchmarks/__init__.py": "",
         "benchmarks/starter.py": suite,
-        ".github/workflows/perf.yml": measuring(branch),
-        ".github/workflows/perf-report.yml": REPORT,
+        ".github/workflows/perf.yml": render_measure_workflow(branch),
+        ".github/workflows/perf-report.yml": REPORT_WORKFLOW,
     }
 
 
-def is_guessed(branch: str) -> bool:
+def uses_default_branches(branch: str) -> bool:
     """Whether the workflow takes the two usual names for the branch whose history counts."""
-    return measuring(branch) == measuring()
+    return render_measure_workflow(branch) == render_measure_workflow()
 
 
-def find_model(root: Path) -> Model | None:
+def find_model(root: Path) -> TorchModel | None:
     """Pick the module that no other module of the repository is built from: most likely the whole model."""
-    found: list[tuple[Model, str]] = []
+    found: list[tuple[TorchModel, str]] = []
     called: set[str] = set()
     for path in _python_files(root):
-        tree = _parsed(path)
+        tree = _parse_source(path)
         if tree is None:
             continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and _is_torch_module(node) and _needs_no_argument(node):
-                found.append((Model(_import_path(root, path), node.name), node.name))
+            if isinstance(node, ast.ClassDef) and _is_torch_module(node) and _is_buildable_without_arguments(node):
+                found.append((TorchModel(_import_path(root, path), node.name), node.name))
             elif isinstance(node, ast.Call):
                 called.add(_last_name(node.func))
     whole = [model for model, name in found if name not in called] or [model for model, _ in found]
@@ -64,7 +64,7 @@ def _python_files(root: Path) -> Iterator[Path]:
             yield path
 
 
-def _parsed(path: Path) -> ast.Module | None:
+def _parse_source(path: Path) -> ast.Module | None:
     try:
         return ast.parse(path.read_text())
     except (SyntaxError, UnicodeDecodeError, ValueError):
@@ -75,7 +75,7 @@ def _is_torch_module(node: ast.ClassDef) -> bool:
     return any(_last_name(base) == "Module" for base in node.bases)
 
 
-def _needs_no_argument(node: ast.ClassDef) -> bool:
+def _is_buildable_without_arguments(node: ast.ClassDef) -> bool:
     for function in node.body:
         if isinstance(function, ast.FunctionDef) and function.name == "__init__":
             given = function.args
@@ -95,7 +95,7 @@ def _import_path(root: Path, path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-CONFIGURATION = """\
+CONFIG_TEMPLATE = """\
 # perfci: every key with its default is described in the README.
 [project]
 name = "{project}"
@@ -104,7 +104,7 @@ name = "{project}"
 path = "benchmarks"
 """
 
-MODEL_SUITE = '''\
+MODEL_SUITE_TEMPLATE = '''\
 """How fast and how hungry {name} is. Written by `perfci init`: make `example_batch` look like your data."""
 
 import functools
@@ -164,7 +164,7 @@ def loss_of(output):
     return output.float().square().mean()
 '''
 
-PLAIN_SUITE = '''\
+EXAMPLE_SUITE = '''\
 """Written by `perfci init`, which found no torch module that can be built without arguments: measure yours here.
 
 Give `stream` as well if the model generates; functions named time_, mem_, peakmem_ or track_ are benchmarks as in asv.

@@ -4,48 +4,48 @@ from __future__ import annotations
 
 import re
 
-CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
-PYTHON = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
-CACHE = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5"
-RESTORE = CACHE.replace("cache@", "cache/restore@")
-UPLOAD = "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0"
-DOWNLOAD = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
+CHECKOUT_ACTION = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
+SETUP_PYTHON_ACTION = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
+CACHE_ACTION = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5"
+CACHE_RESTORE_ACTION = CACHE_ACTION.replace("cache@", "cache/restore@")
+UPLOAD_ARTIFACT_ACTION = "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f # v7.0.0"
+DOWNLOAD_ARTIFACT_ACTION = "actions/download-artifact@3e5f45b2cfb9172054b4087a40e8e0b5a5461e7c # v8.0.1"
 
-SET_UP = f"""\
-      - uses: {CHECKOUT}
+SETUP_STEPS = f"""\
+      - uses: {CHECKOUT_ACTION}
         with:
           fetch-depth: 0
           persist-credentials: false
-      - uses: {PYTHON}
+      - uses: {SETUP_PYTHON_ACTION}
         with:
           python-version: "3.11"
       - run: pip install 'perfci[torch]'"""
 
-SET_UP_WITHOUT_CODE = f"""\
-      - uses: {PYTHON}
+SETUP_STEPS_WITHOUT_CHECKOUT = f"""\
+      - uses: {SETUP_PYTHON_ACTION}
         with:
           python-version: "3.11"
       - run: pip install perfci"""
 
-HAND_OVER = f"""\
+UPLOAD_RESULTS_STEP = f"""\
       - name: Hand over what was measured
         if: ${{{{ !cancelled() }}}}
-        uses: {UPLOAD}
+        uses: {UPLOAD_ARTIFACT_ACTION}
         with:
           name: perfci-results
           path: perfci-results
           if-no-files-found: ignore"""
 
-EQUALS = """\
+AA_CACHE_OPTIONS = """\
           path: .perfci/perfci.db
           key: perfci-equals-${{ github.run_id }}
           restore-keys: perfci-equals-"""
 
-BRANCHES = "branches: [main, master]"
-PLAIN = re.compile(r"[A-Za-z0-9._/-]+")
+DEFAULT_BRANCHES = "branches: [main, master]"
+PLAIN_BRANCH_NAME = re.compile(r"[A-Za-z0-9._/-]+")
 """In a name that holds anything else GitHub may see a pattern."""
 
-MEASURE = f"""\
+MEASURE_WORKFLOW = f"""\
 # Written by `perfci init`: compares every pull request with its merge base, in interleaved pairs on one machine, and
 # every night a commit with itself: what equals show is the noise floor, and an alarm about them a false one.
 # What is measured here is foreign code, so the jobs that measure hold no credential; perf-report.yml tells the pull
@@ -56,7 +56,7 @@ name: perf
 on:
   pull_request:
   push:
-    {BRANCHES}
+    {DEFAULT_BRANCHES}
   schedule:
     - cron: "23 3 * * *"
   workflow_dispatch:
@@ -84,17 +84,17 @@ jobs:
       regressions: ${{{{ steps.compare.outputs.regressions }}}}
       report-url: ${{{{ github.server_url }}}}/${{{{ github.repository }}}}/actions/runs/${{{{ github.run_id }}}}
     steps:
-{SET_UP}
+{SETUP_STEPS}
       - name: Fetch what equals have shown
-        uses: {RESTORE}
+        uses: {CACHE_RESTORE_ACTION}
         with:
-{EQUALS}
+{AA_CACHE_OPTIONS}
       - name: Compare with the merge base
         id: compare
         run: |
           test ! -e .perfci/perfci.db || perfci db upgrade
           perfci github compare --smoke --budget 30m
-{HAND_OVER}
+{UPLOAD_RESULTS_STEP}
   history:
     name: measure commits of the main branch
     if: vars.PERFCI_SERVER != '' && (github.event_name == 'push' || github.event_name == 'workflow_dispatch')
@@ -103,7 +103,7 @@ jobs:
     permissions:
       contents: read
     steps:
-{SET_UP}
+{SETUP_STEPS}
       - name: Measure the newest commit, or every one since another # to HEAD, so that none is of any other branch
         timeout-minutes: ${{{{ inputs.since && 340 || 50 }}}}
         run: perfci run --smoke ${{ROUNDS:+--rounds "$ROUNDS"}} -- "${{SINCE:+$SINCE..}}HEAD"
@@ -115,7 +115,7 @@ jobs:
         run: |
           mkdir -p perfci-results/runs
           perfci export --format perfci | split --lines 1 --additional-suffix .json - perfci-results/runs/history-
-{HAND_OVER}
+{UPLOAD_RESULTS_STEP}
   equals:
     name: compare a commit with itself
     if: github.event_name == 'schedule'
@@ -124,18 +124,18 @@ jobs:
     permissions:
       contents: read
     steps:
-{SET_UP}
+{SETUP_STEPS}
       - name: Keep the results from night to night
-        uses: {CACHE}
+        uses: {CACHE_ACTION}
         with:
-{EQUALS}
+{AA_CACHE_OPTIONS}
       - name: Compare a commit with itself
         run: |
           test ! -e .perfci/perfci.db || perfci db upgrade
           # a false alarm is counted, not failed for
           perfci compare HEAD HEAD --smoke --budget 30m --results perfci-results || test $? -eq 1
           perfci calibration | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
-{HAND_OVER}
+{UPLOAD_RESULTS_STEP}
   upload:
     name: send what was measured to the server
     needs: [compare, history, equals]
@@ -149,8 +149,8 @@ jobs:
       id-token: write # the server lets a job upload by what GitHub signs of it; so nothing is checked out or built here
       pull-requests: read # what was announced by the one that brought a commit
     steps:
-{SET_UP_WITHOUT_CODE}
-      - uses: {DOWNLOAD}
+{SETUP_STEPS_WITHOUT_CHECKOUT}
+      - uses: {DOWNLOAD_ARTIFACT_ACTION}
         continue-on-error: true # nothing was measured: nothing is sent
         with:
           name: perfci-results
@@ -168,7 +168,7 @@ jobs:
           SERVER: ${{{{ vars.PERFCI_SERVER }}}}
 """
 
-REPORT = f"""\
+REPORT_WORKFLOW = f"""\
 # Written by `perfci init`: tells a pull request what perf.yml measured, in one comment that is edited in place and a
 # check. It runs nothing of the pull request, takes nothing from the results but numbers and names that are shown as
 # such, and asks GitHub whose they are; so it may hold a token that writes, for pull requests of forks too.
@@ -196,8 +196,8 @@ jobs:
       checks: write # the verdict as a check
       pull-requests: write # the comment
     steps:
-{SET_UP_WITHOUT_CODE}
-      - uses: {DOWNLOAD}
+{SETUP_STEPS_WITHOUT_CHECKOUT}
+      - uses: {DOWNLOAD_ARTIFACT_ACTION}
         if: github.event.action == 'completed'
         continue-on-error: true # nothing was measured: the report says so
         with:
@@ -216,6 +216,6 @@ jobs:
 """
 
 
-def measuring(branch: str = "") -> str:
+def render_measure_workflow(branch: str = "") -> str:
     """The workflow that measures, for the history of a branch; of an unknown one, for the two usual names."""
-    return MEASURE.replace(BRANCHES, f'branches: ["{branch}"]') if PLAIN.fullmatch(branch) else MEASURE
+    return MEASURE_WORKFLOW.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]') if PLAIN_BRANCH_NAME.fullmatch(branch) else MEASURE_WORKFLOW

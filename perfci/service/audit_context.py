@@ -25,7 +25,7 @@ class AuditContext:
         self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, Any] | None = None
     ) -> None:
         """Write one line of the audit log."""
-        audit_log.record(
+        audit_log.add_entry(
             tx,
             self.actor.name,
             action,

@@ -6,7 +6,7 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-RARELY = (100_000, 20, 20)
+GC_THRESHOLDS = (100_000, 20, 20)
 """Values that outlive their making before a search begins: more than the uploads hold that are read at once.
 
 At Python's own 700, one upload of 500 processes is searched a dozen times while it is read: a third of its time.
@@ -14,12 +14,12 @@ At Python's own 700, one upload of 500 processes is searched a dozen times while
 
 
 @contextlib.contextmanager
-def collecting_rarely() -> Iterator[None]:
+def tune_gc() -> Iterator[None]:
     """Search rarely, and never what is there already, which stays as long as the process does; its children as well."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*RARELY)
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         yield
     finally:

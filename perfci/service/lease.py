@@ -14,20 +14,20 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.jobs import leases
-from perfci.store.jobs.leases import Held
+from perfci.store.jobs.leases import LeaseRecord
 
 TTL_S = 10.0
 """How long the holder may be silent before another one takes over."""
 
-BEATS = 3
+HEARTBEATS_PER_TTL = 3
 """Signs of life within that time."""
 
 
-WATCH_S = 0.2
+POLL_INTERVAL_S = 0.2
 """How often somebody who waits looks for a sign of life."""
 
 
-class LostLease(PerfciError):
+class LeaseLost(PerfciError):
     """Somebody else holds the lease by now: what was computed under it must not be written."""
 
 
@@ -44,53 +44,53 @@ class Lease:
         self._store, self._name, self._ttl_s, self._monotonic = store, name, ttl_s, monotonic
         self._holder = f"{socket.gethostname()}-{secrets.token_hex(6)}"
         self._token: int | None = None
-        self._beaten_at = 0.0
-        self._watched: tuple[Held, float] | None = None
+        self._renewed_at = 0.0
+        self._observed: tuple[LeaseRecord, float] | None = None
 
-    def hold(self) -> bool:
+    def acquire_or_renew(self) -> bool:
         """Keep the lease, or take it where it is free; answers whether it is ours now."""
         if self._token is not None:
-            if self._monotonic() - self._beaten_at < self._ttl_s / BEATS:
+            if self._monotonic() - self._renewed_at < self._ttl_s / HEARTBEATS_PER_TTL:
                 return True
-            return self._beat()
+            return self._renew()
         with self._store.read() as tx:
-            found = leases.lease(tx, self._name)
+            found = leases.find_lease(tx, self._name)
         if found is None or not found.holder:
-            return self._take(lambda tx: leases.claim(tx, self._name, self._holder))
-        if self._watched is None or self._watched[0] != found:
-            self._watched = found, self._monotonic()
+            return self._acquire(lambda tx: leases.claim_lease(tx, self._name, self._holder))
+        if self._observed is None or self._observed[0] != found:
+            self._observed = found, self._monotonic()
             return False
-        if self._monotonic() - self._watched[1] < self._ttl_s:
+        if self._monotonic() - self._observed[1] < self._ttl_s:
             return False
-        return self._take(lambda tx: leases.take_over(tx, self._name, found, self._holder))
+        return self._acquire(lambda tx: leases.take_over_lease(tx, self._name, found, self._holder))
 
-    def outwait(self, sleep: Callable[[float], object] = time.sleep) -> bool:
+    def acquire_when_free(self, sleep: Callable[[float], object] = time.sleep) -> bool:
         """Hold it as soon as it is free or its holder was silent for too long; False once its holder shows life."""
-        first: Held | None = None
-        while not self.hold():
-            seen = self._watched[0] if self._watched else None
+        first: LeaseRecord | None = None
+        while not self.acquire_or_renew():
+            seen = self._observed[0] if self._observed else None
             if first is not None and seen is not None and seen != first:
                 return False
             first = first or seen
-            sleep(WATCH_S)
+            sleep(POLL_INTERVAL_S)
         return True
 
-    def renewing(self, tx: Transaction) -> None:
+    def renew_in_transaction(self, tx: Transaction) -> None:
         """Give a sign of life within a transaction that writes what was computed; refuse it where the lease is gone."""
-        if self._token is None or not leases.beat(tx, self._name, self._holder, self._token):
+        if self._token is None or not leases.renew_lease(tx, self._name, self._holder, self._token):
             self._token = None
-            raise LostLease(f"Another process does the work {self._name} by now.")
-        self._beaten_at = self._monotonic()
+            raise LeaseLost(f"Another process does the work {self._name} by now.")
+        self._renewed_at = self._monotonic()
 
     @contextlib.contextmanager
-    def beating(self) -> Iterator[None]:
+    def keep_alive(self) -> Iterator[None]:
         """Give signs of life from a thread while the block computes for longer than a holder may be silent."""
         over = threading.Event()
 
         def beat() -> None:
-            while not over.wait(self._ttl_s / BEATS):
+            while not over.wait(self._ttl_s / HEARTBEATS_PER_TTL):
                 with contextlib.suppress(PerfciError):  # a database that does not answer ends the work, not the beating
-                    self._beat()
+                    self._renew()
 
         thread = threading.Thread(target=beat, name=f"perfci-lease-{self._name}", daemon=True)
         thread.start()
@@ -104,26 +104,26 @@ class Lease:
         """Let the next one start at once."""
         if self._token is not None:
             with self._store.begin() as tx:
-                leases.give_back(tx, self._name, self._holder, self._token)
+                leases.release_lease(tx, self._name, self._holder, self._token)
             self._token = None
 
-    def _beat(self) -> bool:
+    def _renew(self) -> bool:
         token = self._token
         if token is None:
             return False
         with self._store.begin() as tx:
-            mine = leases.beat(tx, self._name, self._holder, token)
+            mine = leases.renew_lease(tx, self._name, self._holder, token)
         if mine:
-            self._beaten_at = self._monotonic()
+            self._renewed_at = self._monotonic()
         else:
             self._token = None
         return mine
 
-    def _take(self, attempt: Callable[[Transaction], bool]) -> bool:
+    def _acquire(self, attempt: Callable[[Transaction], bool]) -> bool:
         with self._store.begin() as tx:
             mine = attempt(tx)
-            found = leases.lease(tx, self._name)
-        self._watched = None
+            found = leases.find_lease(tx, self._name)
+        self._observed = None
         if mine and found is not None:
-            self._token, self._beaten_at = found.token, self._monotonic()
+            self._token, self._renewed_at = found.token, self._monotonic()
         return mine

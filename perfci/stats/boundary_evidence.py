@@ -8,75 +8,75 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfci.stats.location import MAD_TO_SIGMA, Floats
-from perfci.stats.rank_tests import least_separation, separation
+from perfci.stats.rank_tests import critical_separation, rank_separation
 
-Z_LONG, Z_SHORT, SHORT = 4.0, 6.0, 5
+MIN_SIGMAS, MIN_SIGMAS_SHORT_SIDE, SHORT_SIDE_POINTS = 4.0, 6.0, 5
 """Sigmas a step must stand out; more where a side has fewer than five points, whose noise is hardly known.
 Fewer than five points at the very beginning are no level to depart from, and there is no hurry to tell."""
 
-MIN_SEPARATION = 0.85
+MIN_RANK_SEPARATION = 0.85
 """Share of (before, after) pairs in the order of the step (study, 6.2)."""
 
-RARE = 1e-3
+RANK_TEST_LEVEL = 1e-3
 """No boundary is believed that a rank test finds more likely by chance than this: one page in a thousand points is
 wanted at most. It asks for more than ``MIN_SEPARATION`` where a side has less than a dozen points."""
 
-LONG, CORE = 15, 0.75
+LONG_SIDE_POINTS, CORE_SHARE = 15, 0.75
 """From this many points a side its share of spikes is known; the quarter furthest out may then be spikes."""
 
-MEDIAN_ERROR = 1.2533
+MEDIAN_ERROR_RATIO = 1.2533
 """Standard error of a median against that of a mean in normal data: sqrt(pi / 2)."""
 
-PRIOR_DF = 8.0
+SERIES_NOISE_DF = 8.0
 """What the noise of the line is worth beside that of one side: eight more points, as in comparisons of pairs. Three
 points that happen to lie close together, which neighbours often do, are no proof that a level is quiet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class BoundaryEvidence:
     """What the points on both sides of a boundary say of it; of ``strength`` 1 is enough."""
 
     size: float
     strength: float
     """Size or rank separation, whichever is less of what is needed."""
-    sigmas: float
+    z_score: float
     """The size in standard errors of the difference of two medians, if neighbouring points have nothing in common."""
-    needed: float
+    required_z_score: float
     """How many of those it must be."""
     before: float
     after: float
 
 
-def heard(before: Floats, after: Floats, reach: int, sigma: float, least: float) -> Evidence:
+def compute_boundary_evidence(before: Floats, after: Floats, reach: int, sigma: float, min_size: float) -> BoundaryEvidence:
     """The evidence of the points before and after, of which so many next to the boundary tell the size.
 
     ``sigma`` is the noise of the whole line, ``least`` the smallest size that counts.
     """
-    left, right = _Side.of(before), _Side.of(after)
-    nearest = middle(in_order(before[-reach:])) if len(before) > reach else left.level
-    size = (middle(in_order(after[:reach])) if len(after) > reach else right.level) - nearest
-    return Evidence(
+    left, right = _SortedSide.from_points(before), _SortedSide.from_points(after)
+    nearest = median_of_sorted(sort_points(before[-reach:])) if len(before) > reach else left.median
+    size = (median_of_sorted(sort_points(after[:reach])) if len(after) > reach else right.median) - nearest
+    return BoundaryEvidence(
         size=size,
-        strength=_strength(left, right, abs(size) / least if least else math.inf),
-        sigmas=abs(size) / (MEDIAN_ERROR * math.sqrt(left.error(sigma) + right.error(sigma))),
-        needed=Z_SHORT if len(before) < SHORT or len(after) < SHORT else Z_LONG,
-        before=left.level,
-        after=right.level,
+        strength=_relative_strength(left, right, abs(size) / min_size if min_size else math.inf),
+        z_score=abs(size) / (MEDIAN_ERROR_RATIO * math.sqrt(left.variance_of_median(sigma) + right.variance_of_median(sigma))),
+        required_z_score=MIN_SIGMAS_SHORT_SIDE if len(before) < SHORT_SIDE_POINTS or len(after) < SHORT_SIDE_POINTS else MIN_SIGMAS,
+        before=left.median,
+        after=right.median,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _SortedSide:
     """The points of one side in their order of size, their median, and how far they lie from it, in order as well."""
 
     ordered: Floats
-    level: float
+    median: float
     distances: Floats
 
     @classmethod
-    def of(cls, points: Floats) -> _Side:
-        ordered = in_order(points)
-        level = middle(ordered)
+    def from_points(cls, points: Floats) -> _SortedSide:
+        ordered = sort_points(points)
+        level = median_of_sorted(ordered)
         distances = np.abs(ordered - level)
         distances.sort()
         return cls(ordered, level, distances)
@@ -84,43 +84,43 @@ class _Side:
     def __len__(self) -> int:
         return len(self.ordered)
 
-    def error(self, sigma: float) -> float:
+    def variance_of_median(self, sigma: float) -> float:
         """Variance of its mean; what a quiet side shows is moderated by the noise of the whole line (Smyth 2004)."""
-        own, degrees = (MAD_TO_SIGMA * middle(self.distances)) ** 2, len(self) - 1
-        return max(own, (degrees * own + PRIOR_DF * sigma**2) / (degrees + PRIOR_DF)) / len(self)
+        own, degrees = (MAD_TO_SIGMA * median_of_sorted(self.distances)) ** 2, len(self) - 1
+        return max(own, (degrees * own + SERIES_NOISE_DF * sigma**2) / (degrees + SERIES_NOISE_DF)) / len(self)
 
-    def core(self) -> Floats:
+    def core_points(self) -> Floats:
         """The three quarters nearest to the median."""
-        farthest = self.distances[int(CORE * (len(self) - 1))]
-        return np.asarray(self.ordered[np.abs(self.ordered - self.level) <= farthest])
+        farthest = self.distances[int(CORE_SHARE * (len(self) - 1))]
+        return np.asarray(self.ordered[np.abs(self.ordered - self.median) <= farthest])
 
 
-def _strength(before: _Side, after: _Side, size: float) -> float:
+def _relative_strength(before: _SortedSide, after: _SortedSide, size: float) -> float:
     """Size or rank separation, whichever is less of what is needed.
 
     Of long sides the separation of their cores counts too, so that a share of spikes does not hide a step.
     """
-    needed = _needed(len(before), len(after))
-    apart = separation(before.ordered, after.ordered) / needed
-    if apart >= min(size, 1.0) or min(len(before), len(after)) < LONG:
+    needed = _required_separation(len(before), len(after))
+    apart = rank_separation(before.ordered, after.ordered) / needed
+    if apart >= min(size, 1.0) or min(len(before), len(after)) < LONG_SIDE_POINTS:
         return min(size, apart)
-    return min(size, max(apart, separation(before.core(), after.core()) / needed))
+    return min(size, max(apart, rank_separation(before.core_points(), after.core_points()) / needed))
 
 
-def _needed(before: int, after: int) -> float:
-    if min(before, after) >= LONG:
-        return MIN_SEPARATION
-    return max(MIN_SEPARATION, least_separation(before, after, RARE))
+def _required_separation(before: int, after: int) -> float:
+    if min(before, after) >= LONG_SIDE_POINTS:
+        return MIN_RANK_SEPARATION
+    return max(MIN_RANK_SEPARATION, critical_separation(before, after, RANK_TEST_LEVEL))
 
 
-def in_order(points: Floats) -> Floats:
+def sort_points(points: Floats) -> Floats:
     """The points by their size; ``np.sort`` takes twice as long over so few."""
     ordered = points.copy()
     ordered.sort()
     return ordered
 
 
-def middle(ordered: Floats) -> float:
+def median_of_sorted(ordered: Floats) -> float:
     """The median of points in order; ``np.median`` takes ten times as long over so few."""
     half = len(ordered) // 2
     return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)

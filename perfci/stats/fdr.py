@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-FDR = 0.05
+DEFAULT_FDR = 0.05
 """Share of false flags tolerated among all flags of a group; DESIGN 6 and the study's 6.1."""
 
 
-def accepted(p_values: Sequence[float], rate: float = FDR) -> list[bool]:
+def benjamini_hochberg(p_values: Sequence[float], rate: float = DEFAULT_FDR) -> list[bool]:
     """Benjamini & Hochberg (1995) step-up: which hypotheses are rejected at this false-discovery rate."""
     p = np.asarray(p_values, dtype=float)
     if not p.size:

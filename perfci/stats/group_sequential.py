@@ -24,23 +24,23 @@ def look_levels(fractions: tuple[float, ...], alpha: float = ALPHA) -> tuple[flo
     ``fractions`` are the shares of the final information, increasing. The recursion over the density of the score
     that has not stopped yet is that of Armitage, McPherson & Rowe (1969).
     """
-    return tuple(_looked(fractions[: k + 1], alpha)[0] for k in range(len(fractions)))
+    return tuple(_spend_up_to_look(fractions[: k + 1], alpha)[0] for k in range(len(fractions)))
 
 
 @lru_cache(maxsize=2048)
-def _looked(fractions: tuple[float, ...], alpha: float) -> tuple[float, np.ndarray]:
+def _spend_up_to_look(fractions: tuple[float, ...], alpha: float) -> tuple[float, np.ndarray]:
     """The level of the last look and the density of the score after it; plans that begin alike share the work."""
     grid = np.linspace(-GRID_REACH, GRID_REACH, GRID_POINTS)
     width = grid[1] - grid[0]
     if len(fractions) == 1:
         level = pocock_spending(fractions[0], alpha)
-        density = _normal(grid, math.sqrt(fractions[0]))
+        density = _normal_density(grid, math.sqrt(fractions[0]))
         density[grid > -ndtri(level) * math.sqrt(fractions[0])] = 0.0
         return level, density
     before, now = fractions[-2:]
     budget = pocock_spending(now, alpha) - pocock_spending(before, alpha)
-    step = _normal(grid, math.sqrt(max(now - before, width**2)))
-    density = np.convolve(_looked(fractions[:-1], alpha)[1], step, "same") * width
+    step = _normal_density(grid, math.sqrt(max(now - before, width**2)))
+    density = np.convolve(_spend_up_to_look(fractions[:-1], alpha)[1], step, "same") * width
     mass_above = np.cumsum(density[::-1])[::-1] * width
     border = float(np.interp(-budget, -mass_above, grid - width / 2))
     density[grid > border] = 0.0
@@ -51,7 +51,7 @@ GRID_REACH, GRID_POINTS = 6.0, 1201
 """The score of a full sample has sd 1, so +-6 holds all but 2e-9 of it, in steps of 0.01."""
 
 
-def spending_plan(known: Sequence[float], looks: Sequence[int], cap: int) -> tuple[float, ...]:
+def spending_plan(information: Sequence[float], looks: Sequence[int], cap: int) -> tuple[float, ...]:
     """The share of the error that may be spent by each look, from the share of the needed information it had.
 
     Information-based monitoring (Mehta & Tsiatis 2001): a quiet benchmark has all it needs at its first look and may
@@ -59,14 +59,14 @@ def spending_plan(known: Sequence[float], looks: Sequence[int], cap: int) -> tup
     and every look has its part of that.
     """
     plan: list[float] = []
-    for k, (share, look) in enumerate(zip(known, looks, strict=True)):
+    for k, (share, look) in enumerate(zip(information, looks, strict=True)):
         allowed = 1.0 if look >= cap else min(max(share, look / cap), (1 + look / cap) / 2)
-        by_the_clock = plan[-1] + (1 - plan[-1]) * (look - looks[k - 1]) / (cap - looks[k - 1]) if plan else STEP
-        plan.append(max(STEP * math.floor(allowed / STEP + 1e-9), by_the_clock))
+        by_the_clock = plan[-1] + (1 - plan[-1]) * (look - looks[k - 1]) / (cap - looks[k - 1]) if plan else INFORMATION_STEP
+        plan.append(max(INFORMATION_STEP * math.floor(allowed / INFORMATION_STEP + 1e-9), by_the_clock))
     return tuple(plan)
 
 
-STEP = 0.05
+INFORMATION_STEP = 0.05
 """Information is rounded to this, so that like noise gets like plans and their levels are computed once."""
 
 
@@ -75,5 +75,5 @@ def next_look(looks: Sequence[int], pairs: int) -> int:
     return min((look for look in looks if look > pairs), default=pairs)
 
 
-def _normal(grid: np.ndarray, sd: float) -> np.ndarray:
+def _normal_density(grid: np.ndarray, sd: float) -> np.ndarray:
     return np.asarray(np.exp(-0.5 * (grid / sd) ** 2) / (sd * math.sqrt(2 * math.pi)))

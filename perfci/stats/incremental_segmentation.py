@@ -14,79 +14,79 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.stats import preprocessing
-from perfci.stats.boundary_pruning import Step, prove
-from perfci.stats.boundary_test import Proofs, Trial
+from perfci.stats.boundary_pruning import LevelStep, prune_boundaries
+from perfci.stats.boundary_test import BoundaryTest, BoundaryTestCache
 from perfci.stats.location import Floats
-from perfci.stats.preprocessing import Line
-from perfci.stats.segmentation import EMPTY, Partition, extend
+from perfci.stats.preprocessing import PreprocessedSeries
+from perfci.stats.segmentation import EMPTY_PARTITION, Partition, extend_partitions
 
 MIN_POINTS = 8
 """A shorter history gets no verdict (DESIGN 6): three points a side leave nothing to tell noise from level."""
 
-AT_ONCE = 1024
+SERIES_PER_BATCH = 1024
 """Lines whose intermediate numbers are held at the same time: some tens of megabytes of lines of 500 points."""
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class SegmentedSeries:
     """A line, the moves of its level by at least ``bar`` (0 means every move), and what was needed to find them."""
 
     values: Floats
     bar: float = 0.05
-    steps: tuple[Step, ...] = ()
-    _line: Line | None = None
-    _partition: Partition = EMPTY
-    _proofs: Proofs = field(default_factory=Proofs)
+    steps: tuple[LevelStep, ...] = ()
+    _preprocessed: PreprocessedSeries | None = None
+    _partition: Partition = EMPTY_PARTITION
+    _test_cache: BoundaryTestCache = field(default_factory=BoundaryTestCache)
 
     @classmethod
-    def of(cls, values: Sequence[float] = (), bar: float = 0.05) -> Growing:
-        return grow([cls(np.empty(0), bar)], [values])[0]
+    def from_values(cls, values: Sequence[float] = (), bar: float = 0.05) -> SegmentedSeries:
+        return update_segmentations([cls(np.empty(0), bar)], [values])[0]
 
     @property
-    def moves(self) -> list[tuple[int, float]]:
+    def change_points(self) -> list[tuple[int, float]]:
         """The (index, after/before - 1) of every move."""
         return [(step.index, math.expm1(step.size)) for step in self.steps]
 
-    def append(self, value: float) -> Growing:
-        return grow([self], [np.append(self.values, value)])[0]
+    def append(self, value: float) -> SegmentedSeries:
+        return update_segmentations([self], [np.append(self.values, value)])[0]
 
-    def insert(self, index: int, value: float) -> Growing:
+    def insert(self, index: int, value: float) -> SegmentedSeries:
         """The line with a point that was measured later than those that follow it."""
-        return grow([self], [np.insert(self.values, index, value)])[0]
+        return update_segmentations([self], [np.insert(self.values, index, value)])[0]
 
 
-def detect(values: Sequence[float], min_effect: float = 0.05) -> list[tuple[int, float]]:
+def detect_change_points(values: Sequence[float], min_effect: float = 0.05) -> list[tuple[int, float]]:
     """The (index, after/before - 1) of every lasting move of at least ``min_effect``; 0 means every move."""
-    return detect_many([values], min_effect)[0]
+    return detect_change_points_in_many([values], min_effect)[0]
 
 
-def detect_many(series: Sequence[Sequence[float]], min_effect: float = 0.05) -> list[list[tuple[int, float]]]:
+def detect_change_points_in_many(series: Sequence[Sequence[float]], min_effect: float = 0.05) -> list[list[tuple[int, float]]]:
     """The same for many series at once; each stands alone, together they are only faster."""
-    nothing, found = Growing(np.empty(0), min_effect), []
-    for start in range(0, len(series), AT_ONCE):
-        some = series[start : start + AT_ONCE]
-        found += [line.moves for line in grow([nothing] * len(some), some)]
+    nothing, found = SegmentedSeries(np.empty(0), min_effect), []
+    for start in range(0, len(series), SERIES_PER_BATCH):
+        some = series[start : start + SERIES_PER_BATCH]
+        found += [line.change_points for line in update_segmentations([nothing] * len(some), some)]
     return found
 
 
-def grow(known: Sequence[Growing], values: Sequence[Sequence[float] | Floats]) -> list[Growing]:
+def update_segmentations(previous: Sequence[SegmentedSeries], values: Sequence[Sequence[float] | Floats]) -> list[SegmentedSeries]:
     """Each known line as it is now: longer, shorter or corrected; only what changed is looked at."""
-    now = [_checked(one) for one in values]
-    same = [_same(old.values, new) for old, new in zip(known, now, strict=True)]
-    grown = [Growing(new, old.bar) if len(new) < MIN_POINTS else old for old, new in zip(known, now, strict=True)]
-    changed = [k for k, new in enumerate(now) if len(new) >= MIN_POINTS and not _is(known[k].values, new, same[k])]
-    read = preprocessing.read([now[k] for k in changed], [(known[k]._line, same[k]) for k in changed])
-    valid = [_valid(known[k]._line, line, same[k]) for k, line in zip(changed, read, strict=True)]
-    partitions = _partitions([known[k]._partition for k in changed], read, valid)
+    now = [_validate_values(one) for one in values]
+    same = [_common_prefix_length(old.values, new) for old, new in zip(previous, now, strict=True)]
+    grown = [SegmentedSeries(new, old.bar) if len(new) < MIN_POINTS else old for old, new in zip(previous, now, strict=True)]
+    changed = [k for k, new in enumerate(now) if len(new) >= MIN_POINTS and not _is_unchanged(previous[k].values, new, same[k])]
+    read = preprocessing.preprocess_series([now[k] for k in changed], [(previous[k]._preprocessed, same[k]) for k in changed])
+    valid = [_reusable_prefix_length(previous[k]._preprocessed, line, same[k]) for k, line in zip(changed, read, strict=True)]
+    partitions = _update_partitions([previous[k]._partition for k in changed], read, valid)
     for k, line, kept, partition in zip(changed, read, valid, partitions, strict=True):
-        old = known[k]
-        trial = Trial(line.logs, partition.sums, line.sigma, old.bar, old._proofs, same[k] if kept else 0)
-        steps = prove(trial, partition.boundaries)
-        grown[k] = Growing(now[k], old.bar, steps, line, partition, trial.used)
+        old = previous[k]
+        trial = BoundaryTest(line.logs, partition.cumulative_sums, line.sigma, old.bar, old._test_cache, same[k] if kept else 0)
+        steps = prune_boundaries(trial, partition.boundaries)
+        grown[k] = SegmentedSeries(now[k], old.bar, steps, line, partition, trial.cache)
     return grown
 
 
-def _checked(values: Sequence[float] | Floats) -> Floats:
+def _validate_values(values: Sequence[float] | Floats) -> Floats:
     line = np.array(values, dtype=float)
     if line.ndim != 1 or not np.isfinite(line).all():
         at = int(np.argmin(np.isfinite(line))) if line.ndim == 1 else 0
@@ -95,28 +95,28 @@ def _checked(values: Sequence[float] | Floats) -> Floats:
     return line
 
 
-def _same(old: Floats, new: Floats) -> int:
+def _common_prefix_length(old: Floats, new: Floats) -> int:
     """How many first points are the same."""
     size = min(len(old), len(new))
     other = old[:size] != new[:size]
     return int(other.argmax()) if other.any() else size
 
 
-def _is(old: Floats, new: Floats, same: int) -> bool:
-    return same == len(old) == len(new)
+def _is_unchanged(old: Floats, new: Floats, prefix_length: int) -> bool:
+    return prefix_length == len(old) == len(new)
 
 
-def _valid(old: Line | None, new: Line, same: int) -> int:
+def _reusable_prefix_length(old: PreprocessedSeries | None, new: PreprocessedSeries, prefix_length: int) -> int:
     """For how many first points all that segmentation looks at is the same: none if they are read in other units."""
-    if old is None or (old.sigma, old.unit) != (new.sigma, new.unit):
+    if old is None or (old.sigma, old.scale) != (new.sigma, new.scale):
         return 0
-    return preprocessing.untouched(same, preprocessing.CLIP_REACH)
+    return preprocessing.count_unaffected_medians(prefix_length, preprocessing.CLIP_REACH)
 
 
-def _partitions(known: Sequence[Partition], read: Sequence[Line], valid: Sequence[int]) -> list[Partition]:
+def _update_partitions(previous: Sequence[Partition], preprocessed: Sequence[PreprocessedSeries], reusable: Sequence[int]) -> list[Partition]:
     more: dict[int, Floats] = {}
-    for together in preprocessing.alike([(line.points, valid[k]) for k, line in enumerate(read)]):
-        more |= zip(together, preprocessing.clipped([read[k] for k in together], valid[together[0]]), strict=True)
-    return extend(
-        [partition.of_the_first(valid[k]) for k, partition in enumerate(known)], [more[k] for k in range(len(read))]
+    for together in preprocessing.batch_by_key([(line.point_count, reusable[k]) for k, line in enumerate(preprocessed)]):
+        more |= zip(together, preprocessing.clip_spikes([preprocessed[k] for k in together], reusable[together[0]]), strict=True)
+    return extend_partitions(
+        [partition.truncate(reusable[k]) for k, partition in enumerate(previous)], [more[k] for k in range(len(preprocessed))]
     )

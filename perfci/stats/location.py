@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 MAD_TO_SIGMA = 1.4826
 """Median absolute deviation of a normal sample times this is its standard deviation (Hampel 1974)."""
 
-TRIMMED = 0.2
+TRIMMED_SHARE = 0.2
 
 MIN_WARMUP_SAMPLES = 8
 """Below this a process is too short to tell its warm-up from its noise; nothing is dropped."""
@@ -21,14 +21,14 @@ WARMUP_SIGMAS = 3.0
 """A leading sample is warm-up when it stands this far above the settled half (the three-sigma rule)."""
 
 
-FEW = 50
+SMALL_SAMPLE = 50
 """So many are sorted sooner than numpy begins: a look at a history takes the level of thousands of short processes."""
 
 
 def median(samples: Sequence[float] | Floats) -> float:
     """The middle value: half of the samples may be wild and it still holds."""
     count = len(samples)
-    if not 0 < count <= FEW:
+    if not 0 < count <= SMALL_SAMPLE:
         return float(np.median(np.asarray(samples, dtype=float)))
     ordered, middle = sorted(samples), count // 2
     return float(ordered[middle] if count % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
@@ -37,7 +37,7 @@ def median(samples: Sequence[float] | Floats) -> float:
 def lower_quartile(samples: Sequence[float] | Floats) -> float:
     """A level for one-sided noise: neighbours only ever slow a process down (after Chen & Revels 2016)."""
     count = len(samples)
-    if not 1 < count <= FEW:
+    if not 1 < count <= SMALL_SAMPLE:
         return float(np.quantile(np.asarray(samples, dtype=float), 0.25))
     ordered = sorted(samples)
     place, share = divmod((count - 1) / 4, 1)
@@ -49,7 +49,7 @@ def lower_quartile(samples: Sequence[float] | Floats) -> float:
 def trimmed_mean(samples: ArrayLike) -> float:
     """The mean without the lowest and the highest fifth, the usual share (Wilcox 2012, section 3.3)."""
     ordered = np.sort(np.asarray(samples, dtype=float))
-    cut = int(TRIMMED * len(ordered))
+    cut = int(TRIMMED_SHARE * len(ordered))
     return float(ordered[cut : len(ordered) - cut].mean())
 
 

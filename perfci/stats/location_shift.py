@@ -15,7 +15,7 @@ from scipy.special import fdtr, fdtrc, stdtr, stdtrit
 
 from perfci.stats.location import MAD_TO_SIGMA, Floats
 
-RESOLUTION = 5e-4
+LEVEL_RESOLUTION = 5e-4
 """No process level is believed to be finer than 0.05 %: ties in a coarse clock are not certainty."""
 
 OUTLIER_SIGMAS = 6.0
@@ -24,13 +24,13 @@ OUTLIER_SIGMAS = 6.0
 OUTLIER_SHARE = 0.2
 """At most a fifth of a side is set aside; more than that is a second mode, and it belongs into the interval."""
 
-MIX_LEVEL = 0.05
+MIX_TEST_LEVEL = 0.05
 """A mix of modes differs when chance alone would do so in fewer than one of twenty cases: the usual level."""
 
-CERTAINLY = 0.005
+STRICT_TEST_LEVEL = 0.005
 """Below this chance is no explanation at all (Benjamin et al. 2018), so nothing else needs to be allowed for."""
 
-PAIRING_LEVEL = 0.1
+PAIRING_TEST_LEVEL = 0.1
 """Pairing begins to count where base and head move together at this one-sided level, the usual one for weak evidence.
 
 The stricter 2.5 % waited for proof of what interleaving is there for. In simulated normal pairs with a correlation of
@@ -56,26 +56,26 @@ class Shift:
     df: float
     pairs: int
     method: str = "paired"
-    below: float = 0.0
-    above: float = 0.0
+    extra_below: float = 0.0
+    extra_above: float = 0.0
 
     def half_width(self, tail: float = 0.025) -> float:
         """Half the width of the interval that leaves ``tail`` out on either side (Student 1908)."""
-        return self._reach(tail) + (self.below + self.above) / 2
+        return self._margin(tail) + (self.extra_below + self.extra_above) / 2
 
     def bounds(self, tail: float = 0.025) -> tuple[float, float]:
-        reach = self._reach(tail)
-        return self.centre - self.below - reach, self.centre + self.above + reach
+        reach = self._margin(tail)
+        return self.centre - self.extra_below - reach, self.centre + self.extra_above + reach
 
     def p_above(self, null: float) -> float:
         """One-sided p-value of the shift being at most ``null``."""
-        return self._p_value(self.centre - self.below - null)
+        return self._p_value(self.centre - self.extra_below - null)
 
     def p_below(self, null: float) -> float:
         """One-sided p-value of the shift being at least ``null``."""
-        return self._p_value(null - self.centre - self.above)
+        return self._p_value(null - self.centre - self.extra_above)
 
-    def _reach(self, tail: float) -> float:
+    def _margin(self, tail: float) -> float:
         known = self.df > 0 and math.isfinite(self.error)
         return float(-stdtrit(self.df, tail)) * self.error if known else math.inf
 
@@ -85,63 +85,63 @@ class Shift:
 
 
 @dataclass(frozen=True, slots=True)
-class Prior:
+class NoisePrior:
     """What is known beforehand of a pair's standard deviation, worth ``df`` observations of it."""
 
     sd: float
     df: float
 
 
-def shift(base: Floats, head: Floats, *, prior: Prior | None = None) -> Shift:
+def estimate_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
     """The shift of head against base; element i of both ran next to each other.
 
     Chooses among three readings of the same processes: within the modes both sides visit, pair by pair where
     pairing pays, side against side else. One pair alone has no error of its own.
     """
     if len(base) == 1:
-        return moderate(Shift(float(head[0] - base[0]), math.inf, 0.0, 1), prior)
-    return moderate(within_modes(base, head) or _paired_as_far_as_it_pays(base, head), prior)
+        return shrink_error(Shift(float(head[0] - base[0]), math.inf, 0.0, 1), prior)
+    return shrink_error(within_mode_shift(base, head) or _blend_paired_and_unpaired(base, head), prior)
 
 
-def side_by_side(base: Floats, head: Floats, *, prior: Prior | None = None) -> Shift:
+def estimate_unpaired_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
     """The shift of sides whose processes have nothing to do with each other; they may differ in number."""
     if min(len(base), len(head)) == 1:
         lonely = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1, "unpaired")
-        return moderate(lonely, prior)
-    return moderate(within_modes(base, head) or unpaired(base, head), prior)
+        return shrink_error(lonely, prior)
+    return shrink_error(within_mode_shift(base, head) or unpaired_shift(base, head), prior)
 
 
-def unpaired(base: Floats, head: Floats) -> Shift:
+def unpaired_shift(base: Floats, head: Floats) -> Shift:
     """Welch's (1947) comparison of two sides, hiccups set aside; the sides may differ in number."""
-    kept_base, kept_head = _without_hiccups(base, head)
-    share_base = _variance(kept_base) / len(kept_base)
-    share_head = _variance(kept_head) / len(kept_head)
+    kept_base, kept_head = _drop_outliers(base, head)
+    share_base = _floored_variance(kept_base) / len(kept_base)
+    share_head = _floored_variance(kept_head) / len(kept_head)
     total = share_base + share_head
     df = total**2 / (share_base**2 / max(len(kept_base) - 1, 1) + share_head**2 / max(len(kept_head) - 1, 1))
     mean = float(kept_head.mean() - kept_base.mean())
     ranked = float(np.median(np.subtract.outer(head, base)))
-    return _agreeing(mean, ranked, Shift(mean, math.sqrt(total), df, min(len(base), len(head)), "unpaired"))
+    return _combine_mean_and_hodges_lehmann(mean, ranked, Shift(mean, math.sqrt(total), df, min(len(base), len(head)), "unpaired"))
 
 
-def _agreeing(mean: float, ranked: float, found: Shift) -> Shift:
+def _combine_mean_and_hodges_lehmann(mean: float, hodges_lehmann: float, shift: Shift) -> Shift:
     """The estimate that claims less of the mean and that of Hodges & Lehmann (1963), their difference in the error.
 
     On well-behaved sides the two agree. Where a few processes with heavy tails pull them apart, a t interval takes
     the mean's word alone, and a handful of processes cannot say which of the two to trust.
     """
-    least = min(mean, ranked, key=abs)
-    return replace(found, centre=least, error=math.hypot(found.error, mean - ranked))
+    least = min(mean, hodges_lehmann, key=abs)
+    return replace(shift, centre=least, error=math.hypot(shift.error, mean - hodges_lehmann))
 
 
-def paired(base: Floats, head: Floats) -> Shift:
+def paired_shift(base: Floats, head: Floats) -> Shift:
     """Student's t of the log ratios of pairs; interleaving cancels what drifts (Bulej et al. 2020)."""
     ratios = head - base
-    kept = ratios[_kept_pairs(ratios)]
-    variance = max(float(kept.var(ddof=1)), 2 * RESOLUTION**2)
+    kept = ratios[_inlier_pairs(ratios)]
+    variance = max(float(kept.var(ddof=1)), 2 * LEVEL_RESOLUTION**2)
     return Shift(float(kept.mean()), math.sqrt(variance / len(kept)), len(kept) - 1, len(base), "paired")
 
 
-def within_modes(base: Floats, head: Floats) -> Shift | None:
+def within_mode_shift(base: Floats, head: Floats) -> Shift | None:
     """Compare processes in the same mode where a side visits two; None where there are no modes, or the mix changed.
 
     Least squares with the mode as a covariate: how often a side happened to visit a mode no longer moves the answer.
@@ -150,65 +150,65 @@ def within_modes(base: Floats, head: Floats) -> Shift | None:
     """
     if min(len(base), len(head)) < 4:
         return None
-    readings = [(modes, _chance_of_mix(modes)) for modes in _matchings(base, head)]
-    likely = [modes for k, (modes, chance) in enumerate(readings) if chance > (CERTAINLY if k == 0 else MIX_LEVEL)]
-    found = [fit for modes in likely if (fit := _fit_modes(modes)) is not None]
+    readings = [(modes, _fisher_exact_p_value(modes)) for modes in _match_modes(base, head)]
+    likely = [modes for k, (modes, chance) in enumerate(readings) if chance > (STRICT_TEST_LEVEL if k == 0 else MIX_TEST_LEVEL)]
+    found = [fit for modes in likely if (fit := _fit_within_mode_shift(modes)) is not None]
     if not found or len(found) < len(likely):
         return None
-    doubtful = len(readings) == 1 and readings[0][1] <= MIX_LEVEL
-    return _spanning([*found, unpaired(base, head)] if doubtful else found)
+    doubtful = len(readings) == 1 and readings[0][1] <= MIX_TEST_LEVEL
+    return _span_shifts([*found, unpaired_shift(base, head)] if doubtful else found)
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class ModeMix:
     """How many processes of each side were in the upper of two modes, and how far above the lower it lies.
 
     ``chance`` is how likely sides that visit the modes alike differ as much; ``compared`` says that they are compared
     within the modes, ``spanning`` that the interval allows for other readings as well.
     """
 
-    base: int
-    head: int
-    of_base: int
-    of_head: int
-    apart: float
-    chance: float
-    compared: bool
-    spanning: bool
+    base_upper: int
+    head_upper: int
+    base_total: int
+    head_total: int
+    mode_gap: float
+    p_value: float
+    compared_within_modes: bool
+    spans_matchings: bool
 
 
-def mix(base: Floats, head: Floats) -> Mix | None:
+def describe_mode_mix(base: Floats, head: Floats) -> ModeMix | None:
     """Which modes the sides visit, read the likeliest way; None where there are none to tell apart."""
     if min(len(base), len(head)) < 4:
         return None
-    found = [modes for modes in _matchings(base, head) if _fit_modes(modes) is not None]
+    found = [modes for modes in _match_modes(base, head) if _fit_within_mode_shift(modes) is not None]
     if not found:
         return None
-    modes, within = max(found, key=_chance_of_mix), within_modes(base, head)
+    modes, within = max(found, key=_fisher_exact_p_value), within_mode_shift(base, head)
     upper_base, upper_head = modes[1]
-    return Mix(
+    return ModeMix(
         len(upper_base),
         len(upper_head),
         len(base),
         len(head),
-        apart=_gap(modes),
-        chance=_chance_of_mix(modes),
-        compared=within is not None,
-        spanning=within is not None and max(within.below, within.above) > 0,
+        mode_gap=_mode_gap(modes),
+        p_value=_fisher_exact_p_value(modes),
+        compared_within_modes=within is not None,
+        spans_matchings=within is not None and max(within.extra_below, within.extra_above) > 0,
     )
 
 
-Mode = tuple[Floats, Floats]
+ModeMembers = tuple[Floats, Floats]
 """The processes of base and head that are in one mode; one of them may be empty."""
 
 
-def _matchings(base: Floats, head: Floats) -> list[tuple[Mode, Mode]]:
+def _match_modes(base: Floats, head: Floats) -> list[tuple[ModeMembers, ModeMembers]]:
     """The ways in which modes of the base may be modes of the head, the lower mode first.
 
     Where one side is in one mode, the first way has it in the lower. That is the undisturbed one: neighbours only ever
     slow a process down.
     """
-    splits = _two_modes(base), _two_modes(head)
+    splits = _split_modes(base), _split_modes(head)
     gaps = [float(split[1].mean() - split[0].mean()) if split else 0.0 for split in splits]
     nothing = np.empty(0)
     if splits[0] and splits[1] and max(gaps) < 2 * min(gaps):
@@ -222,7 +222,7 @@ def _matchings(base: Floats, head: Floats) -> list[tuple[Mode, Mode]]:
     return []
 
 
-def _fit_modes(modes: tuple[Mode, Mode]) -> Shift | None:
+def _fit_within_mode_shift(modes: tuple[ModeMembers, ModeMembers]) -> Shift | None:
     common = [(b, h) for b, h in modes if len(b) and len(h)]
     weights = np.array([len(b) * len(h) / (len(b) + len(h)) for b, h in common])
     shifts = np.array([h.mean() - b.mean() for b, h in common])
@@ -231,21 +231,21 @@ def _fit_modes(modes: tuple[Mode, Mode]) -> Shift | None:
     squares = sum(float((part**2).sum()) for part in parts) + float((weights * (shifts - centre) ** 2).sum())
     counts = [sum(len(pair[side]) for pair in modes) for side in (0, 1)]
     df = sum(counts) - len(parts) + len(common) - 1
-    variance = max(squares / df, RESOLUTION**2)
-    if _gap(modes) < JOINT_SEPARATION * math.sqrt(variance) or np.ptp(shifts) > _gap(modes) / 2:
+    variance = max(squares / df, LEVEL_RESOLUTION**2)
+    if _mode_gap(modes) < JOINT_SEPARATION * math.sqrt(variance) or np.ptp(shifts) > _mode_gap(modes) / 2:
         return None
     return Shift(centre, math.sqrt(variance / float(weights.sum())), df, min(counts), "modes")
 
 
-def _spanning(found: Sequence[Shift]) -> Shift:
+def _span_shifts(shifts: Sequence[Shift]) -> Shift:
     """The reading that claims least, with an interval that reaches as far as those of the others."""
-    least = min(found, key=lambda one: abs(one.centre))
-    bounds = [one.bounds() for one in found]
+    least = min(shifts, key=lambda one: abs(one.centre))
+    bounds = [one.bounds() for one in shifts]
     low, high = least.bounds()
-    return replace(least, below=low - min(low for low, _ in bounds), above=max(high for _, high in bounds) - high)
+    return replace(least, extra_below=low - min(low for low, _ in bounds), extra_above=max(high for _, high in bounds) - high)
 
 
-def _chance_of_mix(modes: tuple[Mode, Mode]) -> float:
+def _fisher_exact_p_value(modes: tuple[ModeMembers, ModeMembers]) -> float:
     """How likely base and head visit the modes as unequally by chance: Fisher's (1922) exact test of a 2 x 2 table."""
     (low_base, low_head), (high_base, high_head) = ((len(b), len(h)) for b, h in modes)
     low, base, total = low_base + low_head, low_base + high_base, low_base + low_head + high_base + high_head
@@ -254,58 +254,58 @@ def _chance_of_mix(modes: tuple[Mode, Mode]) -> float:
     return sum(way for way in ways if way <= seen) / math.comb(total, base)
 
 
-def _gap(modes: tuple[Mode, Mode]) -> float:
+def _mode_gap(modes: tuple[ModeMembers, ModeMembers]) -> float:
     """How far the upper mode lies above the lower, on the sides that visit both."""
     gaps = [float(high.mean() - low.mean()) for low, high in zip(*modes, strict=True) if len(low) and len(high)]
     return sum(gaps) / len(gaps)
 
 
-def moderate(found: Shift, prior: Prior | None) -> Shift:
+def shrink_error(shift: Shift, prior: NoisePrior | None) -> Shift:
     """Shrink the error towards what is known of this noise: the moderated t of Smyth (2004).
 
     What the pairs contradict beyond chance is of another noise and is left out (Evans & Moshonov 2006): however wrong,
     a prior cannot overrule the pairs themselves.
     """
     if prior is None or prior.df <= 0:
-        return found
-    known = prior.sd / math.sqrt(found.pairs)
-    if found.df <= 0 or not math.isfinite(found.error):
-        return replace(found, error=known, df=prior.df)
-    if _contradicts(found, known, prior.df):
-        return found
-    df = found.df + prior.df
-    return replace(found, error=math.sqrt((found.df * found.error**2 + prior.df * known**2) / df), df=df)
+        return shift
+    known = prior.sd / math.sqrt(shift.pairs)
+    if shift.df <= 0 or not math.isfinite(shift.error):
+        return replace(shift, error=known, df=prior.df)
+    if _is_contradicted(shift, known, prior.df):
+        return shift
+    df = shift.df + prior.df
+    return replace(shift, error=math.sqrt((shift.df * shift.error**2 + prior.df * known**2) / df), df=df)
 
 
-def _contradicts(found: Shift, known: float, prior_df: float) -> bool:
+def _is_contradicted(shift: Shift, prior_error: float, prior_df: float) -> bool:
     """Whether two errors are as unequal as chance hardly makes them, by the F distribution."""
-    if known <= 0:
+    if prior_error <= 0:
         return True
-    ratio = (found.error / known) ** 2
-    return float(min(fdtr(found.df, prior_df, ratio), fdtrc(found.df, prior_df, ratio))) < CERTAINLY / 2
+    ratio = (shift.error / prior_error) ** 2
+    return float(min(fdtr(shift.df, prior_df, ratio), fdtrc(shift.df, prior_df, ratio))) < STRICT_TEST_LEVEL / 2
 
 
-def _paired_as_far_as_it_pays(base: Floats, head: Floats) -> Shift:
+def _blend_paired_and_unpaired(base: Floats, head: Floats) -> Shift:
     """The pairs' error where the sides clearly move together, the sides' own error where they do not.
 
     In between the two are blended by how doubtful the correlation is. A hard choice would take the pairs exactly when
     their spread happens to be small, and its intervals would be too short.
     """
-    together, apart = paired(base, head), unpaired(base, head)
+    together, apart = paired_shift(base, head), unpaired_shift(base, head)
     if len(base) < 4:
         return together
-    kept = _kept_pairs(head - base)
-    doubt = min(_doubt_of_correlation(base[kept], head[kept]) / PAIRING_LEVEL, 1.0)
+    kept = _inlier_pairs(head - base)
+    doubt = min(_correlation_p_value(base[kept], head[kept]) / PAIRING_TEST_LEVEL, 1.0)
     if doubt == 1.0:
         return apart
     variance = doubt * apart.error**2 + (1 - doubt) * together.error**2
     return replace(together, error=math.sqrt(max(variance, together.error**2)))
 
 
-def _doubt_of_correlation(base: Floats, head: Floats) -> float:
+def _correlation_p_value(base: Floats, head: Floats) -> float:
     """One-sided p-value of Pearson's correlation of the sides, by its t test."""
     spread = float(base.std() * head.std())
-    if spread <= RESOLUTION**2 or len(base) < 4:
+    if spread <= LEVEL_RESOLUTION**2 or len(base) < 4:
         return 1.0
     r = float(((base - base.mean()) * (head - head.mean())).mean()) / spread
     r = min(max(r, -0.999999), 0.999999)
@@ -313,37 +313,37 @@ def _doubt_of_correlation(base: Floats, head: Floats) -> float:
     return float(stdtr(df, -r * math.sqrt(df / (1 - r * r))))
 
 
-def _without_hiccups(base: Floats, head: Floats) -> tuple[Floats, Floats]:
+def _drop_outliers(base: Floats, head: Floats) -> tuple[Floats, Floats]:
     """Set aside processes far above the others of their side: a machine can hiccup upwards only."""
     residuals = np.concatenate([base - np.median(base), head - np.median(head)])
-    limit = OUTLIER_SIGMAS * _spread(residuals, centres=2)
-    return _below(base, limit), _below(head, limit)
+    limit = OUTLIER_SIGMAS * _robust_sigma(residuals, centres=2)
+    return _drop_slow_outliers(base, limit), _drop_slow_outliers(head, limit)
 
 
-def _below(side: Floats, limit: float) -> Floats:
+def _drop_slow_outliers(side: Floats, limit: float) -> Floats:
     near = side - np.median(side) <= limit
     few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(side)
     return side[near] if few and np.count_nonzero(near) >= 2 else side
 
 
-def _kept_pairs(ratios: Floats) -> np.ndarray:
+def _inlier_pairs(ratios: Floats) -> np.ndarray:
     residuals = ratios - np.median(ratios)
-    near = np.abs(residuals) <= OUTLIER_SIGMAS * _spread(residuals, centres=1)
+    near = np.abs(residuals) <= OUTLIER_SIGMAS * _robust_sigma(residuals, centres=1)
     few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(ratios)
     return near if few and np.count_nonzero(near) >= 3 else np.ones(len(ratios), dtype=bool)
 
 
-def _spread(residuals: Floats, centres: int) -> float:
+def _robust_sigma(residuals: Floats, centres: int) -> float:
     """A robust sigma of residuals; the smallest are left out, they are zero by construction of the median."""
     distances = np.sort(np.abs(residuals))[centres:]
-    return max(MAD_TO_SIGMA * float(np.median(distances)), RESOLUTION) if len(distances) else RESOLUTION
+    return max(MAD_TO_SIGMA * float(np.median(distances)), LEVEL_RESOLUTION) if len(distances) else LEVEL_RESOLUTION
 
 
-def _variance(side: Floats) -> float:
-    return max(float(side.var(ddof=1)), RESOLUTION**2) if len(side) > 1 else math.inf
+def _floored_variance(side: Floats) -> float:
+    return max(float(side.var(ddof=1)), LEVEL_RESOLUTION**2) if len(side) > 1 else math.inf
 
 
-def _two_modes(side: Floats) -> tuple[Floats, Floats] | None:
+def _split_modes(side: Floats) -> tuple[Floats, Floats] | None:
     """Split a side at its widest gap; None when the halves are not clearly apart."""
     ordered = np.sort(side)
     cut = int(np.argmax(np.round(np.diff(ordered), 9))) + 1  # gaps that are equal but for rounding: the lowest
@@ -351,5 +351,5 @@ def _two_modes(side: Floats) -> tuple[Floats, Floats] | None:
     within = math.sqrt(
         (float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum())) / max(len(side) - 2, 1)
     )
-    apart = float(high.mean() - low.mean()) >= MODE_SEPARATION * max(within, RESOLUTION)
+    apart = float(high.mean() - low.mean()) >= MODE_SEPARATION * max(within, LEVEL_RESOLUTION)
     return (low, high) if apart else None

@@ -9,46 +9,46 @@ import numpy as np
 
 from perfci.stats.location import Floats
 
-HOP_WINDOW, HOP_RUNS = 150, 5
+SWITCH_WINDOW, MIN_RUNS = 150, 5
 """Five stays in turn at the old and the new level within 150 points either side are a machine's states, no change."""
 
-LONGER, LONG_STAY = 3, 20
+LONG_RUN_FACTOR, LONG_RUN_POINTS = 3, 20
 """A stay three times as long as any other at its level, and of twenty points, is a new level after all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class ModeSwitch:
     """Whether a boundary is a mere hop, by the points up to ``end``; no later point changes it once it is settled."""
 
-    is_one: bool
-    settled: bool
+    is_switch: bool
+    is_final: bool
     end: int
 
 
-def hop(logs: Floats, at: int, old: float, new: float) -> Hop:
+def classify_mode_switch(logs: Floats, boundary: int, old_level: float, new_level: float) -> ModeSwitch:
     """Whether the boundary is one more hop between two states the machine keeps returning to.
 
     A stay clearly longer than all others at its level is a new level after all. Points that follow make the last stay
     longer or add one: what does not hang on the last stay is settled.
     """
-    first = max(0, at - HOP_WINDOW)
-    stays = _stays(logs[first:], old, new)
-    begun_after = len(stays) > 1 and stays[1][0] >= at - first
-    if len(stays) < HOP_RUNS or begun_after:
-        return Hop(False, settled=begun_after, end=len(logs))
-    this = next((k for k, (_, end, there) in enumerate(stays) if there and end > at - first), len(stays) - 1)
+    first = max(0, boundary - SWITCH_WINDOW)
+    stays = _find_runs(logs[first:], old_level, new_level)
+    begun_after = len(stays) > 1 and stays[1][0] >= boundary - first
+    if len(stays) < MIN_RUNS or begun_after:
+        return ModeSwitch(False, is_final=begun_after, end=len(logs))
+    this = next((k for k, (_, end, there) in enumerate(stays) if there and end > boundary - first), len(stays) - 1)
     others = [end - start for k, (start, end, there) in enumerate(stays) if there and k != this]
-    is_one = stays[this][1] - stays[this][0] < max(LONGER * max(others, default=0), LONG_STAY)
-    return Hop(is_one, settled=is_one and this < len(stays) - 1, end=len(logs))
+    is_one = stays[this][1] - stays[this][0] < max(LONG_RUN_FACTOR * max(others, default=0), LONG_RUN_POINTS)
+    return ModeSwitch(is_one, is_final=is_one and this < len(stays) - 1, end=len(logs))
 
 
-def _stays(logs: Floats, old: float, new: float) -> list[tuple[int, int, bool]]:
+def _find_runs(logs: Floats, old_level: float, new_level: float) -> list[tuple[int, int, bool]]:
     """Stays in turn at the old (False) and the new (True) level, as (start, end, which); one point is no stay."""
-    near = abs(new - old) / 3
-    at_new = np.abs(logs - new) < near
-    places = (at_new | (np.abs(logs - old) < near)).nonzero()[0]
+    near = abs(new_level - old_level) / 3
+    at_new = np.abs(logs - new_level) < near
+    places = (at_new | (np.abs(logs - old_level) < near)).nonzero()[0]
     stays: list[tuple[int, int, bool]] = []
-    for run in RUN.finditer(at_new[places].tobytes()):
+    for run in RUN_PATTERN.finditer(at_new[places].tobytes()):
         first, last = run.span()
         start, end, there = int(places[first]), int(places[last - 1]) + 1, run[0][0] == 1
         if stays and stays[-1][2] == there:
@@ -57,5 +57,5 @@ def _stays(logs: Floats, old: float, new: float) -> list[tuple[int, int, bool]]:
     return stays
 
 
-RUN = re.compile(rb"\x00{2,}|\x01{2,}")
+RUN_PATTERN = re.compile(rb"\x00{2,}|\x01{2,}")
 """Two points or more at the same level in turn: False and True as the bytes they are kept in."""

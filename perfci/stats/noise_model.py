@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perfci.stats.location import MAD_TO_SIGMA, Floats
-from perfci.stats.location_shift import Prior
+from perfci.stats.location_shift import NoisePrior
 
 FLOOR_QUANTILE = 0.95
 """A/A comparisons stay below the floor this often (study, 6.1)."""
@@ -19,7 +19,7 @@ MIN_FOR_QUANTILE = 20
 NORMAL_95 = 1.96
 
 
-def floor(aa_log_ratios: Sequence[float]) -> float | None:
+def compute_noise_floor(aa_log_ratios: Sequence[float]) -> float | None:
     """What A/A comparisons of a series wander, as a ratio minus one; None without history."""
     ratios = np.abs(np.asarray(aa_log_ratios, dtype=float))
     if not ratios.size:
@@ -29,7 +29,7 @@ def floor(aa_log_ratios: Sequence[float]) -> float | None:
     return math.expm1(NORMAL_95 * math.sqrt(float((ratios**2).mean())))
 
 
-def pooled_sd(groups: Sequence[Floats]) -> float | None:
+def pooled_within_group_sd(groups: Sequence[Floats]) -> float | None:
     """A robust standard deviation inside groups that each have their own level; None without two values in one.
 
     From differences within the groups, as in Rousseeuw & Croux (1993): they need no centre, which a handful of values
@@ -40,7 +40,7 @@ def pooled_sd(groups: Sequence[Floats]) -> float | None:
     return MAD_TO_SIGMA * float(np.median(differences)) / math.sqrt(2) if differences.size else None
 
 
-def fit_prior(variances: Sequence[float], df: float) -> Prior | None:
+def fit_noise_prior(variances: Sequence[float], df: float) -> NoisePrior | None:
     """What the variances of a group say about any one of them: empirical Bayes by moments (Smyth 2004, section 6).
 
     ``df`` belongs to each variance. None with fewer than three, where nothing can be learned.
@@ -55,7 +55,7 @@ def fit_prior(variances: Sequence[float], df: float) -> Prior | None:
     prior_df = 2 * _inverse_trigamma(excess) if excess > 0 else MAX_PRIOR_DF
     prior_df = min(prior_df, MAX_PRIOR_DF)
     sd = math.exp((float(centred.mean()) + float(digamma(prior_df / 2)) - math.log(prior_df / 2)) / 2)
-    return Prior(sd, prior_df)
+    return NoisePrior(sd, prior_df)
 
 
 MAX_PRIOR_DF = 20.0

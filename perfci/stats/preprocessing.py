@@ -22,55 +22,55 @@ CLIP_SIGMAS = 3.0
 NOISE_REACH, CLIP_REACH = 5, 3
 """Neighbours either side of a running median: a spike of up to five (three) points does not move it."""
 
-FINEST_SIGMA = 5e-4
+MIN_SIGMA = 5e-4
 """No series is believed to be quieter than 0.05 %."""
 
-SIGMA_STEP = 0.1
+LOG_SIGMA_STEP = 0.1
 """The noise is read off a scale whose marks are 10 % apart, so that a new point seldom changes what it was for all the
 others. The 5 % this is off at most is what a median absolute deviation of 500 points is off (1.16 / sqrt n)."""
 
 
-BLOCK = 64
+ROWS_PER_BATCH = 64
 """Lines looked at together: enough to amortise what a call costs, few enough to stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PreprocessedSeries:
     """One line as logs, the running median its noise was read from, and that noise."""
 
     logs: Floats
-    middles: Floats
+    running_medians: Floats
     sigma: float
-    unit: float
+    scale: float
     """What the values were divided by where they have no logarithms; 0 where they have."""
 
     @property
-    def points(self) -> int:
+    def point_count(self) -> int:
         return len(self.logs)
 
 
-def read(values: Sequence[Floats], known: Sequence[tuple[Line | None, int]]) -> list[Line]:
+def preprocess_series(values: Sequence[Floats], previous: Sequence[tuple[PreprocessedSeries | None, int]]) -> list[PreprocessedSeries]:
     """The lines of such values, each of at least eight; of a line that is known, so many first points are the same."""
-    rows = [_logs(one) for one in values]
-    same = [_unmoved(known[k], unit) for k, (_, unit) in enumerate(rows)]
-    lines: dict[int, Line] = {}
-    for together in alike([(len(logs), same[k]) for k, (logs, _) in enumerate(rows)]):
+    rows = [_to_logs(one) for one in values]
+    same = [_prefix_in_same_scale(previous[k], unit) for k, (_, unit) in enumerate(rows)]
+    lines: dict[int, PreprocessedSeries] = {}
+    for together in batch_by_key([(len(logs), same[k]) for k, (logs, _) in enumerate(rows)]):
         logs = np.stack([rows[k][0] for k in together])
-        middles = _middles(logs, [known[k][0] for k in together], same[together[0]])
-        for row, (k, sigma) in enumerate(zip(together, noise(logs, middles), strict=True)):
-            lines[k] = Line(logs[row], middles[row], float(sigma), rows[k][1])
+        middles = _update_running_medians(logs, [previous[k][0] for k in together], same[together[0]])
+        for row, (k, sigma) in enumerate(zip(together, estimate_noise(logs, middles), strict=True)):
+            lines[k] = PreprocessedSeries(logs[row], middles[row], float(sigma), rows[k][1])
     return [lines[k] for k in range(len(rows))]
 
 
-def alike(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
+def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Places with one key together, in the order of the keys, and no more than stay in the cache."""
     found: dict[tuple[int, int], list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
         found[key].append(place)
-    return [places[k : k + BLOCK] for _, places in sorted(found.items()) for k in range(0, len(places), BLOCK)]
+    return [places[k : k + ROWS_PER_BATCH] for _, places in sorted(found.items()) for k in range(0, len(places), ROWS_PER_BATCH)]
 
 
-def _logs(values: Floats) -> tuple[Floats, float]:
+def _to_logs(values: Floats) -> tuple[Floats, float]:
     """Zeros have no logarithm: scale by the typical value, so that a share of it still reads as a share."""
     if (values > 0).all():
         return np.log(values), 0.0
@@ -79,31 +79,31 @@ def _logs(values: Floats) -> tuple[Floats, float]:
     return values / unit, unit
 
 
-def _unmoved(known: tuple[Line | None, int], unit: float) -> int:
-    line, same = known
-    return same if line is not None and line.unit == unit else 0
+def _prefix_in_same_scale(previous: tuple[PreprocessedSeries | None, int], scale: float) -> int:
+    line, same = previous
+    return same if line is not None and line.scale == scale else 0
 
 
-def _middles(logs: Floats, known: Sequence[Line | None], same: int) -> Floats:
+def _update_running_medians(logs: Floats, previous: Sequence[PreprocessedSeries | None], prefix_length: int) -> Floats:
     """Running medians; those that no new point is near to are known."""
-    first = untouched(same, NOISE_REACH)
+    first = count_unaffected_medians(prefix_length, NOISE_REACH)
     fresh = running_median(logs, NOISE_REACH, first)
     if not first:
         return fresh
-    return np.hstack([np.stack([line.middles[:first] for line in known if line is not None]), fresh])
+    return np.hstack([np.stack([line.running_medians[:first] for line in previous if line is not None]), fresh])
 
 
-def noise(logs: Floats, middles: Floats) -> Floats:
+def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:
     """Point-to-point noise of each row that neither steps nor spikes inflate: from differences, and around a median."""
-    steps, rest = logs[:, 1:] - logs[:, :-1], logs - middles
-    differences = MAD_TO_SIGMA * _medians(np.abs(steps, out=steps)) / math.sqrt(2)
-    rest -= _medians(rest)[:, None]
-    around = MAD_TO_SIGMA * _medians(np.abs(rest, out=rest))
-    marks = np.rint(np.log(np.maximum(np.maximum(differences, around) / FINEST_SIGMA, 1.0)) / SIGMA_STEP)
-    return np.asarray(FINEST_SIGMA * np.exp(SIGMA_STEP * marks))
+    steps, rest = logs[:, 1:] - logs[:, :-1], logs - running_medians
+    differences = MAD_TO_SIGMA * _row_medians(np.abs(steps, out=steps)) / math.sqrt(2)
+    rest -= _row_medians(rest)[:, None]
+    around = MAD_TO_SIGMA * _row_medians(np.abs(rest, out=rest))
+    marks = np.rint(np.log(np.maximum(np.maximum(differences, around) / MIN_SIGMA, 1.0)) / LOG_SIGMA_STEP)
+    return np.asarray(MIN_SIGMA * np.exp(LOG_SIGMA_STEP * marks))
 
 
-def _medians(rows: Floats) -> Floats:
+def _row_medians(rows: Floats) -> Floats:
     """Along every row, which is left in another order: a sixth of what ``np.median`` takes, which copies them."""
     half, odd = divmod(rows.shape[1], 2)
     rows.partition(half, axis=1)
@@ -118,14 +118,14 @@ def running_median(rows: Floats, reach: int, first: int = 0) -> Floats:
     return np.asarray(np.partition(windows, reach, axis=-1)[..., reach])
 
 
-def untouched(same: int, reach: int) -> int:
+def count_unaffected_medians(prefix_length: int, reach: int) -> int:
     """How many first running medians see only the points that are the same."""
-    return same - reach if same >= 2 * reach else 0
+    return prefix_length - reach if prefix_length >= 2 * reach else 0
 
 
-def clipped(lines: Sequence[Line], first: int) -> Floats:
+def clip_spikes(series: Sequence[PreprocessedSeries], first: int) -> Floats:
     """Each line from ``first`` on in units of its noise, spikes pulled in; the lines are equally long."""
-    logs, sigmas = np.stack([line.logs for line in lines]), np.array([[line.sigma] for line in lines])
+    logs, sigmas = np.stack([line.logs for line in series]), np.array([[line.sigma] for line in series])
     middles, reach = running_median(logs, CLIP_REACH, first), CLIP_SIGMAS * sigmas
     pulled = np.clip(logs[:, first:], middles - reach, middles + reach)
     return np.asarray((pulled - logs[:, :1]) / sigmas)

@@ -7,7 +7,7 @@ from scipy.special import betaincinv
 CONFIDENCE = 0.95
 
 
-def exact_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
+def clopper_pearson_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """The exact interval of a share of independent trials: Clopper & Pearson (1934).
 
     Both ends leave half the error outside, by quantiles of the beta distribution. Nothing tried leaves everything

@@ -22,14 +22,14 @@ def auc(before: ArrayLike, after: ArrayLike) -> float:
     return int(below_and_not_above.sum()) / (2 * left.size * right.size)
 
 
-def separation(before: ArrayLike, after: ArrayLike) -> float:
+def rank_separation(before: ArrayLike, after: ArrayLike) -> float:
     """The same without a direction: 0.5 none, 1 full."""
     share = auc(before, after)
     return max(share, 1 - share)
 
 
 @cache
-def least_separation(before: int, after: int, level: float) -> float:
+def critical_separation(before: int, after: int, level: float) -> float:
     """The smallest separation of so many and so many points, in one direction, that chance reaches at most so often.
 
     The exact distribution of U (Mann & Whitney 1947) from its generating function, the Gaussian binomial coefficient.

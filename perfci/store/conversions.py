@@ -17,13 +17,13 @@ from perfci.model import (
     Interval,
     Machine,
     Metric,
-    Pairs,
+    NamedValues,
     Process,
     Role,
+    SampleSummary,
     Series,
     Stage,
     Status,
-    Summary,
     Variant,
     Verdict,
     VerdictKind,
@@ -52,7 +52,7 @@ def series_identity(project: str, series: Series) -> str:
     )
 
 
-def pack(samples: Sequence[float]) -> bytes:
+def pack_samples(samples: Sequence[float]) -> bytes:
     """Samples as little-endian float64, exact."""
     packed = array("d", samples)
     if sys.byteorder == "big":
@@ -60,29 +60,29 @@ def pack(samples: Sequence[float]) -> bytes:
     return packed.tobytes()
 
 
-def unpack(blob: bytes) -> tuple[float, ...]:
+def unpack_samples(blob: bytes) -> tuple[float, ...]:
     samples = array("d", blob)
     if sys.byteorder == "big":
         samples.byteswap()
     return tuple(samples)
 
 
-def storable(text: str) -> str:
+def replace_unstorable(text: str) -> str:
     """What a dying program wrote may be no text at all: replace what no database takes, rather than lose the rest."""
     if not text or (text.isascii() and "\x00" not in text):
         return text
     return text.replace("\x00", "\ufffd").encode(errors="replace").decode()
 
 
-def or_absent(value: int | None) -> int:
+def none_to_absent(value: int | None) -> int:
     return ABSENT if value is None else value
 
 
-def or_none(value: int) -> int | None:
+def absent_to_none(value: int) -> int | None:
     return None if value == ABSENT else value
 
 
-def pairs(stored: Sequence[Sequence[str]]) -> Pairs:
+def to_pairs(stored: Sequence[Sequence[str]]) -> NamedValues:
     return tuple((name, value) for name, value in stored)
 
 
@@ -92,16 +92,16 @@ def process_columns(process: Process) -> dict[str, Any]:
         "role": process.role.value,
         "status": process.status.value,
         "clock": process.clock.value,
-        "pair": or_absent(process.pair),
-        "round": or_absent(process.round),
-        "order": or_absent(process.order),
+        "pair": none_to_absent(process.pair),
+        "round": none_to_absent(process.round),
+        "order": none_to_absent(process.order),
         "started_at": process.started_at,
         "duration_s": process.duration_s,
-        "reason": storable(process.reason),
+        "reason": replace_unstorable(process.reason),
         "exit_code": process.exit_code,
-        "stderr_tail": storable(process.stderr_tail),
+        "stderr_tail": replace_unstorable(process.stderr_tail),
         "flags": process.flags,
-        "samples": pack(process.samples),
+        "samples": pack_samples(process.samples),
     }
 
 
@@ -113,17 +113,17 @@ KINDS = {one.value: one for one in VerdictKind}
 STAGES = {one.value: one for one in Stage}
 
 
-def process_of(row: Any) -> Process:
+def build_process(row: Any) -> Process:
     """Read a process from any row that has the columns of ``processes``."""
     return Process(
         index=row.index,
         role=ROLES[row.role],
         status=STATUSES[row.status],
-        samples=unpack(row.samples),
+        samples=unpack_samples(row.samples),
         clock=CLOCKS[row.clock],
-        pair=or_none(row.pair),
-        round=or_none(row.round),
-        order=or_none(row.order),
+        pair=absent_to_none(row.pair),
+        round=absent_to_none(row.round),
+        order=absent_to_none(row.order),
         started_at=row.started_at,
         duration_s=row.duration_s,
         reason=row.reason,
@@ -133,7 +133,7 @@ def process_of(row: Any) -> Process:
     )
 
 
-def machine_of(row: Any) -> Machine:
+def build_machine(row: Any) -> Machine:
     return Machine(
         cpu=row.cpu,
         cores=row.cores,
@@ -144,7 +144,7 @@ def machine_of(row: Any) -> Machine:
     )
 
 
-def commit_of(row: Any) -> Commit:
+def build_commit(row: Any) -> Commit:
     return Commit(
         sha=row.sha,
         subject=row.subject,
@@ -158,11 +158,11 @@ def commit_of(row: Any) -> Commit:
     )
 
 
-def series_of(row: Any, machine: Machine, variant: Variant) -> Series:
+def build_series(row: Any, machine: Machine, variant: Variant) -> Series:
     """Read a series from a row of ``series`` that also has its benchmark's name and version."""
     return Series(
         benchmark=Benchmark(row.name, row.version),
-        parameters=pairs(row.parameters),
+        parameters=to_pairs(row.parameters),
         metric=Metric(row.metric, row.unit, row.direction),
         machine=machine,
         variant=variant,
@@ -170,11 +170,11 @@ def series_of(row: Any, machine: Machine, variant: Variant) -> Series:
     )
 
 
-def summary_of(row: Any) -> Summary | None:
-    return None if row.value is None else Summary(row.value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)
+def build_summary(row: Any) -> SampleSummary | None:
+    return None if row.value is None else SampleSummary(row.value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)
 
 
-def verdict_of(row: Any, series: Series) -> Verdict:
+def build_verdict(row: Any, series: Series) -> Verdict:
     return Verdict(
         kind=KINDS[row.kind],
         stage=STAGES[row.stage],
@@ -195,49 +195,49 @@ def verdict_of(row: Any, series: Series) -> Verdict:
     )
 
 
-class Ids:
+class IdCache:
     """Row ids by value, so that a hot writer asks the database only once for each.
 
     A transaction works on a view of its own, and so does each savepoint in it; what a view learned becomes known around
     it only when it is kept, so a rolled-back row never leaves an id behind.
     """
 
-    def __init__(self, around: Ids | None = None) -> None:
-        self._around = around
-        self._learned: dict[object, int] = {}
-        self._levels: tuple[dict[object, int], ...] = (*(around._levels if around else ()), self._learned)
+    def __init__(self, parent: IdCache | None = None) -> None:
+        self._parent = parent
+        self._added: dict[object, int] = {}
+        self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self._added)
 
-    def view(self) -> Ids:
-        return Ids(self)
+    def child(self) -> IdCache:
+        return IdCache(self)
 
-    def keep(self) -> None:
+    def merge_into_parent(self) -> None:
         """Tell the view around this one, or the store, what was learned; the store forgets what it learned first."""
-        assert self._around is not None
-        known = self._around._learned
-        known.update(self._learned)
-        if self._around._around is None and len(known) > MOST_IDS:
-            for key in list(islice(known, len(known) - MOST_IDS // 2)):
+        assert self._parent is not None
+        known = self._parent._added
+        known.update(self._added)
+        if self._parent._parent is None and len(known) > MAX_CACHED_IDS:
+            for key in list(islice(known, len(known) - MAX_CACHED_IDS // 2)):
                 known.pop(key, None)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Unlearn everything, around this view too: the rows are not those of yesterday."""
         for level in self._levels:
             level.clear()
 
-    def known(self, key: object) -> int | None:
+    def find(self, key: object) -> int | None:
         for level in self._levels:
             if (found := level.get(key)) is not None:
                 return found
         return None
 
-    def learn(self, key: object, row_id: int) -> int:
-        self._learned[key] = row_id
+    def add(self, key: object, row_id: int) -> int:
+        self._added[key] = row_id
         return row_id
 
-    def get(self, key: object, find_or_add: Callable[[], int]) -> int:
-        found = self.known(key)
-        return self.learn(key, find_or_add()) if found is None else found
+    def get_or_add(self, key: object, find_or_add: Callable[[], int]) -> int:
+        found = self.find(key)
+        return self.add(key, find_or_add()) if found is None else found
 
 
-MOST_IDS = 200_000
+MAX_CACHED_IDS = 200_000
 """Ids a store remembers: those of some thousand series and their newest results, in some ten megabytes."""

@@ -15,9 +15,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.orm import Session
 
-from perfci.store.tables.measurements import Table, as_plain
+from perfci.store.tables.measurements import TableBase, to_column_value
 
-MIGRATING = 7_205_759_403_792
+MIGRATION_LOCK_ID = 7_205_759_403_792
 """Names the advisory lock of migrations among all the locks of a PostgreSQL server; any number nobody else uses."""
 
 SERIALISATION_FAILURE, DEADLOCK = "40001", "40P01"
@@ -30,52 +30,52 @@ POSTGRESQL: sa.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 CHUNK = 500
 """Values in one IN list, well under what any database accepts."""
 
-Id = TypeVar("Id", int, str)
+IdT = TypeVar("IdT", int, str)
 
-MOST_ROWS = 1000
+MAX_ROWS_PER_INSERT = 1000
 """Rows of one statement: with all their values well below the 32,766 that SQLite takes."""
 
 
-def on_sqlite(tx: Session | sa.Connection) -> bool:
+def is_sqlite(tx: Session | sa.Connection) -> bool:
     bind = tx.get_bind() if isinstance(tx, Session) else tx
     return bind.dialect.name == "sqlite"
 
 
-def insert_or_ignore(tx: Session, row: type[Table], *answer: str) -> Any:
+def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
     """An INSERT that leaves alone what is there already under the same key; it answers columns of what it added."""
-    return _insert_or_ignore(tx.get_bind().dialect.name, cast(sa.Table, row.__table__), answer)
+    return _insert_or_ignore(tx.get_bind().dialect.name, cast(sa.Table, row.__table__), returning)
 
 
 @functools.cache
-def _insert_or_ignore(dialect: str, table: sa.Table, answer: tuple[str, ...]) -> Any:
+def _insert_or_ignore(dialect: str, table: sa.Table, returning: tuple[str, ...]) -> Any:
     dialects: dict[str, Callable[[Any], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
     statement = dialects[dialect](table).on_conflict_do_nothing()
-    return statement.returning(*(table.c[name] for name in answer)) if answer else statement
+    return statement.returning(*(table.c[name] for name in returning)) if returning else statement
 
 
-def in_chunks(ids: Collection[Id]) -> Iterator[Sequence[Id]]:
+def in_chunks(ids: Collection[IdT]) -> Iterator[Sequence[IdT]]:
     """As many ids at a time as a query may name."""
     ordered = sorted(ids)
     for start in range(0, len(ordered), CHUNK):
         yield ordered[start : start + CHUNK]
 
 
-def places(count: int) -> str:
+def placeholders(count: int) -> str:
     """Where values go in a statement for ``ask``."""
     return ", ".join("?" * count)
 
 
-def ask(tx: Session, statement: str, told: Sequence[Any] = ()) -> Any:
+def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
     """The driver's own answer to a statement with ? where values go: SQLAlchemy takes longer than the database.
 
     It is for what is asked with every upload.
     """
-    with _as_sqlalchemy_says(tx):
-        return _driver(tx).execute(statement if on_sqlite(tx) else statement.replace("?", "%s"), told)
+    with _wrap_driver_errors(tx):
+        return _driver_connection(tx).execute(statement if is_sqlite(tx) else statement.replace("?", "%s"), parameters)
 
 
 def insert_rows(
-    tx: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]], *answer: str, ignore: bool = False
+    tx: Session, table: sa.Table, rows: Sequence[Mapping[str, Any]], *returning: str, ignore: bool = False
 ) -> list[tuple[Any, ...]]:
     """Add rows of the same columns in one statement and answer columns of those added, in no order.
 
@@ -83,22 +83,22 @@ def insert_rows(
     """
     found: list[tuple[Any, ...]] = []
     known = " ON CONFLICT DO NOTHING" if ignore else ""
-    for start in range(0, len(rows), MOST_ROWS):
-        some = rows[start : start + MOST_ROWS]
+    for start in range(0, len(rows), MAX_ROWS_PER_INSERT):
+        some = rows[start : start + MAX_ROWS_PER_INSERT]
         names = ", ".join(f'"{name}"' for name in some[0])
-        all_places = ", ".join([f"({places(len(some[0]))})"] * len(some))
-        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{known} RETURNING {', '.join(answer)}"
-        found += ask(tx, insert, [as_plain(value) for row in some for value in row.values()]).fetchall()
+        all_places = ", ".join([f"({placeholders(len(some[0]))})"] * len(some))
+        insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{known} RETURNING {', '.join(returning)}"
+        found += execute_sql(tx, insert, [to_column_value(value) for row in some for value in row.values()]).fetchall()
     return found
 
 
 def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
     """Ids that no row of a table has or will be given: on SQLite the lock of this writer sees to that."""
-    if on_sqlite(tx):
-        [first] = ask(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
+    if is_sqlite(tx):
+        [first] = execute_sql(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
         return list(range(first, first + count))
     drawn = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, {count:d})"
-    return [row_id for (row_id,) in ask(tx, drawn).fetchall()]
+    return [row_id for (row_id,) in execute_sql(tx, drawn).fetchall()]
 
 
 def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -106,29 +106,29 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
     if not rows:
         return
     names = ", ".join(f'"{name}"' for name in columns)
-    with _as_sqlalchemy_says(tx):
-        if on_sqlite(tx):
-            _driver(tx).executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places(len(columns))})", rows)
+    with _wrap_driver_errors(tx):
+        if is_sqlite(tx):
+            _driver_connection(tx).executemany(f"INSERT INTO {table.name} ({names}) VALUES ({placeholders(len(columns))})", rows)
             return
         binary = f"COPY {table.name} ({names}) FROM STDIN (FORMAT BINARY)"  # text takes four times as long to write
-        with _driver(tx).cursor() as cursor, cursor.copy(binary) as copy:
-            copy.set_types([type_name(table.c[name].type) for name in columns])
+        with _driver_connection(tx).cursor() as cursor, cursor.copy(binary) as copy:
+            copy.set_types([postgresql_type_name(table.c[name].type) for name in columns])
             for row in rows:
                 copy.write_row(row)
 
 
 @functools.cache
-def type_name(of_column: sa.types.TypeEngine[Any]) -> str:
+def postgresql_type_name(column_type: sa.types.TypeEngine[Any]) -> str:
     """How PostgreSQL calls the type of a column, without its length."""
-    return str(of_column.compile(POSTGRESQL)).partition("(")[0].lower()
+    return str(column_type.compile(POSTGRESQL)).partition("(")[0].lower()
 
 
-def _driver(tx: Session) -> Any:
+def _driver_connection(tx: Session) -> Any:
     return tx.connection().connection.driver_connection
 
 
 @contextlib.contextmanager
-def _as_sqlalchemy_says(tx: Session) -> Iterator[None]:
+def _wrap_driver_errors(tx: Session) -> Iterator[None]:
     """Errors of the driver that was used past SQLAlchemy, as if it had not been."""
     try:
         yield
@@ -143,13 +143,13 @@ def _as_sqlalchemy_says(tx: Session) -> Iterator[None]:
 
 def lock_for_migration(connection: sa.Connection) -> None:
     """Let one migrate at a time, until the end of the transaction; on SQLite BEGIN IMMEDIATE has done so already."""
-    if not on_sqlite(connection):
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:name)"), {"name": MIGRATING})
+    if not is_sqlite(connection):
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:name)"), {"name": MIGRATION_LOCK_ID})
 
 
 def lock_rows(tx: Session, query: sa.Select[Any]) -> sa.Select[Any]:
     """Take what a query finds for this transaction alone, passing over what others took; SQLite has one writer."""
-    return query if on_sqlite(tx) else query.with_for_update(skip_locked=True)
+    return query if is_sqlite(tx) else query.with_for_update(skip_locked=True)
 
 
 def is_retryable(error: BaseException | None) -> bool:
@@ -160,24 +160,24 @@ def is_retryable(error: BaseException | None) -> bool:
         return False
     if str(getattr(error.orig, "sqlite_errorname", "")).startswith("SQLITE_BUSY"):
         return True
-    return state_of(error) in (SERIALISATION_FAILURE, DEADLOCK) or bool(error.connection_invalidated)
+    return sqlstate_of(error) in (SERIALISATION_FAILURE, DEADLOCK) or bool(error.connection_invalidated)
 
 
-def is_dangling(error: BaseException) -> bool:
+def is_foreign_key_violation(error: BaseException) -> bool:
     """Whether a row was to point to one that is not there."""
     if not isinstance(error, DBAPIError):
         return False
     name = getattr(error.orig, "sqlite_errorname", "")
-    return name == "SQLITE_CONSTRAINT_FOREIGNKEY" or state_of(error) == FOREIGN_KEY_VIOLATION
+    return name == "SQLITE_CONSTRAINT_FOREIGNKEY" or sqlstate_of(error) == FOREIGN_KEY_VIOLATION
 
 
-def state_of(error: DBAPIError) -> str:
+def sqlstate_of(error: DBAPIError) -> str:
     """The five letters by which PostgreSQL names what happened."""
     return str(getattr(error.orig, "sqlstate", None) or "")
 
 
 @contextlib.contextmanager
-def writer_turn(database: Path) -> Iterator[None]:
+def writer_lock(database: Path) -> Iterator[None]:
     """Queue for writing to a SQLite file: its own way of waiting is to sleep and look again, which starves the unlucky.
 
     Who does not queue is still kept apart by the database itself, and so is everybody where no queue can be made.
@@ -190,15 +190,15 @@ def writer_turn(database: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def size_of(tx: Session) -> int:
+def database_size(tx: Session) -> int:
     """How many bytes the database takes."""
-    if on_sqlite(tx):
+    if is_sqlite(tx):
         query = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
     else:
         query = "SELECT pg_database_size(current_database())"
     return int(tx.scalar(sa.text(query)) or 0)
 
 
-def rows_changed(tx: Session, statement: Any, values: Any = None) -> int:
+def execute_rowcount(tx: Session, statement: Any, values: Any = None) -> int:
     """How many rows a statement wrote: a state changes by one conditional write, and this tells whether it did."""
     return cast(sa.CursorResult[Any], tx.execute(statement, values)).rowcount

@@ -17,10 +17,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InvalidatePoolError, Oper
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
-from perfci.store.conversions import Ids
-from perfci.store.dialects import is_dangling, writer_turn
-from perfci.store.projects import TOUCHED, count_changes
-from perfci.store.queries.loaders import SERIES_READ
+from perfci.store.conversions import IdCache
+from perfci.store.dialects import is_foreign_key_violation, writer_lock
+from perfci.store.projects import CHANGED_PROJECTS, increment_versions
+from perfci.store.queries.loaders import SERIES_CACHE
 
 SCHEMA = "0015"
 """The newest migration, and the only schema this program reads and writes."""
@@ -28,90 +28,90 @@ SCHEMA = "0015"
 BUSY_TIMEOUT_S = 30.0
 """How long a writer waits for another one before it gives up."""
 
-POOL = 16
+POOL_SIZE = 16
 """Connections one process keeps to a server; some processes together stay below PostgreSQL's own limit of 100."""
 
 CONNECT_TIMEOUT_S = 5
 
-RESTED_S = 1.0
+IDLE_PING_AFTER_S = 1.0
 """A connection that nobody used for so long is tried before it is used again."""
 
-RESTS = "perfci rests since"
+IDLE_SINCE = "perfci rests since"
 
-HEADER = b"SQLite format 3\x00"
+SQLITE_HEADER = b"SQLite format 3\x00"
 
 
 class Store:
     """An open database. ``begin`` writes, ``read`` reads; both hand out the session that every query function takes."""
 
     def __init__(
-        self, url: str, shown: str, engine: sa.Engine, *, read_only: bool = False, queue: Path | None = None
+        self, url: str, display_name: str, engine: sa.Engine, *, read_only: bool = False, queue_path: Path | None = None
     ) -> None:
         self.url = url
-        self._shown = shown
+        self._display_name = display_name
         self._engine = engine
         self._writing = engine.execution_options(perfci_begin="IMMEDIATE")
         on_server = engine.dialect.name != "sqlite"  # SQLite's reads are always of one moment
         self._reading = engine.execution_options(isolation_level="REPEATABLE READ") if on_server else engine
         self._read_only = read_only
-        self._queue = queue
-        self._ids = Ids()
+        self._queue_path = queue_path
+        self._ids = IdCache()
         self._series: dict[int, Series] = {}
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """How messages name this database: never with its password."""
-        return self._shown
+        return self._display_name
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Session]:
         """One write transaction: committed at the end of the block, undone by any exception in it."""
         if self._read_only:
-            raise PerfciError(f"The database {self._shown} {SENTENCES['SQLITE_READONLY']}")
-        ids = self._ids.view()
+            raise PerfciError(f"The database {self._display_name} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
+        ids = self._ids.child()
         with (
-            sentences(self._shown),
-            writer_turn(self._queue) if self._queue else contextlib.nullcontext(),
+            translate_errors(self._display_name),
+            writer_lock(self._queue_path) if self._queue_path else contextlib.nullcontext(),
             Session(self._writing, expire_on_commit=False, info={"ids": ids}) as tx,
-            self._forgetting(ids),
+            self._clear_stale_ids(ids),
         ):
             with tx.begin():
                 tx.connection()  # take the write lock now: a reader that turns writer later could not wait for it
                 yield tx
-                count_changes(tx)
-            ids.keep()
+                increment_versions(tx)
+            ids.merge_into_parent()
 
     @contextlib.contextmanager
     def savepoint(self, tx: Session) -> Iterator[Session]:
         """A part of a write transaction that an exception undoes alone, with the ids it learned and what it touched."""
-        around, touched = tx.info["ids"], set(tx.info.get(TOUCHED, ()))
+        around, touched = tx.info["ids"], set(tx.info.get(CHANGED_PROJECTS, ()))
         tx.info["ids"] = ids = around.view()
         try:
-            with self._forgetting(ids), _undone_alone(tx):
+            with self._clear_stale_ids(ids), _named_savepoint(tx):
                 yield tx
             ids.keep()
         except BaseException:
-            tx.info[TOUCHED] = touched
+            tx.info[CHANGED_PROJECTS] = touched
             raise
         finally:
             tx.info["ids"] = around
 
     @contextlib.contextmanager
-    def _forgetting(self, ids: Ids) -> Iterator[None]:
+    def _clear_stale_ids(self, ids: IdCache) -> Iterator[None]:
         """Trust no remembered id once a row was missing: somebody restored the database under a running program."""
         try:
             yield
         except IntegrityError as error:
-            if is_dangling(error):
-                ids.forget()
+            if is_foreign_key_violation(error):
+                ids.clear()
                 self._series.clear()
             raise
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
         """One consistent view of the database, whatever others write meanwhile."""
-        info = {"ids": self._ids.view(), SERIES_READ: self._series}
-        with sentences(self._shown), Session(self._reading, expire_on_commit=False, info=info) as tx, tx.begin():
+        info = {"ids": self._ids.child(), SERIES_CACHE: self._series}
+        with translate_errors(self._display_name), Session(self._reading, expire_on_commit=False, info=info) as tx, tx.begin():
             yield tx
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class Store:
 
 
 @contextlib.contextmanager
-def _undone_alone(tx: Session) -> Iterator[None]:
+def _named_savepoint(tx: Session) -> Iterator[None]:
     """A savepoint by hand: SQLAlchemy's own takes a new name each time, which no database then recognises again."""
     say = tx.connection().exec_driver_sql
     say("SAVEPOINT part")
@@ -138,32 +138,32 @@ def _undone_alone(tx: Session) -> Iterator[None]:
     say("RELEASE SAVEPOINT part")
 
 
-def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL) -> Store:
+def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POOL_SIZE) -> Store:
     """Open a database of the current schema; ``create`` makes an absent or empty one.
 
     ``durable`` is for servers, who promise others to have stored something: a commit of theirs survives a power cut
     too, and they queue for their turn to write. PostgreSQL does both by itself.
     """
-    address = address_of(url)
-    shown = shown_as(address)
+    address = parse_database_url(url)
+    shown = format_address(address)
     read_only = prepare_file(address, create=create)
     engine = make_engine(address, read_only=read_only, durable=durable, pool=pool)
     try:
-        with sentences(shown):
-            found = schema_of(engine, shown)
+        with translate_errors(shown):
+            found = read_schema(engine, shown)
             if found is None and create:
                 from perfci.store.schema import migrate  # Alembic takes long to import: only where it migrates
 
                 migrate(engine)
-                found = schema_of(engine, shown)
+                found = read_schema(engine, shown)
         _require_current(shown, found)
     except BaseException:
         engine.dispose()
         raise
-    return Store(url, shown, engine, read_only=read_only, queue=path_of(address) if durable else None)
+    return Store(url, shown, engine, read_only=read_only, queue_path=sqlite_path(address) if durable else None)
 
 
-def address_of(url: str) -> sa.URL:
+def parse_database_url(url: str) -> sa.URL:
     """Parse a database URL; only SQLite and PostgreSQL are supported."""
     try:
         address = sa.make_url(url)
@@ -176,18 +176,18 @@ def address_of(url: str) -> sa.URL:
     return address
 
 
-def path_of(address: sa.URL) -> Path | None:
+def sqlite_path(address: sa.URL) -> Path | None:
     """The file of a SQLite database; nothing for one on a server."""
     return Path(str(address.database)) if address.get_backend_name() == "sqlite" else None
 
 
-def shown_as(address: sa.URL) -> str:
+def format_address(address: sa.URL) -> str:
     """How messages name a database: its file, or its address without the password."""
-    return str(path_of(address) or address.render_as_string(hide_password=True))
+    return str(sqlite_path(address) or address.render_as_string(hide_password=True))
 
 
-def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = False, pool: int = POOL) -> sa.Engine:
-    path = path_of(address)
+def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = False, pool: int = POOL_SIZE) -> sa.Engine:
+    path = sqlite_path(address)
     if path is None:
         return _make_server_engine(address, pool)
     if read_only:
@@ -195,8 +195,8 @@ def make_engine(address: sa.URL, *, read_only: bool = False, durable: bool = Fal
     else:
         engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
     pragmas = () if read_only else (*PRAGMAS, "synchronous=FULL") if durable else PRAGMAS
-    sa.event.listen(engine, "connect", partial(_set_up, pragmas))
-    sa.event.listen(engine, "begin", _begin)
+    sa.event.listen(engine, "connect", partial(_configure_sqlite, pragmas))
+    sa.event.listen(engine, "begin", _begin_transaction)
     return engine
 
 
@@ -207,49 +207,49 @@ def _make_server_engine(address: sa.URL, pool: int) -> sa.Engine:
         engine = sa.create_engine(address, pool_size=pool, connect_args={"connect_timeout": CONNECT_TIMEOUT_S})
     except ModuleNotFoundError as error:
         raise PerfciError(f"PostgreSQL needs a driver: run `pip install 'psycopg[binary]'` ({error}).") from error
-    sa.event.listen(engine, "checkin", _begin_rest)
-    sa.event.listen(engine, "checkout", partial(_end_rest, engine.dialect))
+    sa.event.listen(engine, "checkin", _mark_idle)
+    sa.event.listen(engine, "checkout", partial(_ping_if_idle, engine.dialect))
     return engine
 
 
-def _begin_rest(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
-    record.info[RESTS] = time.monotonic()
+def _mark_idle(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
+    record.info[IDLE_SINCE] = time.monotonic()
 
 
-def _end_rest(dialect: sa.Dialect, connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
+def _ping_if_idle(dialect: sa.Dialect, connection: Any, record: sa.pool.ConnectionPoolEntry, _proxy: object) -> None:
     """Replace the connections of a server that was restarted; to ask it every time takes as long as many a question."""
-    if time.monotonic() - record.info.get(RESTS, math.inf) > RESTED_S:
+    if time.monotonic() - record.info.get(IDLE_SINCE, math.inf) > IDLE_PING_AFTER_S:
         try:
             dialect.do_ping(connection)
         except dialect.loaded_dbapi.Error as error:
             raise InvalidatePoolError("the connection was lost while it rested") from error
 
 
-def schema_of(engine: sa.Engine, shown: str) -> str | None:
+def read_schema(engine: sa.Engine, display_name: str) -> str | None:
     """The migration a database stands at; nothing for an empty one. Raises for a database of somebody else."""
     with engine.connect() as connection:
         tables = set(sa.inspect(connection).get_table_names())
         if not tables:
             return None
         if "alembic_version" not in tables or "projects" not in tables:
-            raise PerfciError(f"The database {shown} holds other tables than perfci's: name another one with --db.")
+            raise PerfciError(f"The database {display_name} holds other tables than perfci's: name another one with --db.")
         return str(connection.scalar(sa.text("SELECT version_num FROM alembic_version")))
 
 
-def is_older(found: str | None) -> bool:
-    return found is not None and found < SCHEMA
+def is_older_schema(schema: str | None) -> bool:
+    return schema is not None and schema < SCHEMA
 
 
-def require_not_newer(shown: str, found: str | None) -> None:
-    if found is not None and found > SCHEMA:
+def require_not_newer(display_name: str, schema: str | None) -> None:
+    if schema is not None and schema > SCHEMA:
         raise PerfciError(
-            f"The database {shown} was made by a newer perfci (schema {found}, this one knows {SCHEMA}): update perfci."
+            f"The database {display_name} was made by a newer perfci (schema {schema}, this one knows {SCHEMA}): update perfci."
         )
 
 
 def prepare_file(address: sa.URL, *, create: bool) -> bool:
     """Look at the file before SQLite does, whose own messages are terse; answer whether it can only be read."""
-    path = path_of(address)
+    path = sqlite_path(address)
     if path is None:
         return False
     if path.is_dir():
@@ -262,17 +262,17 @@ def prepare_file(address: sa.URL, *, create: bool) -> bool:
     _require_sqlite(path)
     read_only = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     if read_only and create:
-        raise PerfciError(f"The database {path} {SENTENCES['SQLITE_READONLY']}")
+        raise PerfciError(f"The database {path} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
     return read_only
 
 
-def _require_current(shown: str, found: str | None) -> None:
-    require_not_newer(shown, found)
-    if found is None:
-        raise PerfciError(f"The database {shown} is empty: measure something first with `perfci run`.")
-    if is_older(found):
+def _require_current(display_name: str, schema: str | None) -> None:
+    require_not_newer(display_name, schema)
+    if schema is None:
+        raise PerfciError(f"The database {display_name} is empty: measure something first with `perfci run`.")
+    if is_older_schema(schema):
         raise PerfciError(
-            f"The database {shown} has the older schema {found}, this perfci needs {SCHEMA}: run `perfci db upgrade`."
+            f"The database {display_name} has the older schema {schema}, this perfci needs {SCHEMA}: run `perfci db upgrade`."
         )
 
 
@@ -288,10 +288,10 @@ def _make_folder(folder: Path) -> None:
 def _require_sqlite(path: Path) -> None:
     try:
         with path.open("rb") as file:
-            start = file.read(len(HEADER))
+            start = file.read(len(SQLITE_HEADER))
     except OSError as error:
         raise PerfciError(f"Cannot read the database {path}: {error.strerror}.") from error
-    if start and start != HEADER:
+    if start and start != SQLITE_HEADER:
         raise PerfciError(f"{path} is not a database: expected a SQLite file; name another one with --db.")
 
 
@@ -306,14 +306,14 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 
 
-def _set_up(pragmas: Sequence[str], connection: Any, _record: object) -> None:
+def _configure_sqlite(pragmas: Sequence[str], connection: Any, _record: object) -> None:
     """Let ``_begin`` start transactions: the driver's own habit starts them too late and never for a SELECT."""
     connection.isolation_level = None
     for pragma in pragmas:
-        _patiently(connection, f"PRAGMA {pragma}")
+        _execute_when_free(connection, f"PRAGMA {pragma}")
 
 
-def _patiently(connection: sqlite3.Connection, statement: str) -> None:
+def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
     """SQLite itself does not wait for a writer where a new database is to begin its log."""
     until = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -326,33 +326,33 @@ def _patiently(connection: sqlite3.Connection, statement: str) -> None:
         time.sleep(0.02)
 
 
-def _begin(connection: sa.Connection) -> None:
+def _begin_transaction(connection: sa.Connection) -> None:
     connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get('perfci_begin', '')}")
 
 
 @contextlib.contextmanager
-def sentences(shown: str) -> Iterator[None]:
+def translate_errors(display_name: str) -> Iterator[None]:
     """Turn what a database says when it cannot go on into a sentence; a mistake of ours stays a traceback."""
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
-        sentence = _sentence_for(error)
+        sentence = _error_message(error)
         if sentence is None:
             raise
-        raise PerfciError(f"The database {shown} {sentence}") from error
+        raise PerfciError(f"The database {display_name} {sentence}") from error
 
 
-def _sentence_for(error: DBAPIError | sqlite3.Error) -> str | None:
+def _error_message(error: DBAPIError | sqlite3.Error) -> str | None:
     origin = error.orig if isinstance(error, DBAPIError) else error
     code = str(getattr(origin, "sqlite_errorname", ""))
-    for prefix, sentence in SENTENCES.items():
+    for prefix, sentence in SQLITE_ERROR_MESSAGES.items():
         if code.startswith(prefix):
             return sentence
     lost = isinstance(error, OperationalError) and not isinstance(origin, sqlite3.Error)
     return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
 
 
-SENTENCES = {
+SQLITE_ERROR_MESSAGES = {
     "SQLITE_BUSY": "is locked by another perfci process: wait for it to finish and try again.",
     "SQLITE_LOCKED": "is locked by another perfci process: wait for it to finish and try again.",
     "SQLITE_READONLY": "is read-only: make it writable, or name another one with --db.",

@@ -11,15 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.dialects import ask, insert_or_ignore
+from perfci.store.dialects import execute_sql, insert_or_ignore
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
 PUBLIC = "public"
 PRIVATE = "private"
 
-PROJECTS = table(ProjectRow)
-OF_SLUG = sa.select(PROJECTS).where(PROJECTS.c.slug == sa.bindparam("slug"))
+PROJECTS = core_table(ProjectRow)
+SELECT_BY_SLUG = sa.select(PROJECTS).where(PROJECTS.c.slug == sa.bindparam("slug"))
 """Asked with every request, so it is put together once."""
 
 
@@ -39,56 +39,56 @@ class Project:
         return self.visibility == PUBLIC
 
 
-def project(tx: Session, slug: str) -> Project | None:
+def find_project(tx: Session, slug: str) -> Project | None:
     """The project of this name, if there is one."""
-    return next(_projects(tx.connection().execute(OF_SLUG, {"slug": slug})), None)
+    return next(_build_projects(tx.connection().execute(SELECT_BY_SLUG, {"slug": slug})), None)
 
 
-def projects(tx: Session) -> list[Project]:
+def load_projects(tx: Session) -> list[Project]:
     """All projects by name."""
-    return sorted(_projects(tx.connection().execute(sa.select(PROJECTS))), key=lambda one: one.slug)
+    return sorted(_build_projects(tx.connection().execute(sa.select(PROJECTS))), key=lambda one: one.slug)
 
 
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
     """Add a project under a name nobody used before."""
-    row = {"slug": slug, "visibility": _known(visibility), "created_at": at}
+    row = {"slug": slug, "visibility": _check_visibility(visibility), "created_at": at}
     added = tx.scalar(insert_or_ignore(tx, ProjectRow, "id"), row)
     if added is None:
         raise PerfciError(f"There is a project {slug} already: name another one.")
     return Project(int(added), slug, visibility, version=0, settings={}, archived=False)
 
 
-def set_project(tx: Session, project_id: int, **columns: Any) -> None:
+def update_project(tx: Session, project_id: int, **columns: Any) -> None:
     """Change what is known of a project: ``visibility``, ``settings``, ``archived_at`` and so on."""
     if "visibility" in columns:
-        _known(columns["visibility"])
-    tx.execute(sa.update(table(ProjectRow)).where(ProjectRow.id == project_id).values(**columns))
-    touch(tx, [project_id])
+        _check_visibility(columns["visibility"])
+    tx.execute(sa.update(core_table(ProjectRow)).where(ProjectRow.id == project_id).values(**columns))
+    mark_changed(tx, [project_id])
 
 
-def touch(tx: Session, project_ids: Iterable[int]) -> None:
+def mark_changed(tx: Session, project_ids: Iterable[int]) -> None:
     """Say that something in these projects changed: their versions grow once, at the end of this transaction.
 
     The row of a busy project is what all its writers meet at, so it is locked last and always in the same order.
     """
-    tx.info.setdefault(TOUCHED, set()).update(project_ids)
+    tx.info.setdefault(CHANGED_PROJECTS, set()).update(project_ids)
 
 
-def count_changes(tx: Session) -> None:
+def increment_versions(tx: Session) -> None:
     """Let the versions grow of what was touched; the store calls this before it commits."""
-    for project_id in sorted(tx.info.pop(TOUCHED, ())):
-        ask(tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id])
+    for project_id in sorted(tx.info.pop(CHANGED_PROJECTS, ())):
+        execute_sql(tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id])
 
 
-TOUCHED = "touched projects"
+CHANGED_PROJECTS = "touched projects"
 
 
-def _known(visibility: str) -> str:
+def _check_visibility(visibility: str) -> str:
     if visibility not in (PUBLIC, PRIVATE):
         raise PerfciError(f"A project is {PUBLIC} or {PRIVATE}, not {visibility!r}.")
     return visibility
 
 
-def _projects(rows: Iterable[Any]) -> Iterator[Project]:
+def _build_projects(rows: Iterable[Any]) -> Iterator[Project]:
     for row in rows:
         yield Project(row.id, row.slug, row.visibility, row.version, row.settings, row.archived_at is not None)

@@ -11,7 +11,7 @@ from alembic.config import Config
 from perfci.store.dialects import lock_for_migration
 from perfci.store.tables import access, github, incidents, jobs, measurements
 
-TABLES = (measurements, access, jobs, incidents, github)
+TABLE_MODULES = (measurements, access, jobs, incidents, github)
 """The modules that together describe the newest schema; a comparison with the migrations needs all of them loaded."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

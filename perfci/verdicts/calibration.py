@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perfci.model import MetricClass, Series, Stage, VerdictKind
-from perfci.stats.proportion import exact_interval
-from perfci.verdicts.rule import MOVES
+from perfci.stats.proportion import clopper_pearson_interval
+from perfci.verdicts.rule import MOVE_KINDS
 
-Given = tuple[Stage, VerdictKind]
+StagedKind = tuple[Stage, VerdictKind]
 """What was said once, and on what evidence."""
 
-ALARMS = (*MOVES, VerdictKind.FAILED)
+ALARM_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)
 """What is wrong to say of a commit against itself; an improvement that is none misleads like a regression."""
 
-ANSWERS = (*ALARMS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
+TESTED_KINDS = (*ALARM_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
 """Verdicts that could have been an alarm; where a side is missing or not comparable none could."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class FalseAlarmRate:
     """False alarms among verdicts on equals, with the exact 95 % interval of their share."""
 
     alarms: int
@@ -36,39 +36,39 @@ class Rate:
 
     @property
     def interval(self) -> tuple[float, float]:
-        return exact_interval(self.alarms, self.verdicts)
+        return clopper_pearson_interval(self.alarms, self.verdicts)
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class FalseAlarmMeter:
     """The false alarms of first looks, and those that fresh pairs confirmed.
 
     A first look that raises no alarm is the last word on its question, so ``convicted`` counts it beside the verdicts
     on fresh pairs; one that does is only a nomination. ``set_aside`` had nothing to compare.
     """
 
-    first_look: Rate
-    convicted: Rate
-    set_aside: int
+    screening: FalseAlarmRate
+    confirmed: FalseAlarmRate
+    not_compared: int
 
 
-def meter(given: Mapping[Given, int]) -> Meter:
+def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMeter:
     """Read how many verdicts of each stage and kind equal commits were given."""
 
     def count(stage: Stage, kinds: Sequence[VerdictKind]) -> int:
-        return sum(given.get((stage, kind), 0) for kind in kinds)
+        return sum(verdict_counts.get((stage, kind), 0) for kind in kinds)
 
-    looked, alarmed = count(Stage.SCREENING, ANSWERS), count(Stage.SCREENING, ALARMS)
-    nominated = count(Stage.SCREENING, MOVES)
-    convicted = count(Stage.CONVICTION, ALARMS) + alarmed - nominated  # a crash is no nomination: it stands at once
-    settled = looked - nominated + count(Stage.CONVICTION, ANSWERS)
-    everything = sum(given.values())
-    aside = everything - looked - count(Stage.CONVICTION, ANSWERS)
-    return Meter(Rate(alarmed, looked), Rate(convicted, settled), aside)
+    looked, alarmed = count(Stage.SCREENING, TESTED_KINDS), count(Stage.SCREENING, ALARM_KINDS)
+    nominated = count(Stage.SCREENING, MOVE_KINDS)
+    convicted = count(Stage.CONFIRMATION, ALARM_KINDS) + alarmed - nominated  # a crash is no nomination: it stands at once
+    settled = looked - nominated + count(Stage.CONFIRMATION, TESTED_KINDS)
+    everything = sum(verdict_counts.values())
+    aside = everything - looked - count(Stage.CONFIRMATION, TESTED_KINDS)
+    return FalseAlarmMeter(FalseAlarmRate(alarmed, looked), FalseAlarmRate(convicted, settled), aside)
 
 
 @dataclass(frozen=True, slots=True)
-class Nominations:
+class CandidateCounts:
     """What became of the moves that first looks suspected between different commits.
 
     A refuted one is no false alarm: nobody was paged, and finding out is what fresh pairs are for.
@@ -80,63 +80,63 @@ class Nominations:
     unsettled: int = 0  # nobody has looked again
 
     @property
-    def suspected(self) -> int:
+    def total(self) -> int:
         return self.confirmed + self.refuted + self.undecided + self.unsettled
 
 
 @dataclass(frozen=True, slots=True)
-class Convictions:
+class ConfirmationCounts:
     """Moves between different commits told as facts, and how many of them something else was said of later."""
 
-    given: int = 0
+    total: int = 0
     retracted: int = 0
 
 
-def nominations(questions: Iterable[Sequence[Given]]) -> Nominations:
+def count_candidates(verdict_histories: Iterable[Sequence[StagedKind]]) -> CandidateCounts:
     """Follow every suspicion to the verdict after it; a question has its verdicts in the order they were given."""
     fates = [
-        _fate(kind, verdicts[k + 1] if k + 1 < len(verdicts) else None)
-        for verdicts in questions
+        _candidate_fate(kind, verdicts[k + 1] if k + 1 < len(verdicts) else None)
+        for verdicts in verdict_histories
         for k, (stage, kind) in enumerate(verdicts)
-        if stage is Stage.SCREENING and kind in MOVES
+        if stage is Stage.SCREENING and kind in MOVE_KINDS
     ]
-    return Nominations(*(fates.count(fate) for fate in ("confirmed", "refuted", "undecided", "unsettled")))
+    return CandidateCounts(*(fates.count(fate) for fate in ("confirmed", "refuted", "undecided", "unsettled")))
 
 
-def _fate(suspected: VerdictKind, after: Given | None) -> str:
-    if after is None or after[0] is Stage.SCREENING:
+def _candidate_fate(kind: VerdictKind, next_verdict: StagedKind | None) -> str:
+    if next_verdict is None or next_verdict[0] is Stage.SCREENING:
         return "unsettled"
-    if after[1] is suspected:
+    if next_verdict[1] is kind:
         return "confirmed"
-    return "refuted" if after[1] in ANSWERS and after[1] is not VerdictKind.INCONCLUSIVE else "undecided"
+    return "refuted" if next_verdict[1] in TESTED_KINDS and next_verdict[1] is not VerdictKind.INCONCLUSIVE else "undecided"
 
 
-def convictions(questions: Iterable[Sequence[Given]]) -> Convictions:
+def count_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> ConfirmationCounts:
     """Count moves told on fresh pairs, and those after which anything else was ever said of the same question."""
     found = [
         any(later is not kind for _, later in verdicts[k + 1 :])
-        for verdicts in questions
+        for verdicts in verdict_histories
         for k, (stage, kind) in enumerate(verdicts)
-        if stage is Stage.CONVICTION and kind in MOVES
+        if stage is Stage.CONFIRMATION and kind in MOVE_KINDS
     ]
-    return Convictions(len(found), sum(found))
+    return ConfirmationCounts(len(found), sum(found))
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class CalibrationWindow:
     """What a stretch of time says; ``days`` is absent for all of it."""
 
     days: int | None
     comparisons: int
-    overall: Meter
-    suites: Mapping[str, Meter]
-    classes: Mapping[MetricClass, Meter]
-    nominations: Nominations
-    convictions: Convictions
+    overall: FalseAlarmMeter
+    suites: Mapping[str, FalseAlarmMeter]
+    classes: Mapping[MetricClass, FalseAlarmMeter]
+    candidates: CandidateCounts
+    confirmations: ConfirmationCounts
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class SeriesNoiseFloor:
     """What equal commits of a series show, from how many comparisons, and the bar the policy alone would have."""
 
     series: Series
@@ -150,7 +150,7 @@ class Floor:
         return max(self.policy_bar, self.noise_floor)
 
     @property
-    def raised(self) -> bool:
+    def is_raised(self) -> bool:
         return self.noise_floor > self.policy_bar
 
 
@@ -158,6 +158,6 @@ class Floor:
 class Calibration:
     """All that is known of how far verdicts can be trusted; ``last_at`` is when equals were last compared."""
 
-    windows: Sequence[Window]
-    floors: Sequence[Floor]
-    last_at: datetime | None
+    windows: Sequence[CalibrationWindow]
+    floors: Sequence[SeriesNoiseFloor]
+    last_compared_at: datetime | None

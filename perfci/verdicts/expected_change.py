@@ -10,29 +10,29 @@ from fnmatch import fnmatchcase
 
 from perfci.model import Series, Verdict, VerdictKind
 
-TRAILER = "Perfci-Expect:"
-LINE = re.compile(
-    TRAILER + r" +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})", re.IGNORECASE
+EXPECT_TRAILER = "Perfci-Expect:"
+TRAILER_PATTERN = re.compile(
+    EXPECT_TRAILER + r" +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})", re.IGNORECASE
 )
 """As git has trailers: a metric, a benchmark or both, by name or with ``*``; the change of the value; a reason."""
 
-MOST = 20
+MAX_EXPECTED_CHANGES = 20
 """Announcements of one pull request."""
 
-LEAST_NOISE = 0.0005
+MIN_NOISE = 0.0005
 """Half of the last digit that anybody writes into an announcement."""
 
 
-class Kept(StrEnum):
+class ExpectationOutcome(StrEnum):
     """What became of an announcement."""
 
-    AS_ANNOUNCED = "as announced"
-    EXCEEDED = "more than announced"
+    AS_EXPECTED = "as announced"
+    MORE_THAN_EXPECTED = "more than announced"
     NOT_SEEN = "not seen"
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class ExpectedChange:
     """``change`` is that of the value, relative: +0.03 bytes are worse, +0.03 tokens a second better.
 
     ``counts`` tells whether who announced it may write to the repository; else it is only shown.
@@ -41,38 +41,38 @@ class Announcement:
     match: str
     change: float
     reason: str
-    counts: bool = True
+    is_authorized: bool = True
 
-    def names(self, series: Series) -> bool:
+    def matches_series(self, series: Series) -> bool:
         benchmark, cell, metric = series.benchmark.name, series.cell, series.metric.name
         return any(fnmatchcase(name, self.match) for name in (metric, benchmark, cell, f"{benchmark}.{metric}"))
 
-    def covers(self, verdict: Verdict) -> bool:
-        return verdict.ratio is not None and self.allows(verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0)
+    def covers_verdict(self, verdict: Verdict) -> bool:
+        return verdict.ratio is not None and self.allows_change(verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0)
 
-    def allows(self, series: Series, found: float, noise: float) -> bool:
+    def allows_change(self, series: Series, relative_change: float, noise: float) -> bool:
         """Whether a change is the announced one: of this series, in this direction, and no larger than noise allows."""
-        as_large = abs(found) <= abs(self.change) + max(noise, LEAST_NOISE)
-        return self.names(series) and found * self.change > 0 and as_large
+        as_large = abs(relative_change) <= abs(self.change) + max(noise, MIN_NOISE)
+        return self.matches_series(series) and relative_change * self.change > 0 and as_large
 
-    def kept(self, verdicts: Iterable[Verdict]) -> Kept:
+    def compute_outcome(self, verdicts: Iterable[Verdict]) -> ExpectationOutcome:
         """What was found of it among the changes that are worse."""
-        worse = [one for one in verdicts if one.kind is VerdictKind.REGRESSION and self.names(one.series)]
+        worse = [one for one in verdicts if one.kind is VerdictKind.REGRESSION and self.matches_series(one.series)]
         if not worse:
-            return Kept.NOT_SEEN
-        return Kept.AS_ANNOUNCED if all(map(self.covers, worse)) else Kept.EXCEEDED
+            return ExpectationOutcome.NOT_SEEN
+        return ExpectationOutcome.AS_EXPECTED if all(map(self.covers_verdict, worse)) else ExpectationOutcome.MORE_THAN_EXPECTED
 
 
-def announcements(text: str) -> list[Announcement]:
+def parse_expected_changes(text: str) -> list[ExpectedChange]:
     """The announcements in the description of a pull request; a line that is written in another way is none."""
-    lines = (LINE.fullmatch(line.strip()) for line in text.splitlines())
-    found = (Announcement(one[1], _change(one[2]), _visible(one[3])) for one in lines if one)
-    return [one for one in found if one.change and one.match.isprintable()][:MOST]
+    lines = (TRAILER_PATTERN.fullmatch(line.strip()) for line in text.splitlines())
+    found = (ExpectedChange(one[1], _parse_change(one[2]), _replace_unprintable(one[3])) for one in lines if one)
+    return [one for one in found if one.change and one.match.isprintable()][:MAX_EXPECTED_CHANGES]
 
 
-def _change(text: str) -> float:
+def _parse_change(text: str) -> float:
     return float(text.replace("\N{MINUS SIGN}", "-")) / 100
 
 
-def _visible(text: str) -> str:
+def _replace_unprintable(text: str) -> str:
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)

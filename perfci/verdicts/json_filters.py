@@ -11,83 +11,83 @@ import numpy as np
 
 from perfci.model import MetricClass, PerfciError, VerdictKind
 from perfci.stats import fdr
-from perfci.stats.incremental_segmentation import detect_many
+from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.location import Floats, warmup_length
-from perfci.stats.location_shift import Prior, Shift, moderate
-from perfci.verdicts.compare.decision_limits import Limits
-from perfci.verdicts.compare.noise_prior import Spread, lent
-from perfci.verdicts.compare.pooled_verdict import PooledVerdict, members_alone, pooled
-from perfci.verdicts.compare.side_costs import Sides
-from perfci.verdicts.compare.stopping_rule import plan
+from perfci.stats.location_shift import NoisePrior, Shift, shrink_error
+from perfci.verdicts.compare.decision_limits import DecisionLimits
+from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
+from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pool_benchmarks, wrap_single_shifts
+from perfci.verdicts.compare.side_costs import SideCosts
+from perfci.verdicts.compare.stopping_rule import plan_next_look
 from perfci.verdicts.rule import Rule
 
 Document = dict[str, Any]
 
 
-def judge(document: Mapping[str, Any]) -> Document:
+def judge_document(document: Mapping[str, Any]) -> Document:
     """Answer the operations ``compare`` and ``decide`` for every case; a bad case gets an error of its own."""
     operation = document.get("op", "compare")
     if operation not in ("compare", "decide"):
         raise PerfciError(f'expected "op" to be "compare" or "decide", found {operation!r}')
-    cases = _listed(document, "cases")
-    rule = Rule(bar=_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20)))
-    read = [_reading(case) for case in cases]
+    cases = _require_list(document, "cases")
+    rule = Rule(bar=_require_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20)))
+    read = [_parse_case(case) for case in cases]
     if operation == "decide":
-        priors = _priors(read, begun=rule.looks[0])
+        priors = _noise_priors(read, initial_pairs=rule.looks[0])
         return {
-            "results": [one if isinstance(one, dict) else _decided(one, rule, priors[k]) for k, one in enumerate(read)]
+            "results": [one if isinstance(one, dict) else _answer_decide(one, rule, priors[k]) for k, one in enumerate(read)]
         }
-    found = _shifts(read)
-    return {"results": _compared(read, found, rule), **_pools(read, found, rule)}
+    found = _shrink_shifts(read)
+    return {"results": _compare_cases(read, found, rule), **_serialize_pools(read, found, rule)}
 
 
-def detect(document: Mapping[str, Any]) -> Document:
+def detect_document(document: Mapping[str, Any]) -> Document:
     """Change points of every series; a bad series gets an error of its own.
 
     A ``min_effect`` is a ratio, which zero or less has not; where it is 0 every change counts and any number will do.
     """
-    series = _listed(document, "series")
-    min_effect = _share(document, "min_effect", 0.05)
-    results = [_checked(one, ratios=min_effect > 0) for one in series]
+    series = _require_list(document, "series")
+    min_effect = _require_share(document, "min_effect", 0.05)
+    results = [_validate_series(one, require_positive=min_effect > 0) for one in series]
     good = [k for k, result in enumerate(results) if "error" not in result]
-    for k, points in zip(good, detect_many([series[k]["values"] for k in good], min_effect), strict=True):
+    for k, points in zip(good, detect_change_points_in_many([series[k]["values"] for k in good], min_effect), strict=True):
         results[k]["change_points"] = [{"index": index, "rel": rel} for index, rel in points]
     return {"results": results}
 
 
-def _compared(read: Sequence[Document | Reading], found: Mapping[int, Shift], rule: Rule) -> list[Document]:
+def _compare_cases(cases: Sequence[Document | ParsedCase], shifts: Mapping[int, Shift], rule: Rule) -> list[Document]:
     """Screening and conviction of every case; variance and false discoveries are shared inside a group only."""
-    answers = [one if isinstance(one, dict) else _answer(one, found[k], rule) for k, one in enumerate(read)]
-    for members in _groups(read).values():
+    answers = [one if isinstance(one, dict) else _answer_compare(one, shifts[k], rule) for k, one in enumerate(cases)]
+    for members in _group_cases(cases).values():
         tested = [answers[k]["p_value"] for k in members]
-        for k, accepted in zip(members, fdr.accepted(tested), strict=True):
+        for k, accepted in zip(members, fdr.benjamini_hochberg(tested), strict=True):
             if not accepted and answers[k]["confident"]:
                 answers[k] |= {"confident": False, "verdict": VerdictKind.INCONCLUSIVE.value}
     return answers
 
 
-class Reading:
+class ParsedCase:
     """One case as numbers: its sides as log levels, its A/A history and the group it shares with others."""
 
-    __slots__ = ("aa", "group", "id", "sides")
+    __slots__ = ("aa_log_ratios", "costs", "group", "id")
 
     def __init__(self, case: Mapping[str, Any]) -> None:
         self.id = case.get("id")
         self.group = case.get("group")
-        self.aa = [float(ratio) for ratio in case.get("aa") or ()]
-        if not all(map(math.isfinite, self.aa)):
+        self.aa_log_ratios = [float(ratio) for ratio in case.get("aa") or ()]
+        if not all(map(math.isfinite, self.aa_log_ratios)):
             raise ValueError('expected finite numbers in "aa"')
-        self.sides = _sides(case["base"], case["head"])
+        self.costs = _parse_sides(case["base"], case["head"])
 
 
-def _reading(case: Mapping[str, Any]) -> Document | Reading:
+def _parse_case(case: Mapping[str, Any]) -> Document | ParsedCase:
     try:
-        return Reading(case)
+        return ParsedCase(case)
     except (KeyError, TypeError, ValueError) as wrong:
-        return _error(case, wrong)
+        return _error_result(case, wrong)
 
 
-def _sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> Sides:
+def _parse_sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> SideCosts:
     for name, side in (("base", base), ("head", head)):
         if not isinstance(side, list) or not all(isinstance(process, list) for process in side):
             raise ValueError(f'expected a list of processes, each a list of samples, in "{name}"')
@@ -96,132 +96,132 @@ def _sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]]) -> 
         if not all(math.isfinite(sample) and sample > 0 for process in side for sample in process):
             raise ValueError(f'expected positive finite numbers in "{name}"')
     cut = warmup_length([*base, *head])
-    return Sides(_log_levels(base, cut), _log_levels(head, cut), 1.0, in_pairs=len(base) == len(head))
+    return SideCosts(_log_levels(base, cut), _log_levels(head, cut), 1.0, is_paired=len(base) == len(head))
 
 
-def _log_levels(side: Sequence[Sequence[float]], cut: int) -> Floats:
+def _log_levels(side: Sequence[Sequence[float]], warmup: int) -> Floats:
     """The median of every process as a logarithm, all at once where they have as many samples."""
     if len({len(process) for process in side}) == 1:
-        levels = np.median(np.asarray(side, dtype=float)[:, cut:], axis=1)
+        levels = np.median(np.asarray(side, dtype=float)[:, warmup:], axis=1)
     else:
-        levels = np.array([np.median(process[cut:]) for process in side])
+        levels = np.array([np.median(process[warmup:]) for process in side])
     return np.asarray(np.log(levels))
 
 
-def _answer(one: Reading, found: Shift, rule: Rule) -> Document:
-    limits = Limits.of(rule, one.aa)
-    kind = limits.kind(found)
+def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
+    limits = DecisionLimits.from_rule(rule, case.aa_log_ratios)
+    kind = limits.classify(shift)
     return {
-        "id": one.id,
-        "regression": limits.screening().kind(found) is VerdictKind.REGRESSION,
+        "id": case.id,
+        "regression": limits.for_screening().classify(shift) is VerdictKind.REGRESSION,
         "confident": kind is VerdictKind.REGRESSION,
         "verdict": kind.value,
-        **_shown(found),
-        "p_value": limits.p_value(found),
-        "pairs": one.sides.pairs,
+        **_serialize_shift(shift),
+        "p_value": limits.p_value(shift),
+        "pairs": case.costs.pairs,
     }
 
 
-def _decided(one: Reading, rule: Rule, prior: Prior | None) -> Document:
-    limits = Limits.of(rule, one.aa)
-    more, tail = plan(one.sides, rule, limits, prior)
-    found = one.sides.shift(prior)
-    decision = "more" if more else limits.kind(found, tail).value
-    return {"id": one.id, "decision": decision, **({"more_pairs": more} if more else {}), **_shown(found, tail)}
+def _answer_decide(case: ParsedCase, rule: Rule, prior: NoisePrior | None) -> Document:
+    limits = DecisionLimits.from_rule(rule, case.aa_log_ratios)
+    more, tail = plan_next_look(case.costs, rule, limits, prior)
+    found = case.costs.estimate_shift(prior)
+    decision = "more" if more else limits.classify(found, tail).value
+    return {"id": case.id, "decision": decision, **({"more_pairs": more} if more else {}), **_serialize_shift(found, tail)}
 
 
-def _shown(found: Shift, tail: float = 0.025) -> Document:
-    low, high = found.bounds(tail)
+def _serialize_shift(shift: Shift, tail: float = 0.025) -> Document:
+    low, high = shift.bounds(tail)
     known = math.isfinite(low) and math.isfinite(high)
-    return {"ratio": math.exp(found.centre), "ci": [math.exp(low), math.exp(high)] if known else None}
+    return {"ratio": math.exp(shift.centre), "ci": [math.exp(low), math.exp(high)] if known else None}
 
 
-def _pools(read: Sequence[Document | Reading], found: Mapping[int, Shift], rule: Rule) -> Document:
+def _serialize_pools(cases: Sequence[Document | ParsedCase], shifts_by_case: Mapping[int, Shift], rule: Rule) -> Document:
     """What the cases of each group have in common, every case counting once; nothing where no case has a group."""
-    shifts = {name: [found[k] for k in members] for name, members in _groups(read).items()}
-    pools = [_pooled(name, pooled(members_alone(among), rule.bar)) for name, among in shifts.items()]
+    shifts = {name: [shifts_by_case[k] for k in members] for name, members in _group_cases(cases).items()}
+    pools = [_serialize_pool(name, pool_benchmarks(wrap_single_shifts(among), rule.bar)) for name, among in shifts.items()]
     return {"groups": pools} if pools else {}
 
 
-def _pooled(name: Any, found: PooledVerdict) -> Document:
+def _serialize_pool(name: Any, verdict: PooledVerdict) -> Document:
     return {
         "group": name,
-        "pooled": found.kind.value,
-        "ratio": found.ratio,
-        "ci": [found.interval.lo, found.interval.hi] if found.interval else None,
-        "benchmarks": found.benchmarks,
-        "bar": found.bar,
-        "reason": found.reason,
+        "pooled": verdict.kind.value,
+        "ratio": verdict.ratio,
+        "ci": [verdict.interval.lo, verdict.interval.hi] if verdict.interval else None,
+        "benchmarks": verdict.benchmarks,
+        "bar": verdict.bar,
+        "reason": verdict.reason,
     }
 
 
-def _groups(read: Sequence[Document | Reading]) -> dict[Any, list[int]]:
+def _group_cases(cases: Sequence[Document | ParsedCase]) -> dict[Any, list[int]]:
     groups: dict[Any, list[int]] = defaultdict(list)
-    for k, one in enumerate(read):
-        if isinstance(one, Reading) and one.group is not None:
+    for k, one in enumerate(cases):
+        if isinstance(one, ParsedCase) and one.group is not None:
             groups[one.group].append(k)
     return groups
 
 
-def _shifts(read: Sequence[Document | Reading]) -> dict[int, Shift]:
+def _shrink_shifts(cases: Sequence[Document | ParsedCase]) -> dict[int, Shift]:
     """The shift of every case, moderated by what it may borrow."""
-    bare = {k: one.sides.shift() for k, one in enumerate(read) if isinstance(one, Reading)}
-    priors = _priors(read, bare)
-    return {k: moderate(found, priors[k]) for k, found in bare.items()}
+    bare = {k: one.costs.estimate_shift() for k, one in enumerate(cases) if isinstance(one, ParsedCase)}
+    priors = _noise_priors(cases, bare)
+    return {k: shrink_error(found, priors[k]) for k, found in bare.items()}
 
 
-def _priors(
-    read: Sequence[Document | Reading], bare: Mapping[int, Shift] | None = None, *, begun: int | None = None
-) -> dict[int, Prior | None]:
+def _noise_priors(
+    parsed_cases: Sequence[Document | ParsedCase], own_shifts: Mapping[int, Shift] | None = None, *, initial_pairs: int | None = None
+) -> dict[int, NoisePrior | None]:
     """What each case knows of its noise beforehand: from its group, and from its own comparisons of equals.
 
     Those do not say how many pairs they had, so they count as comparisons like this one: of the pairs it has, or where
     it is still growing of those it ``begun`` with. Lending is the same as between benchmarks of one session.
     """
-    priors: dict[int, Prior | None] = dict.fromkeys(range(len(read)))
-    alone = [[k] for k, one in enumerate(read) if isinstance(one, Reading) and one.group is None and one.aa]
-    for members in (*_groups(read).values(), *alone):
-        cases = {k: one for k in members if isinstance(one := read[k], Reading)}
-        shifts = {k: bare[k] if bare else one.sides.shift() for k, one in cases.items()}
-        priors |= _lent(cases, shifts, begun)
+    priors: dict[int, NoisePrior | None] = dict.fromkeys(range(len(parsed_cases)))
+    alone = [[k] for k, one in enumerate(parsed_cases) if isinstance(one, ParsedCase) and one.group is None and one.aa_log_ratios]
+    for members in (*_group_cases(parsed_cases).values(), *alone):
+        cases = {k: one for k in members if isinstance(one := parsed_cases[k], ParsedCase)}
+        shifts = {k: own_shifts[k] if own_shifts else one.costs.estimate_shift() for k, one in cases.items()}
+        priors |= _group_noise_priors(cases, shifts, initial_pairs)
     return priors
 
 
-def _lent(cases: Mapping[int, Reading], bare: Mapping[int, Shift], begun: int | None) -> dict[int, Prior | None]:
+def _group_noise_priors(cases: Mapping[int, ParsedCase], own_shifts: Mapping[int, Shift], initial_pairs: int | None) -> dict[int, NoisePrior | None]:
     """What cases lend to each other; to those without a past they all lend the same."""
-    spreads: dict[Hashable, Spread] = {}
+    spreads: dict[Hashable, PairNoise] = {}
     for k, one in cases.items():
-        equals = [(ratio, begun or one.sides.pairs) for ratio in one.aa]
-        if spread := Spread.of(MetricClass.OTHER, bare[k], equals):
+        equals = [(ratio, initial_pairs or one.costs.pairs) for ratio in one.aa_log_ratios]
+        if spread := PairNoise.from_shift(MetricClass.OTHER, own_shifts[k], equals):
             spreads[k] = spread
-    plain = next((k for k, spread in spreads.items() if spread.past is None), None)
-    shared = None if plain is None else lent(spreads, plain)
-    return {k: lent(spreads, k) if k in spreads and spreads[k].past else shared for k in cases}
+    plain = next((k for k, spread in spreads.items() if spread.aa_variance is None), None)
+    shared = None if plain is None else pooled_noise_prior(spreads, plain)
+    return {k: pooled_noise_prior(spreads, k) if k in spreads and spreads[k].aa_variance else shared for k in cases}
 
 
-def _checked(one: Mapping[str, Any], *, ratios: bool) -> Document:
+def _validate_series(series: Mapping[str, Any], *, require_positive: bool) -> Document:
     try:
-        values = np.asarray(one["values"], dtype=float)
-        if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (ratios and (values <= 0).any()):
-            raise ValueError(f'expected a list of {"positive " if ratios else ""}finite numbers in "values"')
+        values = np.asarray(series["values"], dtype=float)
+        if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (require_positive and (values <= 0).any()):
+            raise ValueError(f'expected a list of {"positive " if require_positive else ""}finite numbers in "values"')
     except (KeyError, TypeError, ValueError) as wrong:
-        return _error(one, wrong)
-    return {"id": one.get("id")}
+        return _error_result(series, wrong)
+    return {"id": series.get("id")}
 
 
-def _error(one: Mapping[str, Any], wrong: Exception) -> Document:
-    text = f"expected a field {wrong}, found none" if isinstance(wrong, KeyError) else str(wrong)
-    return {"id": one.get("id"), "error": text}
+def _error_result(item: Mapping[str, Any], error: Exception) -> Document:
+    text = f"expected a field {error}, found none" if isinstance(error, KeyError) else str(error)
+    return {"id": item.get("id"), "error": text}
 
 
-def _listed(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+def _require_list(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
     found = document.get(key)
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         raise PerfciError(f'expected a list of objects under "{key}", found {type(found).__name__}')
     return found
 
 
-def _share(document: Mapping[str, Any], key: str, default: float) -> float:
+def _require_share(document: Mapping[str, Any], key: str, default: float) -> float:
     value = document.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise PerfciError(f'expected "{key}" to be a share such as 0.05, found {value!r}')

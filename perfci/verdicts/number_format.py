@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 
-def percent(ratio: float) -> str:
+def format_percent_change(ratio: float) -> str:
     """How far a ratio is from 1."""
     return f"{ratio - 1:+.1%}"
 
 
-def became(before: float, after: float) -> str:
+def format_change(before: float, after: float) -> str:
     """Both numbers, with all their digits where fewer would look the same."""
-    shown = [number(value) for value in (before, after)]
+    shown = [format_number(value) for value in (before, after)]
     return " became ".join(shown if shown[0] != shown[1] else map(repr, (before, after)))
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A level in its own unit, which is not told."""
     return f"{value:,.10g}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perfci.model import VerdictKind
-from perfci.verdicts.number_format import number
+from perfci.verdicts.number_format import format_number
 
-MOVES = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
+MOVE_KINDS = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 """The verdicts that say that something changed."""
 
-ROUNDING = 1e-9
+ROUNDING_TOLERANCE = 1e-9
 """What arithmetic may do to a ratio, so that a difference of exactly the floor, or the bar, falls on its own side."""
 
 
@@ -30,10 +30,10 @@ class Rule:
     looks: tuple[int, ...] = tuple(range(5, 21))
     exact_bar: float | None = None
     floor: float = 0.0
-    about: str = ""
+    subject: str = ""
 
     @property
-    def counted_bar(self) -> float:
+    def effective_exact_bar(self) -> float:
         return self.bar if self.exact_bar is None else self.exact_bar
 
     @property
@@ -45,14 +45,14 @@ class Rule:
         return looks
 
     @property
-    def named(self) -> str:
-        return f" for {self.about}" if self.about else ""
+    def subject_phrase(self) -> str:
+        return f" for {self.subject}" if self.subject else ""
 
-    def at(self, level: float | None) -> Rule:
+    def at_level(self, level: float | None) -> Rule:
         """The same rule where the level is known: there the floor is a share of it, which the bar may not be below."""
-        share = self.floor * (1 + 2 * ROUNDING) / level if level is not None and level > 0 else 0.0
-        if share <= min(self.bar, self.counted_bar):
+        share = self.floor * (1 + 2 * ROUNDING_TOLERANCE) / level if level is not None and level > 0 else 0.0
+        if share <= min(self.bar, self.effective_exact_bar):
             return self
         exact_bar = self.exact_bar if self.exact_bar is None else max(self.exact_bar, share)
-        about = f"{self.about or 'this metric'}, which is its floor of {number(self.floor)}"
-        return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, about=about)
+        about = f"{self.subject or 'this metric'}, which is its floor of {format_number(self.floor)}"
+        return replace(self, bar=max(self.bar, share), exact_bar=exact_bar, subject=about)

@@ -18,9 +18,9 @@ from werkzeug.test import TestResponse
 
 from perfci.formats import run_document
 from perfci.model import Run
-from perfci_web.api.openapi_document import document
-from perfci_web.api.operation import PREFIX
-from perfci_web.api.operation_table import ALL
+from perfci_web.api.openapi_document import build_document
+from perfci_web.api.operation import API_PREFIX
+from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.problems import MEDIA_TYPE
 
 NOW = NOON + timedelta(days=30)
@@ -36,7 +36,7 @@ class Api:
         return self.client.get(f"/api/v1{path}", **more)
 
     def upload(self, run: Run, **headers: str) -> TestResponse:
-        return self.send(run_document.write(run).encode(), key=run_document.idempotency_key(run), **headers)
+        return self.send(run_document.dump_run(run).encode(), key=run_document.idempotency_key(run), **headers)
 
     def send(self, body: bytes, *, key: str = "0" * 64, packed: bool = False, **headers: str) -> TestResponse:
         """Post a body to /runs as it is."""
@@ -52,7 +52,7 @@ class Promised(FlaskClient):
     def open(self, *about: Any, **more: Any) -> TestResponse:
         answer = super().open(*about, **more)
         asked = MockRequest("http://localhost", answer.request.method.lower(), answer.request.path)
-        if asked.path.startswith(PREFIX):
+        if asked.path.startswith(API_PREFIX):
             try:
                 PROMISED.validate_response(asked, WerkzeugOpenAPIResponse(answer))
             except (PathNotFound, OperationNotFound):
@@ -61,7 +61,7 @@ class Promised(FlaskClient):
 
 
 PROMISED = OpenAPI.from_dict(
-    json.loads(json.dumps(document(ALL, enforced=False))),
+    json.loads(json.dumps(build_document(ALL_OPERATIONS, enforced=False))),
     Config(
         spec_validator_cls=None,  # test_api_openapi.py holds the document against the standard
         extra_media_type_deserializers={MEDIA_TYPE: json.loads, "application/x-ndjson": bytes},

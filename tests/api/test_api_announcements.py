@@ -11,45 +11,45 @@ import pytest
 from api_client import NOW, Api
 from builders import NOON, PROJECT, a_sha
 
-from perfci.auth.grants import Grant, announcing_objection
-from perfci.net.api_client import Client, Refused
-from perfci.net.http_client import open_client
-from perfci.net.shapes.expected_changes import AnnouncementShape, NewAnnouncement, NewAnnouncements
+from perfci.auth.grants import JobGrant, expected_change_refusal
+from perfci.net.api_client import ApiClient, ApiError
+from perfci.net.http_client import open_http_client
+from perfci.net.shapes.expected_changes import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.projects import create_project
 
 P = "/projects/acme:model/announcements"
-MEMORY = NewAnnouncement(match="peak_bytes", change=0.03, reason="the cache holds two layers")
-SPEED = NewAnnouncement(match="training.*", change=-0.025, reason="fewer tokens, more of each")
-TOLD = NewAnnouncements(commit=a_sha(12), source="#12", arrived_at=NOON, items=(MEMORY, SPEED))
+MEMORY = NewExpectedChange(match="peak_bytes", relative_change=0.03, reason="the cache holds two layers")
+SPEED = NewExpectedChange(match="training.*", relative_change=-0.025, reason="fewer tokens, more of each")
+TOLD = NewExpectedChanges(commit=a_sha(12), source="#12", merged_at=NOON, items=(MEMORY, SPEED))
 
 
 @pytest.fixture
-def client(api: Api, store: Store) -> Iterator[Client]:
+def client(api: Api, store: Store) -> Iterator[ApiClient]:
     with store.begin() as tx:
         create_project(tx, PROJECT, "private", NOON)
     transport = httpx.WSGITransport(app=api.app)
-    with closing(open_client("http://localhost:8787", transport=transport)) as door:
-        yield Client(door)
+    with closing(open_http_client("http://localhost:8787", transport=transport)) as door:
+        yield ApiClient(door)
 
 
-def test_tells_and_lists_them_the_last_first(client: Client) -> None:
-    kept = client.announce(PROJECT, TOLD).kept
+def test_tells_and_lists_them_the_last_first(client: ApiClient) -> None:
+    kept = client.add_expected_changes(PROJECT, TOLD).added
 
-    found = list(client.announcements(PROJECT))
+    found = list(client.list_expected_changes(PROJECT))
     assert (kept, [one.match for one in found]) == (2, ["training.*", "peak_bytes"])
-    assert found[1] == AnnouncementShape(
-        commit=a_sha(12), match="peak_bytes", change=0.03, reason="the cache holds two layers", source="#12",
-        arrived_at=NOON, told_by="local", told_at=NOW,
+    assert found[1] == ExpectedChangeShape(
+        commit=a_sha(12), match="peak_bytes", relative_change=0.03, reason="the cache holds two layers", source="#12",
+        merged_at=NOON, recorded_by="local", recorded_at=NOW,
     )  # fmt: skip
 
 
-def test_told_twice_they_are_kept_once_and_looked_at_once(client: Client, store: Store) -> None:
-    told = [client.announce(PROJECT, TOLD).kept for _ in range(2)]
+def test_told_twice_they_are_kept_once_and_looked_at_once(client: ApiClient, store: Store) -> None:
+    told = [client.add_expected_changes(PROJECT, TOLD).added for _ in range(2)]
 
     with store.read() as tx:
-        work = outbox.take(tx, ["look"], 9, NOW)
+        work = outbox.load_due_work(tx, ["look"], 9, NOW)
     assert (told, [one.subject for one in work]) == ([2, 0], ["announcements"])
 
 
@@ -66,21 +66,21 @@ def test_told_twice_they_are_kept_once_and_looked_at_once(client: Client, store:
     ],
     ids=["a branch", "nothing", "two lines", "too much", "no reason", "too many", "another word"],
 )
-def test_what_nobody_could_have_written_is_refused(client: Client, api: Api, changes: dict[str, Any]) -> None:
+def test_what_nobody_could_have_written_is_refused(client: ApiClient, api: Api, changes: dict[str, Any]) -> None:
     body = TOLD.model_dump(mode="json") | changes
 
     assert api.client.post(f"/api/v1{P}", json=body).status_code == 400
-    assert list(client.announcements(PROJECT)) == []
+    assert list(client.list_expected_changes(PROJECT)) == []
 
 
-def test_no_project_begins_with_an_announcement(client: Client) -> None:
-    with pytest.raises(Refused, match="There is nothing of this name here"):
-        client.announce("acme/other", TOLD)
+def test_no_project_begins_with_an_announcement(client: ApiClient) -> None:
+    with pytest.raises(ApiError, match="There is nothing of this name here"):
+        client.add_expected_changes("acme/other", TOLD)
 
-    assert [one.project for one in client.projects()] == [PROJECT]
+    assert [one.project for one in client.list_projects()] == [PROJECT]
 
 
-PUSHED = Grant("1", 1, a_sha(12), baseline=True, event="push")
+PUSHED = JobGrant("1", 1, a_sha(12), baseline=True, event="push")
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ PUSHED = Grant("1", 1, a_sha(12), baseline=True, event="push")
     [
         (PUSHED, a_sha(12), ""),
         (PUSHED, a_sha(11), "This token is for the commit 0000000ccccc, and what was announced is of 0000000bcccc."),
-        (Grant("1", 1, a_sha(12), baseline=True, event="workflow_dispatch"), a_sha(11), ""),
-        (Grant("1", 1, a_sha(12), pull_request=7, event="pull_request"), a_sha(12), "A history is written by push"),
+        (JobGrant("1", 1, a_sha(12), baseline=True, event="workflow_dispatch"), a_sha(11), ""),
+        (JobGrant("1", 1, a_sha(12), pull_request=7, event="pull_request"), a_sha(12), "A history is written by push"),
     ],
     ids=["of its own commit", "of another one", "started by hand", "of a pull request"],
 )
-def test_a_job_tells_what_was_announced_of_what_it_may_write(grant: Grant, sha: str, objection: str) -> None:
-    found = announcing_objection(grant, sha)
+def test_a_job_tells_what_was_announced_of_what_it_may_write(grant: JobGrant, sha: str, objection: str) -> None:
+    found = expected_change_refusal(grant, sha)
 
     assert found.startswith(objection)
     assert bool(found) is bool(objection)

@@ -27,8 +27,8 @@ from perfci.service.audit_context import AuditContext
 from perfci.store import open_store
 from perfci.store.writes import ingest
 from perfci_web import create_app
-from perfci_web.api.openapi_document import document
-from perfci_web.api.operation_table import ALL
+from perfci_web.api.openapi_document import build_document
+from perfci_web.api.operation_table import ALL_OPERATIONS
 
 EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "1"))
 
@@ -64,7 +64,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, st
 def contract(served: tuple[Flask, str]) -> BaseSchema:
     """What the application says of itself. What to send is worked out from it by the one process that sends it."""
     CONFIG.projects.default.update(base_url="http://localhost")
-    schema = schemathesis.openapi.from_dict(json.loads(json.dumps(document(ALL, enforced=True))), config=CONFIG)
+    schema = schemathesis.openapi.from_dict(json.loads(json.dumps(build_document(ALL_OPERATIONS, enforced=True))), config=CONFIG)
     schema.app, _ = served
     return schema
 

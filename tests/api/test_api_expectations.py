@@ -8,7 +8,7 @@ import pytest
 from api_client import NOW, Api
 from builders import NOON, PROJECT, a_result, a_run
 
-from perfci.service.missing_data.missing_data_monitor import Watch
+from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store, projects
 from perfci.store.access import audit_log
 
@@ -19,9 +19,9 @@ P = "/projects/acme:model/expectations"
 def watched(api: Api, store: Store) -> None:
     api.upload(a_run(a_result()))
     with store.begin() as tx:
-        project = projects.project(tx, PROJECT)
+        project = projects.find_project(tx, PROJECT)
         assert project is not None
-        Watch()(tx, project, NOW + timedelta(days=1))
+        MissingDataMonitor()(tx, project, NOW + timedelta(days=1))
 
 
 def said(api: Api, **changes: object) -> int:
@@ -42,7 +42,7 @@ def test_a_person_corrects_it_and_is_written_down(api: Api, store: Store, watche
     [item] = api.get(P).json["items"]
     assert (item["every_s"], item["muted"], item["set_by"]) == (3600.0, True, "local")
     with store.read() as tx:
-        assert audit_log.lines(tx, 1)[0].action == "expectation.set"
+        assert audit_log.list_entries(tx, 1)[0].action == "expectation.set"
 
 
 def test_without_a_cadence_it_is_learned_again(api: Api, watched: None) -> None:

@@ -11,7 +11,7 @@ import pytest
 from api_client import NOW, Api
 from builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
 
-from perfci.formats import Given, run_document
+from perfci.formats import ImportDefaults, run_document
 from perfci.model import Metric
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, projects
@@ -27,7 +27,7 @@ def waiting(api: Api, store: Store, tmp_path: Path) -> Path:
     """A file with a metric that nobody knows, of which one is stored."""
     path = tmp_path / "custom.json"
     path.write_text(json.dumps([{"name": "encode", "unit": "points", "value": 12.5}]))
-    ingest_path(store, path, "auto", Given(PROJECT, a_commit(), machine="box"))
+    ingest_path(store, path, "auto", ImportDefaults(PROJECT, a_commit(), machine="box"))
     return path
 
 
@@ -53,7 +53,7 @@ def test_a_meaning_makes_a_result_of_what_waited(api: Api, store: Store, waiting
         assert (result.series.metric, result.summary and result.summary.value) == (
             Metric("value", "seconds", "lower"), 0.0125,
         )  # fmt: skip
-        assert [one.kind for one in outbox.take(tx, ["judge"], 10, NOW)] == ["judge"]
+        assert [one.kind for one in outbox.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
     assert api.get(f"{P}/quarantine/results").json["items"] == []
 
 
@@ -61,7 +61,7 @@ def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path
     resolved(api, 1)
     waiting.write_text(json.dumps([{"name": "encode", "unit": "points", "value": 13.5}]))
 
-    report = ingest_path(store, waiting, "auto", Given(PROJECT, a_commit(2), machine="box"))
+    report = ingest_path(store, waiting, "auto", ImportDefaults(PROJECT, a_commit(2), machine="box"))
 
     assert report.warnings == ("generic does not say which commit it measured: taken to be 00000002cc",)
     assert api.get(f"{P}/quarantine/results").json["items"] == []
@@ -69,16 +69,16 @@ def test_it_is_believed_of_later_files_too(api: Api, store: Store, waiting: Path
 
 def test_who_said_it_is_written_down_and_the_data_is_newer(api: Api, store: Store, waiting: Path) -> None:
     with store.read() as tx:
-        before = projects.project(tx, PROJECT)
+        before = projects.find_project(tx, PROJECT)
 
     resolved(api, 1)
 
     with store.read() as tx:
-        after = projects.project(tx, PROJECT)
+        after = projects.find_project(tx, PROJECT)
         assert before is not None
         assert after is not None
         assert after.version > before.version
-        [line] = audit_log.lines(tx, after.id)
+        [line] = audit_log.list_entries(tx, after.id)
     assert (line.action, line.subject, line.detail["unit"]) == ("result.resolve", "value", "points")
 
 
@@ -93,7 +93,7 @@ def test_exports_stream_in_every_format(api: Api) -> None:
     run = a_run(a_result(a_series(), a_process(1.5)))
     api.upload(run)
 
-    assert run_document.read(api.get(f"{P}/export.json").data) == run
+    assert run_document.read_run(api.get(f"{P}/export.json").data) == run
     assert "training.Step.time_step" in api.get(f"{P}/export.csv").text
     assert api.get(f"{P}/export.pytorch.json").json[0]["metric"]["benchmark_values"] == [1.5]
     with tarfile.open(fileobj=io.BytesIO(api.get(f"{P}/export.asv.tar").data)) as archive:

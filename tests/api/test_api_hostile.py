@@ -30,7 +30,7 @@ from perfci.store.tables.measurements import ProcessRow, ProjectRow, RunRow, Ser
 
 RUN = a_run(a_result())
 KEY = run_document.idempotency_key(RUN)
-BODY = run_document.write(RUN).encode()
+BODY = run_document.dump_run(RUN).encode()
 MIB = 1024 * 1024
 
 
@@ -202,7 +202,7 @@ def test_takes_what_only_looks_hostile(api: Api) -> None:
 def test_takes_a_large_upload_of_a_thousand_benchmarks(api: Api) -> None:
     processes = tuple(a_process(1.0, 1.1, 1.2, 1.3, index=n) for n in range(5))
     run = a_run(*(a_result(a_series(f"suite.time_{n}"), *processes) for n in range(1000)))
-    body = run_document.write(run).encode()
+    body = run_document.dump_run(run).encode()
 
     answer = api.send(body, key=run_document.idempotency_key(run), packed=True)
 

@@ -12,10 +12,10 @@ from builders import PROJECT
 from looks import a_move, a_project, look, told
 from werkzeug.test import TestResponse
 
-from perfci.net.url_segments import segment
+from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 
-P = f"/projects/{segment(PROJECT)}"
+P = f"/projects/{encode_segment(PROJECT)}"
 
 
 @pytest.fixture(autouse=True)

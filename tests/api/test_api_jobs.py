@@ -16,16 +16,16 @@ from job_tokens import AUDIENCE, NOW, OWNER_ID, REPOSITORY_ID, WORKFLOW, a_job, 
 from werkzeug.test import TestResponse
 
 from perfci.auth.refusals import NOT_BOUND
-from perfci.auth.tokens import checked
+from perfci.auth.tokens import hash_if_valid
 from perfci.config import Settings
 from perfci.model import Commit, Role, Run
 from perfci.net import jwks as door
-from perfci.net.api_client import Client, Refused
-from perfci.net.http_client import in_process, open_client
-from perfci.net.shapes.github_jobs import NewRepository
+from perfci.net.api_client import ApiClient, ApiError
+from perfci.net.http_client import open_http_client, wsgi_transport
+from perfci.net.shapes.github_jobs import NewRepositoryBinding
 from perfci.store import Store
 from perfci.store.access import audit_log as audit
-from perfci.store.projects import create_project, project
+from perfci.store.projects import create_project, find_project
 from perfci.store.queries import measurements
 from perfci_web import create_app
 
@@ -62,8 +62,8 @@ class Jobs(Api):
 
     def audit(self, slug: str = PROJECT) -> list[tuple[str, str, str]]:
         with self.store.read() as tx:
-            found = project(tx, slug)
-            return [(one.actor, one.action, one.subject) for one in audit.lines(tx, found.id if found else -1)][::-1]
+            found = find_project(tx, slug)
+            return [(one.actor, one.action, one.subject) for one in audit.list_entries(tx, found.id if found else -1)][::-1]
 
 
 class Job:
@@ -79,7 +79,7 @@ class Job:
 
 @pytest.fixture
 def jobs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
-    monkeypatch.setattr(door, "_fetched", lambda issuer, transport: json.dumps(jwks()).encode())
+    monkeypatch.setattr(door, "_download_keys", lambda issuer, transport: json.dumps(jwks()).encode())
     with store.begin() as tx:
         create_project(tx, PROJECT, "private", NOW)
     jobs = Jobs(store)
@@ -94,7 +94,7 @@ def measured(*processes: Any, **changes: Any) -> Run:
 
 def kinds(store: Store) -> dict[str, str]:
     with store.read() as tx:
-        return {one.uid: one.kind for one in measurements.sessions(tx, PROJECT)}
+        return {one.uid: one.kind for one in measurements.load_sessions(tx, PROJECT)}
 
 
 def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -> None:
@@ -102,7 +102,7 @@ def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -
     job = Job(jobs, answer.json["text"])
 
     assert (answer.status_code, answer.json["baseline"]) == (201, True)
-    assert (job.text[:6], bool(checked(job.text))) == ("pfcir_", True)
+    assert (job.text[:6], bool(hash_if_valid(job.text))) == ("pfcir_", True)
     assert datetime.fromisoformat(answer.json["expires_at"]) == NOW + timedelta(minutes=15)
     assert job.send(measured(session="of main")) == (201, "")
     assert kinds(store) == {"of main": "history"}
@@ -234,7 +234,7 @@ def test_a_pull_request_changes_nothing_that_is_known_of_a_commit(jobs: Jobs, st
 
     assert [status for status, _ in sent] == [201, 201]
     with store.read() as tx:
-        known = measurements.commits_of(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
+        known = measurements.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
     assert known[a_commit(1).sha] == a_commit(1)
     assert known[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 
@@ -335,17 +335,17 @@ def test_shows_what_a_project_is_bound_to(jobs: Jobs) -> None:
 
 
 def test_binds_by_the_typed_client(jobs: Jobs) -> None:
-    with closing(open_client("http://localhost:8787", transport=in_process(jobs.app))) as way:
-        client = Client(way)
+    with closing(open_http_client("http://localhost:8787", transport=wsgi_transport(jobs.app))) as way:
+        client = ApiClient(way)
 
-        bound = client.bind_repository(PROJECT, NewRepository(repository="acme/b", repository_id=1, owner_id=2))
-        found = client.repository(PROJECT)
+        bound = client.bind_repository(PROJECT, NewRepositoryBinding(repository="acme/b", repository_id=1, owner_id=2))
+        found = client.get_repository_binding(PROJECT)
         client.unbind_repository(PROJECT)
 
         assert bound == found
         assert (found.repository, found.workflow, found.refs) == ("acme/b", WORKFLOW, ("refs/heads/main",))
-        with pytest.raises(Refused, match="This project is bound to no repository"):
-            client.repository(PROJECT)
+        with pytest.raises(ApiError, match="This project is bound to no repository"):
+            client.get_repository_binding(PROJECT)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_says_that_the_server_must_know_its_own_address(api: Api) -> None:
 
 
 def test_asks_to_come_back_while_the_issuer_is_silent(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "_fetched", lambda issuer, transport: b"")
+    monkeypatch.setattr(door, "_download_keys", lambda issuer, transport: b"")
 
     answer = jobs.exchange(a_job())
 

@@ -11,10 +11,10 @@ from builders import NOON, PROJECT
 from looks import a_move, a_project, look, told
 from werkzeug.test import TestResponse
 
-from perfci.net.url_segments import segment
+from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 
-P = f"/projects/{segment(PROJECT)}"
+P = f"/projects/{encode_segment(PROJECT)}"
 HOOK = {"kind": "webhook", "address": "https://hooks.example.com/T0/B1/very-secret", "secret": "s3cret"}
 
 

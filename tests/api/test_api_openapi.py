@@ -8,8 +8,8 @@ import pytest
 from api_client import Api
 from openapi_spec_validator import validate
 
-from perfci_web.api.openapi_document import document, path_of
-from perfci_web.api.operation_table import ALL
+from perfci_web.api.openapi_document import build_document, openapi_path
+from perfci_web.api.operation_table import ALL_OPERATIONS
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def test_describes_every_operation_once(served: Any) -> None:
         (path, method): one["operationId"] for path, item in served["paths"].items() for method, one in item.items()
     }
 
-    assert told == {(path_of(one), one.method.lower()): one.name for one in ALL}
+    assert told == {(openapi_path(one), one.method.lower()): one.name for one in ALL_OPERATIONS}
 
 
 def test_declares_security_only_where_it_is_asked_for(served: Any) -> None:
-    enforced = document(ALL, enforced=True)["paths"]["/api/v1/runs"]["post"]
+    enforced = build_document(ALL_OPERATIONS, enforced=True)["paths"]["/api/v1/runs"]["post"]
 
     assert "securitySchemes" not in served["components"]
     assert enforced["security"] == [{"token": []}]

@@ -11,12 +11,12 @@ from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_resul
 
 from perfci.formats import run_document
 from perfci.model import VerdictKind
-from perfci.net.url_segments import segment
+from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 from perfci.store.conversions import series_identity
 from perfci.store.writes.ingest import add_verdicts, replace_change_points
 
-P = f"/projects/{segment(PROJECT)}"
+P = f"/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())
 
 
@@ -72,7 +72,7 @@ def test_gives_a_run_back_as_the_document_it_was(filled: Api) -> None:
 
     answer = filled.get(f"{P}/runs/{run_document.idempotency_key(run)}")
 
-    assert run_document.read(answer.data) == run
+    assert run_document.read_run(answer.data) == run
 
 
 def test_names_a_series_by_its_identity(filled: Api) -> None:

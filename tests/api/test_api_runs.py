@@ -11,12 +11,12 @@ from builders import a_commit, a_failed_process, a_process, a_result, a_run, a_s
 from sqlalchemy.exc import OperationalError
 
 from perfci.formats import run_document
-from perfci.model import Clock, Digest, Role, Status
+from perfci.model import Clock, ResultSummary, Role, Status
 from perfci.store import Store
-from perfci.store.engine import sentences
+from perfci.store.engine import translate_errors
 from perfci.store.jobs import outbox
 from perfci.store.queries import measurements
-from perfci.store.queries.result_summaries import levels_of_series
+from perfci.store.queries.result_summaries import load_levels_of_series
 
 
 def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> None:
@@ -31,7 +31,7 @@ def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> 
         "samples": 1,
     }
     with store.read() as tx:
-        assert measurements.sessions(tx, "acme/model")[0].kind == "history"
+        assert measurements.load_sessions(tx, "acme/model")[0].kind == "history"
 
 
 def test_takes_the_same_upload_twice_as_one(api: Api) -> None:
@@ -59,8 +59,8 @@ def test_keeps_what_an_upload_came_to_while_its_samples_are_at_hand(api: Api, st
     api.upload(a_run(a_result(None, a_process(3.0, 1.0), a_process(4.0, index=1)), failed))
 
     with store.read() as tx:
-        kept = levels_of_series(tx, [one.id for one in measurements.series_of_project(tx, "acme/model")])
-    assert {one.status: one.digest for one in kept} == {"ok": Digest(3.0, Clock.WALL, 3.0), "failed": None}
+        kept = load_levels_of_series(tx, [one.id for one in measurements.search_series(tx, "acme/model")])
+    assert {one.status: one.result_summary for one in kept} == {"ok": ResultSummary(3.0, Clock.WALL, 3.0), "failed": None}
 
 
 def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:
@@ -70,7 +70,7 @@ def test_promises_to_judge_what_it_stored(api: Api, store: Store) -> None:
     api.upload(run)
 
     with store.read() as tx:
-        work = outbox.take(tx, ["judge"], 10, NOW)
+        work = outbox.load_due_work(tx, ["judge"], 10, NOW)
     assert [(one.project, one.subject) for one in work] == [("acme/model", run_document.idempotency_key(run))]
 
 
@@ -88,9 +88,9 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
 
     assert statuses == [201] * 4
     with store.read() as tx:
-        kinds = {one.uid: one.kind for one in measurements.sessions(tx, "acme/model")}
+        kinds = {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
         series = measurements.find_series(tx, "acme/model", a_series().benchmark.name)
-        assert measurements.history(tx, series[0].id) == []
+        assert measurements.load_history(tx, series[0].id) == []
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
 
 
@@ -106,7 +106,7 @@ def test_a_database_that_is_gone_for_a_moment_is_nobodys_mistake(
 ) -> None:
     @contextmanager
     def gone() -> Iterator[None]:
-        with sentences("the database"):
+        with translate_errors("the database"):
             raise OperationalError("SELECT 1", {}, psycopg.OperationalError("server closed the connection"))
         yield
 

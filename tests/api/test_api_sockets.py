@@ -13,8 +13,8 @@ from builders import a_result, a_run
 from kill_server import Server
 
 from perfci.formats import run_document
-from perfci.net.api_client import Client
-from perfci.net.http_client import open_client
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client
 from perfci.store import open_store
 
 MIB = 1024 * 1024
@@ -34,7 +34,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def a_request(session: str, **headers: str) -> tuple[bytes, bytes, str]:
     """The head and the body of an upload, and its key."""
     run = a_run(a_result(), session=session)
-    key, body = run_document.idempotency_key(run), run_document.write(run).encode()
+    key, body = run_document.idempotency_key(run), run_document.dump_run(run).encode()
     about = {
         "Host": "localhost",
         "Content-Type": "application/json",
@@ -74,8 +74,8 @@ def status_of(answer: bytes) -> int:
 
 
 def stored(server: Server, key: str) -> bool:
-    with closing(open_client(server.address)) as door:
-        return any(one.key == key for one in Client(door).runs("acme/model"))
+    with closing(open_http_client(server.address)) as door:
+        return any(one.key == key for one in ApiClient(door).list_runs("acme/model"))
 
 
 def send_again(server: Server, body: bytes, key: str) -> int:

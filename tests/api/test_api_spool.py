@@ -12,9 +12,9 @@ from api_client import Api
 from builders import NOON, PROJECT, a_result, a_run
 
 from perfci.formats import run_document
-from perfci.net.api_client import Client
-from perfci.net.http_client import open_client
-from perfci.net.spool_sender import Patience, flush
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client
+from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
 from perfci.store.writes.ingest import add_run, start_session
@@ -45,50 +45,50 @@ def line(api: Api) -> Line:
 
 
 @pytest.fixture
-def client(line: Line) -> Iterator[Client]:
-    with closing(open_client(SERVER, transport=line)) as door:
-        yield Client(door)
+def client(line: Line) -> Iterator[ApiClient]:
+    with closing(open_http_client(SERVER, transport=line)) as door:
+        yield ApiClient(door)
 
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
     spool = Spool(tmp_path / "spool")
     run = a_run(a_result())
-    spool.put(run_document.write(run).encode(), run_document.idempotency_key(run), SERVER, now_ms=1_700_000_000_000)
+    spool.put(run_document.dump_run(run).encode(), run_document.idempotency_key(run), SERVER, now_ms=1_700_000_000_000)
     return spool
 
 
-def at(days: float) -> Patience:
+def at(days: float) -> FlushRetryPolicy:
     """A job that comes so many days later, and tries once."""
-    return Patience(give_up_after_s=0.0, now_ms=lambda: 1_700_000_000_000 + int(days * DAY_MS), sleep=lambda _: None)
+    return FlushRetryPolicy(give_up_after_s=0.0, now_ms=lambda: 1_700_000_000_000 + int(days * DAY_MS), sleep=lambda _: None)
 
 
-def test_what_three_days_of_no_network_held_back_arrives(spool: Spool, client: Client, line: Line) -> None:
+def test_what_three_days_of_no_network_held_back_arrives(spool: Spool, client: ApiClient, line: Line) -> None:
     line.loses_requests = True
-    held_back = [flush(spool, client, at(day)).waiting for day in (0, 1, 2, 3)]
+    held_back = [flush_spool(spool, client, at(day)).waiting for day in (0, 1, 2, 3)]
 
     line.loses_requests = False
-    flushed = flush(spool, client, at(3.1))
+    flushed = flush_spool(spool, client, at(3.1))
 
     assert held_back == [1, 1, 1, 1]
     assert (len(flushed.sent), flushed.waiting) == (1, 0)
 
 
-def test_what_arrived_with_its_answer_lost_is_known_three_days_later(spool: Spool, client: Client, line: Line) -> None:
+def test_what_arrived_with_its_answer_lost_is_known_three_days_later(spool: Spool, client: ApiClient, line: Line) -> None:
     line.loses_answers = True
-    flush(spool, client, at(0))
+    flush_spool(spool, client, at(0))
 
     line.loses_answers = False
-    flushed = flush(spool, client, at(3))
+    flushed = flush_spool(spool, client, at(3))
 
-    assert (len(flushed.known), len(flushed.sent), flushed.waiting) == (1, 0, 0)
+    assert (len(flushed.already_stored), len(flushed.sent), flushed.waiting) == (1, 0, 0)
 
 
-def test_the_database_that_measured_a_run_knows_it_already(store: Store, client: Client, spool: Spool) -> None:
+def test_the_database_that_measured_a_run_knows_it_already(store: Store, client: ApiClient, spool: Spool) -> None:
     with store.begin() as tx:
         start_session(tx, PROJECT, "session-1", "history", "", 0, 1, NOON)
         add_run(tx, a_run(a_result()))
 
-    flushed = flush(spool, client, at(0))
+    flushed = flush_spool(spool, client, at(0))
 
-    assert (len(flushed.known), flushed.waiting) == (1, 0)
+    assert (len(flushed.already_stored), flushed.waiting) == (1, 0)

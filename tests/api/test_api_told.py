@@ -12,12 +12,12 @@ from api_client import Api
 from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from receivers import a_hook
 
-from perfci.net.url_segments import segment
-from perfci.policies import Standards
-from perfci.service.notify.deliver_notifications import deliver
-from perfci.service.notify.senders import Means
+from perfci.net.url_segments import encode_segment
+from perfci.policies import ProjectPolicies
+from perfci.service.notify.deliver_notifications import deliver_notifications
+from perfci.service.notify.senders import SenderConfig
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.service.worker.leased_loop import MESSAGES, Courier
+from perfci.service.worker.leased_loop import NOTIFICATION_LEASE, LeasedLoop
 from perfci.store import Store
 
 STEP = 21
@@ -27,10 +27,10 @@ HERE = (ipaddress.ip_network("127.0.0.0/8"),)
 
 def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> None:
     chance, series = random.Random(7), a_series("training.Step.time_step")
-    worker = JudgeWorker(store, lambda _: Standards(), clock=lambda: NOW)
+    worker = JudgeWorker(store, lambda _: ProjectPolicies(), clock=lambda: NOW)
     with a_hook() as hook:
-        means = Means(HERE, link=lambda project, number: f"https://perf/{number}")
-        courier = Courier(store, MESSAGES, partial(deliver, store, means), lambda: NOW)
+        means = SenderConfig(HERE, build_link=lambda project, number: f"https://perf/{number}")
+        courier = LeasedLoop(store, NOTIFICATION_LEASE, partial(deliver_notifications, store, means), lambda: NOW)
         for number in range(1, 31):
             level = 1.3 if number >= STEP else 1.0
             processes = [a_process(level * chance.gauss(1, 0.002), index=k) for k in range(3)]
@@ -40,14 +40,14 @@ def test_a_slowdown_that_was_uploaded_is_told_once(api: Api, store: Store) -> No
             )
             assert api.upload(run).status_code == 201
             if number == 1:
-                address = f"/api/v1/projects/{segment(PROJECT)}/destinations/team"
+                address = f"/api/v1/projects/{encode_segment(PROJECT)}/destinations/team"
                 assert api.client.put(address, json={"kind": "webhook", "address": hook.url}).status_code == 201
-            worker.step()
-            courier.step()
+            worker.run_once()
+            courier.run_once()
 
         found = [json.loads(body)["incidents"] for _, body in hook.got]
 
     assert [one["commit"] for incidents in found for one in incidents] == [a_sha(STEP)]
     assert found[0][0]["url"] == "https://perf/1"
-    listed = api.get(f"/projects/{segment(PROJECT)}/incidents").get_json()["items"]
+    listed = api.get(f"/projects/{encode_segment(PROJECT)}/incidents").get_json()["items"]
     assert [(one["number"], one["open"]) for one in listed] == [(1, True)]

@@ -30,10 +30,10 @@ from job_tokens import (
     signed,
 )
 
-from perfci.auth.github_jobs import admitted
-from perfci.auth.grants import Grant
-from perfci.auth.oidc import Expected, verified
-from perfci.auth.refusals import LACKING, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, Reason
+from perfci.auth.github_jobs import admit_job
+from perfci.auth.grants import JobGrant
+from perfci.auth.oidc import ExpectedIssuer, verify_token
+from perfci.auth.refusals import MISSING_CLAIMS, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, RefusalReason
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ KEYS = {
 }
 
 
-def judged(token: str, bound: Repository | None = MODEL) -> Grant:
-    return admitted(verified(token, Expected(ISSUER, AUDIENCE), KEYS.get, NOW), bound)
+def judged(token: str, bound: Repository | None = MODEL) -> JobGrant:
+    return admit_job(verify_token(token, ExpectedIssuer(ISSUER, AUDIENCE), KEYS.get, NOW), bound)
 
 
 def by_hand(header: dict[str, Any], claims: dict[str, Any], signature: bytes = b"") -> str:
@@ -91,105 +91,105 @@ def changed_after_signing() -> str:
 ELSEWHERE = "https://evil.example/keys"
 OTHER_PATH = f"rival/own/.github/workflows/x.yml@acme/model/{WORKFLOW}@refs/heads/main"
 
-TOKENS: dict[str, tuple[Callable[[], str], Reason, str]] = {
-    "nothing": (lambda: "", Reason.SHAPE, NO_TOKEN),
-    "no JWT": (lambda: "pfciu_" + "a" * 44, Reason.SHAPE, NO_TOKEN),
-    "two parts": (lambda: signed(a_job()).rpartition(".")[0], Reason.SHAPE, NO_TOKEN),
-    "five parts": (lambda: "a.b.c.d.e", Reason.SHAPE, NO_TOKEN),
-    "huge": (lambda: signed(a_job(more="x" * 20_000)), Reason.SIZE, NO_TOKEN),
-    "no object": (lambda: signed([1]), Reason.SHAPE, NO_TOKEN),  # type: ignore[arg-type]
-    "letters beyond ASCII": (lambda: "ä.ö.ü", Reason.SHAPE, NO_TOKEN),
-    "alg none": (lambda: by_hand({"alg": "none", "kid": KID}, a_job()), Reason.ALGORITHM, NOT_SIGNED),
-    "alg missing": (lambda: by_hand({"kid": KID}, a_job()), Reason.ALGORITHM, NOT_SIGNED),
-    "alg HS256 by the public key": (signed_by_public_key, Reason.ALGORITHM, NOT_SIGNED),
-    "alg ES256": (lambda: signed(a_job(), a_curve(), algorithm="ES256"), Reason.ALGORITHM, NOT_SIGNED),
-    "alg PS256": (lambda: signed(a_job(), algorithm="PS256"), Reason.ALGORITHM, NOT_SIGNED),
-    "alg RS512": (lambda: signed(a_job(), algorithm="RS512"), Reason.ALGORITHM, NOT_SIGNED),
-    "alg in small letters": (lambda: by_hand({"alg": "rs256", "kid": KID}, a_job()), Reason.ALGORITHM, NOT_SIGNED),
-    "kid missing": (lambda: signed(a_job(), kid=None), Reason.KEY, NOT_SIGNED),
-    "kid unknown": (lambda: signed(a_job(), kid="key-2"), Reason.KEY, NOT_SIGNED),
-    "kid a path": (lambda: signed(a_job(), kid="../../../dev/null"), Reason.KEY, NOT_SIGNED),
-    "kid a question": (lambda: signed(a_job(), kid="' OR 1=1 --"), Reason.KEY, NOT_SIGNED),
-    "kid no text": (lambda: by_hand({"alg": "RS256", "kid": 1}, a_job()), Reason.SHAPE, NO_TOKEN),
-    "kid of a curve": (lambda: signed(a_job(), kid="curve"), Reason.KEY, NOT_SIGNED),
-    "kid of a shared secret": (lambda: signed(a_job(), kid="secret"), Reason.KEY, NOT_SIGNED),
-    "kid of a key that seals": (lambda: signed(a_job(), a_key("sealing"), kid="sealing"), Reason.KEY, NOT_SIGNED),
-    "kid of another algorithm": (lambda: signed(a_job(), a_key("other use"), kid="other use"), Reason.KEY, NOT_SIGNED),
-    "kid of a weak key": (lambda: signed(a_job(), kid="weak"), Reason.KEY, NOT_SIGNED),
-    "kid of a broken key": (lambda: signed(a_job(), kid="broken"), Reason.KEY, NOT_SIGNED),
-    "kid of half a key": (lambda: signed(a_job(), kid="half"), Reason.KEY, NOT_SIGNED),
-    "jku": (lambda: signed(a_job(), a_key("evil"), jku=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
-    "x5u": (lambda: signed(a_job(), a_key("evil"), x5u=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
-    "x5c": (lambda: signed(a_job(), a_key("evil"), x5c=["AA=="]), Reason.HEADER, NOT_SIGNED),
-    "jwk": (lambda: signed(a_job(), a_key("evil"), jwk=published("evil")), Reason.HEADER, NOT_SIGNED),
-    "jku beside a good signature": (lambda: signed(a_job(), jku=ELSEWHERE), Reason.HEADER, NOT_SIGNED),
-    "signed by a stranger": (lambda: signed(a_job(), a_key("evil")), Reason.SIGNATURE, NOT_SIGNED),
-    "signed by another key of the issuer": (lambda: signed(a_job(), a_key("ours")), Reason.SIGNATURE, NOT_SIGNED),
-    "not signed": (lambda: by_hand({"alg": "RS256", "kid": KID}, a_job()), Reason.SIGNATURE, NOT_SIGNED),
-    "changed after signing": (changed_after_signing, Reason.SIGNATURE, NOT_SIGNED),
+TOKENS: dict[str, tuple[Callable[[], str], RefusalReason, str]] = {
+    "nothing": (lambda: "", RefusalReason.SHAPE, NO_TOKEN),
+    "no JWT": (lambda: "pfciu_" + "a" * 44, RefusalReason.SHAPE, NO_TOKEN),
+    "two parts": (lambda: signed(a_job()).rpartition(".")[0], RefusalReason.SHAPE, NO_TOKEN),
+    "five parts": (lambda: "a.b.c.d.e", RefusalReason.SHAPE, NO_TOKEN),
+    "huge": (lambda: signed(a_job(more="x" * 20_000)), RefusalReason.SIZE, NO_TOKEN),
+    "no object": (lambda: signed([1]), RefusalReason.SHAPE, NO_TOKEN),  # type: ignore[arg-type]
+    "letters beyond ASCII": (lambda: "ä.ö.ü", RefusalReason.SHAPE, NO_TOKEN),
+    "alg none": (lambda: by_hand({"alg": "none", "kid": KID}, a_job()), RefusalReason.ALGORITHM, NOT_SIGNED),
+    "alg missing": (lambda: by_hand({"kid": KID}, a_job()), RefusalReason.ALGORITHM, NOT_SIGNED),
+    "alg HS256 by the public key": (signed_by_public_key, RefusalReason.ALGORITHM, NOT_SIGNED),
+    "alg ES256": (lambda: signed(a_job(), a_curve(), algorithm="ES256"), RefusalReason.ALGORITHM, NOT_SIGNED),
+    "alg PS256": (lambda: signed(a_job(), algorithm="PS256"), RefusalReason.ALGORITHM, NOT_SIGNED),
+    "alg RS512": (lambda: signed(a_job(), algorithm="RS512"), RefusalReason.ALGORITHM, NOT_SIGNED),
+    "alg in small letters": (lambda: by_hand({"alg": "rs256", "kid": KID}, a_job()), RefusalReason.ALGORITHM, NOT_SIGNED),
+    "kid missing": (lambda: signed(a_job(), kid=None), RefusalReason.KEY, NOT_SIGNED),
+    "kid unknown": (lambda: signed(a_job(), kid="key-2"), RefusalReason.KEY, NOT_SIGNED),
+    "kid a path": (lambda: signed(a_job(), kid="../../../dev/null"), RefusalReason.KEY, NOT_SIGNED),
+    "kid a question": (lambda: signed(a_job(), kid="' OR 1=1 --"), RefusalReason.KEY, NOT_SIGNED),
+    "kid no text": (lambda: by_hand({"alg": "RS256", "kid": 1}, a_job()), RefusalReason.SHAPE, NO_TOKEN),
+    "kid of a curve": (lambda: signed(a_job(), kid="curve"), RefusalReason.KEY, NOT_SIGNED),
+    "kid of a shared secret": (lambda: signed(a_job(), kid="secret"), RefusalReason.KEY, NOT_SIGNED),
+    "kid of a key that seals": (lambda: signed(a_job(), a_key("sealing"), kid="sealing"), RefusalReason.KEY, NOT_SIGNED),
+    "kid of another algorithm": (lambda: signed(a_job(), a_key("other use"), kid="other use"), RefusalReason.KEY, NOT_SIGNED),
+    "kid of a weak key": (lambda: signed(a_job(), kid="weak"), RefusalReason.KEY, NOT_SIGNED),
+    "kid of a broken key": (lambda: signed(a_job(), kid="broken"), RefusalReason.KEY, NOT_SIGNED),
+    "kid of half a key": (lambda: signed(a_job(), kid="half"), RefusalReason.KEY, NOT_SIGNED),
+    "jku": (lambda: signed(a_job(), a_key("evil"), jku=ELSEWHERE), RefusalReason.HEADER, NOT_SIGNED),
+    "x5u": (lambda: signed(a_job(), a_key("evil"), x5u=ELSEWHERE), RefusalReason.HEADER, NOT_SIGNED),
+    "x5c": (lambda: signed(a_job(), a_key("evil"), x5c=["AA=="]), RefusalReason.HEADER, NOT_SIGNED),
+    "jwk": (lambda: signed(a_job(), a_key("evil"), jwk=published("evil")), RefusalReason.HEADER, NOT_SIGNED),
+    "jku beside a good signature": (lambda: signed(a_job(), jku=ELSEWHERE), RefusalReason.HEADER, NOT_SIGNED),
+    "signed by a stranger": (lambda: signed(a_job(), a_key("evil")), RefusalReason.SIGNATURE, NOT_SIGNED),
+    "signed by another key of the issuer": (lambda: signed(a_job(), a_key("ours")), RefusalReason.SIGNATURE, NOT_SIGNED),
+    "not signed": (lambda: by_hand({"alg": "RS256", "kid": KID}, a_job()), RefusalReason.SIGNATURE, NOT_SIGNED),
+    "changed after signing": (changed_after_signing, RefusalReason.SIGNATURE, NOT_SIGNED),
 }
 
-CLAIMS: dict[str, tuple[dict[str, Any], Reason, str]] = {
-    "issuer with a slash": ({"iss": f"{ISSUER}/"}, Reason.ISSUER, NOT_SIGNED),
-    "issuer by http": ({"iss": ISSUER.replace("https", "http")}, Reason.ISSUER, NOT_SIGNED),
-    "issuer in capitals": ({"iss": ISSUER.upper()}, Reason.ISSUER, NOT_SIGNED),
-    "issuer of an enterprise": ({"iss": f"{ISSUER}/rival"}, Reason.ISSUER, NOT_SIGNED),
-    "issuer with a tail": ({"iss": f"{ISSUER}.evil.example"}, Reason.ISSUER, NOT_SIGNED),
-    "issuer as a list": ({"iss": [ISSUER]}, Reason.ISSUER, NOT_SIGNED),
-    "issuer missing": ({"iss": None}, Reason.ISSUER, NOT_SIGNED),
-    "audience as GitHub sets it": ({"aud": "https://github.com/acme"}, Reason.AUDIENCE, OTHER_SERVER),
-    "audience of another server": ({"aud": "https://perf.example.org"}, Reason.AUDIENCE, OTHER_SERVER),
-    "audience with a slash": ({"aud": f"{AUDIENCE}/"}, Reason.AUDIENCE, OTHER_SERVER),
-    "audience of two": ({"aud": [AUDIENCE, "https://perf.example.org"]}, Reason.AUDIENCE, OTHER_SERVER),
-    "audience as a list": ({"aud": [AUDIENCE]}, Reason.AUDIENCE, OTHER_SERVER),
-    "audience missing": ({"aud": None}, Reason.AUDIENCE, OTHER_SERVER),
-    "expired": ({"iat": SECOND - 330, "exp": SECOND - 30}, Reason.EXPIRED, NOT_NOW),
-    "not yet valid": ({"nbf": SECOND + 31}, Reason.EARLY, NOT_NOW),
-    "not yet issued": ({"iat": SECOND + 31}, Reason.EARLY, NOT_NOW),
-    "valid for too long": ({"iat": SECOND - 5, "exp": SECOND - 5 + 1201}, Reason.LIFETIME, NOT_NOW),
-    "valid for ever": ({"exp": 10**400}, Reason.LIFETIME, NOT_NOW),
-    "exp missing": ({"exp": None}, Reason.CLAIMS, LACKING),
-    "iat missing": ({"iat": None}, Reason.CLAIMS, LACKING),
-    "nbf missing": ({"nbf": None}, Reason.CLAIMS, LACKING),
-    "exp as a text": ({"exp": str(SECOND + 200)}, Reason.CLAIMS, LACKING),
-    "exp true": ({"exp": True}, Reason.CLAIMS, LACKING),
-    "sub missing": ({"sub": None}, Reason.CLAIMS, LACKING),
-    "jti missing": ({"jti": None}, Reason.CLAIMS, LACKING),
-    "jti empty": ({"jti": ""}, Reason.CLAIMS, LACKING),
-    "repository missing": ({"repository": None}, Reason.CLAIMS, LACKING),
-    "repository_id missing": ({"repository_id": None}, Reason.CLAIMS, LACKING),
-    "repository_id as a number": ({"repository_id": REPOSITORY_ID}, Reason.CLAIMS, LACKING),
-    "repository_id with a zero before it": ({"repository_id": f"0{REPOSITORY_ID}"}, Reason.CLAIMS, LACKING),
-    "repository_owner_id missing": ({"repository_owner_id": None}, Reason.CLAIMS, LACKING),
-    "repository_owner_id as a number": ({"repository_owner_id": OWNER_ID}, Reason.CLAIMS, LACKING),
-    "event_name missing": ({"event_name": None}, Reason.CLAIMS, LACKING),
-    "ref missing": ({"ref": None}, Reason.CLAIMS, LACKING),
-    "sha missing": ({"sha": None}, Reason.CLAIMS, LACKING),
-    "sha no sha": ({"sha": "main"}, Reason.CLAIMS, LACKING),
-    "run_id missing": ({"run_id": None}, Reason.CLAIMS, LACKING),
-    "run_attempt missing": ({"run_attempt": None}, Reason.CLAIMS, LACKING),
-    "job_workflow_ref missing": ({"job_workflow_ref": None}, Reason.CLAIMS, LACKING),
-    "a line feed in a claim": ({"repository": "acme/model\nforged line"}, Reason.CLAIMS, LACKING),
-    "another repository": ({"repository": "rival/own", "repository_id": "7"}, Reason.REPOSITORY, NOT_BOUND),
+CLAIMS: dict[str, tuple[dict[str, Any], RefusalReason, str]] = {
+    "issuer with a slash": ({"iss": f"{ISSUER}/"}, RefusalReason.ISSUER, NOT_SIGNED),
+    "issuer by http": ({"iss": ISSUER.replace("https", "http")}, RefusalReason.ISSUER, NOT_SIGNED),
+    "issuer in capitals": ({"iss": ISSUER.upper()}, RefusalReason.ISSUER, NOT_SIGNED),
+    "issuer of an enterprise": ({"iss": f"{ISSUER}/rival"}, RefusalReason.ISSUER, NOT_SIGNED),
+    "issuer with a tail": ({"iss": f"{ISSUER}.evil.example"}, RefusalReason.ISSUER, NOT_SIGNED),
+    "issuer as a list": ({"iss": [ISSUER]}, RefusalReason.ISSUER, NOT_SIGNED),
+    "issuer missing": ({"iss": None}, RefusalReason.ISSUER, NOT_SIGNED),
+    "audience as GitHub sets it": ({"aud": "https://github.com/acme"}, RefusalReason.AUDIENCE, OTHER_SERVER),
+    "audience of another server": ({"aud": "https://perf.example.org"}, RefusalReason.AUDIENCE, OTHER_SERVER),
+    "audience with a slash": ({"aud": f"{AUDIENCE}/"}, RefusalReason.AUDIENCE, OTHER_SERVER),
+    "audience of two": ({"aud": [AUDIENCE, "https://perf.example.org"]}, RefusalReason.AUDIENCE, OTHER_SERVER),
+    "audience as a list": ({"aud": [AUDIENCE]}, RefusalReason.AUDIENCE, OTHER_SERVER),
+    "audience missing": ({"aud": None}, RefusalReason.AUDIENCE, OTHER_SERVER),
+    "expired": ({"iat": SECOND - 330, "exp": SECOND - 30}, RefusalReason.EXPIRED, NOT_NOW),
+    "not yet valid": ({"nbf": SECOND + 31}, RefusalReason.EARLY, NOT_NOW),
+    "not yet issued": ({"iat": SECOND + 31}, RefusalReason.EARLY, NOT_NOW),
+    "valid for too long": ({"iat": SECOND - 5, "exp": SECOND - 5 + 1201}, RefusalReason.LIFETIME, NOT_NOW),
+    "valid for ever": ({"exp": 10**400}, RefusalReason.LIFETIME, NOT_NOW),
+    "exp missing": ({"exp": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "iat missing": ({"iat": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "nbf missing": ({"nbf": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "exp as a text": ({"exp": str(SECOND + 200)}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "exp true": ({"exp": True}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "sub missing": ({"sub": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "jti missing": ({"jti": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "jti empty": ({"jti": ""}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository missing": ({"repository": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository_id missing": ({"repository_id": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository_id as a number": ({"repository_id": REPOSITORY_ID}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository_id with a zero before it": ({"repository_id": f"0{REPOSITORY_ID}"}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository_owner_id missing": ({"repository_owner_id": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "repository_owner_id as a number": ({"repository_owner_id": OWNER_ID}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "event_name missing": ({"event_name": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "ref missing": ({"ref": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "sha missing": ({"sha": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "sha no sha": ({"sha": "main"}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "run_id missing": ({"run_id": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "run_attempt missing": ({"run_attempt": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "job_workflow_ref missing": ({"job_workflow_ref": None}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "a line feed in a claim": ({"repository": "acme/model\nforged line"}, RefusalReason.CLAIMS, MISSING_CLAIMS),
+    "another repository": ({"repository": "rival/own", "repository_id": "7"}, RefusalReason.REPOSITORY, NOT_BOUND),
     "a repository that took the name": (
-        {"repository_id": "99", "repository_owner_id": "98"}, Reason.REPOSITORY, NOT_BOUND
+        {"repository_id": "99", "repository_owner_id": "98"}, RefusalReason.REPOSITORY, NOT_BOUND
     ),
-    "another owner since": ({"repository_owner_id": "98"}, Reason.OWNER, NOT_BOUND),
-    "event pull_request_target": ({"event_name": "pull_request_target"}, Reason.EVENT, NOT_BOUND),
-    "event workflow_run": ({"event_name": "workflow_run"}, Reason.EVENT, NOT_BOUND),
-    "event of nobody": ({"event_name": "Push"}, Reason.EVENT, NOT_BOUND),
-    "a pull request of no number": ({"event_name": "pull_request"}, Reason.REF, NOT_BOUND),
+    "another owner since": ({"repository_owner_id": "98"}, RefusalReason.OWNER, NOT_BOUND),
+    "event pull_request_target": ({"event_name": "pull_request_target"}, RefusalReason.EVENT, NOT_BOUND),
+    "event workflow_run": ({"event_name": "workflow_run"}, RefusalReason.EVENT, NOT_BOUND),
+    "event of nobody": ({"event_name": "Push"}, RefusalReason.EVENT, NOT_BOUND),
+    "a pull request of no number": ({"event_name": "pull_request"}, RefusalReason.REF, NOT_BOUND),
     "another workflow": (
-        {"job_workflow_ref": "acme/model/.github/workflows/other.yml@refs/heads/main"}, Reason.WORKFLOW, NOT_BOUND
+        {"job_workflow_ref": "acme/model/.github/workflows/other.yml@refs/heads/main"}, RefusalReason.WORKFLOW, NOT_BOUND
     ),
     "the same workflow of another repository": (
-        {"job_workflow_ref": f"rival/own/{WORKFLOW}@refs/heads/main"}, Reason.WORKFLOW, NOT_BOUND
+        {"job_workflow_ref": f"rival/own/{WORKFLOW}@refs/heads/main"}, RefusalReason.WORKFLOW, NOT_BOUND
     ),
-    "another repository with our workflow behind an @": ({"job_workflow_ref": OTHER_PATH}, Reason.WORKFLOW, NOT_BOUND),
+    "another repository with our workflow behind an @": ({"job_workflow_ref": OTHER_PATH}, RefusalReason.WORKFLOW, NOT_BOUND),
     "a workflow with an @ in its name": (
-        {"job_workflow_ref": f"acme/model/{WORKFLOW}@other.yml@refs/heads/main"}, Reason.WORKFLOW, NOT_BOUND
+        {"job_workflow_ref": f"acme/model/{WORKFLOW}@other.yml@refs/heads/main"}, RefusalReason.WORKFLOW, NOT_BOUND
     ),
-    "a workflow without a ref": ({"job_workflow_ref": f"acme/model/{WORKFLOW}"}, Reason.WORKFLOW, NOT_BOUND),
+    "a workflow without a ref": ({"job_workflow_ref": f"acme/model/{WORKFLOW}"}, RefusalReason.WORKFLOW, NOT_BOUND),
 }  # fmt: skip
 
 
@@ -235,25 +235,25 @@ def test_asks_for_the_environment_that_was_bound(environment: str | None, is_let
         return
     with pytest.raises(JobRefused) as refused:
         judged(token, bound)
-    assert refused.value.reason is Reason.ENVIRONMENT
+    assert refused.value.reason is RefusalReason.ENVIRONMENT
 
 
 @pytest.mark.parametrize("event", ["push", "schedule", "workflow_dispatch"])
 def test_lets_a_job_of_a_named_ref_write_the_baseline(event: str) -> None:
-    assert judged(signed(a_job(event_name=event))) == Grant("4711", 1, SHA, None, baseline=True, event=event)
+    assert judged(signed(a_job(event_name=event))) == JobGrant("4711", 1, SHA, None, baseline=True, event=event)
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/feature", "refs/tags/main", "refs/heads/Main", "refs/heads/main/x"])
 def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
     told = {"ref": ref, "job_workflow_ref": f"acme/model/{WORKFLOW}@{ref}"}
 
-    assert judged(signed(a_job(**told))) == Grant("4711", 1, SHA, None, baseline=False, event="push")
+    assert judged(signed(a_job(**told))) == JobGrant("4711", 1, SHA, None, baseline=False, event="push")
 
 
 def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:
     bound = Repository(refs=("refs/heads/main", "refs/pull/12/merge"))
 
-    assert judged(signed(of_pull_request(12)), bound) == Grant("4711", 1, SHA, 12, baseline=False, event="pull_request")
+    assert judged(signed(of_pull_request(12)), bound) == JobGrant("4711", 1, SHA, 12, baseline=False, event="pull_request")
 
 
 def test_knows_a_repository_by_its_numbers_after_it_was_renamed() -> None:

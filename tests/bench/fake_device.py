@@ -32,7 +32,7 @@ class FakeDevice:
     kind: str = "cuda"
     name: str = "Fake H100"
     torch_device: str = "cpu"
-    measured: bool = False
+    is_validated: bool = False
     uuid: str | None = "GPU-fake"
     l2_bytes: int | None = 4096
     host_s: float = 100.0
@@ -70,7 +70,7 @@ class FakeDevice:
         self.synchronised += 1
         self.host_s = max(self.host_s, self.done_s)
 
-    def events(self) -> tuple[FakeMarker, FakeMarker] | None:
+    def create_events(self) -> tuple[FakeMarker, FakeMarker] | None:
         self.pairs_made += 1
         return None if self.kind == "cpu" else (FakeMarker(self), FakeMarker(self))
 
@@ -80,8 +80,8 @@ class FakeDevice:
     def reset_peaks(self) -> None:
         self.peaks_reset += 1
 
-    def memory(self) -> dict[str, int] | None:
+    def memory_stats(self) -> dict[str, int] | None:
         return self.stats
 
-    def refuses(self, dtype: torch.dtype) -> str | None:
+    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
         return self.refused.get(dtype)

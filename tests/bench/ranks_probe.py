@@ -14,8 +14,8 @@ import torch._dynamo  # the ranks inherit what they would all import
 import torch.distributed as dist
 
 from perfci.bench.processes import child_processes
-from perfci.bench.processes.communication_counter import Communication, communicating_seconds
-from perfci.bench.processes.distributed_ranks import run_ranks, slowest, time_together, why_not_fork
+from perfci.bench.processes.communication_counter import CommunicationCounter, communication_seconds
+from perfci.bench.processes.distributed_ranks import fork_obstacle, max_over_ranks, run_ranks, time_ranks
 
 
 def ranks_and_sums(rank: int, offset: float) -> tuple[int, float]:
@@ -25,7 +25,7 @@ def ranks_and_sums(rank: int, offset: float) -> tuple[int, float]:
 
 
 def slowest_of_both(rank: int) -> tuple[float, ...]:
-    return slowest(float(rank), float(-rank))
+    return max_over_ranks(float(rank), float(-rank))
 
 
 def steps_together(rank: int) -> tuple[int, object]:
@@ -38,7 +38,7 @@ def steps_together(rank: int) -> tuple[int, object]:
         time.sleep(0.002 * rank)
         dist.all_reduce(torch.zeros(1))
 
-    timing = time_together(step, warmup_s=0.02, budget_s=0.1, target=0.0)
+    timing = time_ranks(step, warmup_s=0.02, budget_s=0.1, target=0.0)
     return steps, (timing.wall, timing.cpu, timing.device, timing.number, timing.warmup_calls)
 
 
@@ -80,14 +80,14 @@ def says(rank: int) -> dict[str, tuple[int, int]]:
     }
     counted = {}
     for name, scene in scenes.items():
-        with Communication() as said:
+        with CommunicationCounter() as said:
             scene()
         counted[name] = (said.operations, said.sent_bytes)
     return counted
 
 
 def talks_and_is_silent(rank: int) -> tuple[float, float]:
-    return communicating_seconds(lambda: dist.all_reduce(torch.zeros(1000))), communicating_seconds(lambda: None)
+    return communication_seconds(lambda: dist.all_reduce(torch.zeros(1000))), communication_seconds(lambda: None)
 
 
 def outcome(function: Callable[..., Any], *arguments: Any, timeout_s: float = 60.0) -> Any:
@@ -104,9 +104,9 @@ def left() -> list[str]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    child_processes.GRACE_S = 60.0  # a machine that is busy lets a rank wait before it can tell of itself
+    child_processes.FAILURE_GRACE_S = 60.0  # a machine that is busy lets a rank wait before it can tell of itself
     scenes = {
-        "why_not_fork": why_not_fork(),
+        "why_not_fork": fork_obstacle(),
         "results": outcome(ranks_and_sums, 0.5),
         "slowest": outcome(slowest_of_both),
         "together": outcome(steps_together),

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfci.bench.compilers.compile_caches import cache_folders, caches, fingerprint
+from perfci.bench.compilers.compile_caches import cache_flags, cache_folders, fingerprint_caches
 
 
 def cache(folder: Path, **files: str) -> Path:
@@ -27,23 +27,23 @@ def test_equal_caches_have_one_fingerprint_wherever_they_lie(tmp_path: Path) -> 
     one = cache(tmp_path / "one", ab__kernel_dot_py="x = 1", cd__code_dot_cpp="....")
     other = cache(tmp_path / "other" / "place", cd__code_dot_cpp="....", ab__kernel_dot_py="x = 1")
 
-    assert fingerprint([one]) == fingerprint([other])
-    assert fingerprint([one]).startswith("2 files, ")
+    assert fingerprint_caches([one]) == fingerprint_caches([other])
+    assert fingerprint_caches([one]).startswith("2 files, ")
 
 
 def test_one_more_kernel_is_another_state(tmp_path: Path) -> None:
     folder = cache(tmp_path, ab__kernel_dot_py="x = 1")
-    before = fingerprint([folder])
+    before = fingerprint_caches([folder])
 
     cache(folder, cd__kernel_dot_py="x = 2")
 
     assert before.startswith("1 files, ")
-    assert fingerprint([folder]).startswith("2 files, ")
+    assert fingerprint_caches([folder]).startswith("2 files, ")
 
 
 def test_another_chosen_configuration_is_another_state_and_the_time_it_took_is_not(tmp_path: Path) -> None:
     states = [
-        fingerprint([cache(tmp_path / str(number), k_dot_best_config=best(*chosen))])
+        fingerprint_caches([cache(tmp_path / str(number), k_dot_best_config=best(*chosen))])
         for number, chosen in enumerate([(4, 120), (4, 95), (8, 120)])
     ]
 
@@ -52,34 +52,34 @@ def test_another_chosen_configuration_is_another_state_and_the_time_it_took_is_n
 
 def test_locks_are_not_part_of_the_state(tmp_path: Path) -> None:
     folder = cache(tmp_path, kernel_dot_py="x = 1")
-    before = fingerprint([folder])
+    before = fingerprint_caches([folder])
 
     cache(folder, locks__a_dot_lock="")
 
-    assert fingerprint([folder]) == before
+    assert fingerprint_caches([folder]) == before
 
 
 def test_the_place_of_a_cache_in_its_sources_is_not_part_of_the_state(tmp_path: Path) -> None:
-    states = [fingerprint([cache(tmp_path / name, k_dot_py=f"load('{tmp_path / name}/k')")]) for name in ("a", "b")]
+    states = [fingerprint_caches([cache(tmp_path / name, k_dot_py=f"load('{tmp_path / name}/k')")]) for name in ("a", "b")]
 
     assert states[0] == states[1]
 
 
 def test_pickled_graphs_are_not_part_of_the_state(tmp_path: Path) -> None:
     folder = cache(tmp_path, kernel_dot_py="x = 1")
-    before = fingerprint([folder])
+    before = fingerprint_caches([folder])
 
     cache(folder, fxgraph__ab__cd="pickled")
 
-    assert fingerprint([folder]) == before
+    assert fingerprint_caches([folder]) == before
 
 
 def test_a_cache_that_is_not_there_is_an_empty_one(tmp_path: Path) -> None:
-    assert fingerprint([tmp_path / "nowhere"]) == fingerprint([])
+    assert fingerprint_caches([tmp_path / "nowhere"]) == fingerprint_caches([])
 
 
 def test_an_unreadable_configuration_counts_by_its_content(tmp_path: Path) -> None:
-    assert fingerprint([cache(tmp_path, k_dot_best_config="{")]).startswith("1 files, ")
+    assert fingerprint_caches([cache(tmp_path, k_dot_best_config="{")]).startswith("1 files, ")
 
 
 @pytest.fixture
@@ -94,16 +94,16 @@ def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
 
 
 def test_a_process_that_compiled_nothing_has_no_flag(compilers: SimpleNamespace) -> None:
-    assert caches() == ()
+    assert cache_flags() == ()
 
 
 def test_a_process_that_compiled_has_the_state_as_a_flag(compilers: SimpleNamespace, tmp_path: Path) -> None:
     compilers.counters["aot_autograd"]["total"] += 1
     cache(tmp_path / "inductor", kernel_dot_py="x = 1")
 
-    (flag,) = caches()
+    (flag,) = cache_flags()
 
-    assert flag == f"caches: {fingerprint([tmp_path / 'inductor'])}"
+    assert flag == f"caches: {fingerprint_caches([tmp_path / 'inductor'])}"
 
 
 def test_triton_has_a_cache_of_its_own(

@@ -13,20 +13,28 @@ from pathlib import Path
 import pytest
 from waiting import has_ended, until
 
-from perfci.bench.processes.child_processes import Child, ChildFailed, ChildOutOfMemory, ended, forked, fresh, results
+from perfci.bench.processes.child_processes import (
+    ChildFailed,
+    ChildOutOfMemory,
+    ChildProcess,
+    ending_children,
+    fork_child,
+    start_child,
+    wait_for_results,
+)
 
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a child is given to tell of itself, on a machine that lets it wait for its turn."""
-    monkeypatch.setattr("perfci.bench.processes.child_processes.GRACE_S", 60.0)
+    monkeypatch.setattr("perfci.bench.processes.child_processes.FAILURE_GRACE_S", 60.0)
 
 
 def run(*functions: Callable[[], object], timeout_s: float = 30.0) -> list[object]:
-    children: list[Child] = []
-    with ended(children):
-        children.extend(forked(f"child {index}", function) for index, function in enumerate(functions))
-        return results(children, timeout_s)
+    children: list[ChildProcess] = []
+    with ending_children(children):
+        children.extend(fork_child(f"child {index}", function) for index, function in enumerate(functions))
+        return wait_for_results(children, timeout_s)
 
 
 def test_gives_the_results_in_the_order_of_the_children() -> None:
@@ -51,7 +59,7 @@ def test_names_the_child_that_raised() -> None:
 def test_names_the_child_that_failed_first_though_both_are_heard_at_once() -> None:
     """A machine may be too busy to listen in between: then all have failed, in an order of which only they know."""
     reader, writer = Pipe(duplex=False)
-    children: list[Child] = []
+    children: list[ChildProcess] = []
 
     def notices() -> None:
         writer.close()
@@ -60,13 +68,13 @@ def test_names_the_child_that_failed_first_though_both_are_heard_at_once() -> No
     def fails() -> None:
         raise ValueError("no such rank")
 
-    with ended(children), reader:
-        children.extend([forked("child 0", notices), forked("child 1", fails)])
+    with ending_children(children), reader:
+        children.extend([fork_child("child 0", notices), fork_child("child 1", fails)])
         writer.close()
-        assert all(until(child.result.poll) for child in children)
+        assert all(until(child.result_pipe.poll) for child in children)
 
         with pytest.raises(ChildFailed, match=r"^child 1: ValueError: no such rank$"):
-            results(children, 0.0)
+            wait_for_results(children, 0.0)
 
 
 @pytest.mark.usefixtures("patience")
@@ -106,23 +114,23 @@ def test_a_result_that_cannot_be_sent_is_a_failure() -> None:
 
 @pytest.mark.usefixtures("patience")
 def test_says_where_a_child_hangs(tmp_path: Path) -> None:
-    children: list[Child] = []
+    children: list[ChildProcess] = []
 
     def waits_for_ever() -> None:
         (tmp_path / "waits").touch()
         time.sleep(600)
 
-    with ended(children):
-        children.extend([forked("child 0", lambda: 1), forked("child 1", waits_for_ever)])
-        assert until(children[0].result.poll)
+    with ending_children(children):
+        children.extend([fork_child("child 0", lambda: 1), fork_child("child 1", waits_for_ever)])
+        assert until(children[0].result_pipe.poll)
         assert until((tmp_path / "waits").exists)
 
         with pytest.raises(TimeoutError, match=r"^child 1 did not end within 0.1 s: child 1 is in waits_for_ever \(te"):
-            results(children, 0.1)
+            wait_for_results(children, 0.1)
 
 
 def test_leaves_nothing_running_not_even_a_grandchild(tmp_path: Path) -> None:
-    children: list[Child] = []
+    children: list[ChildProcess] = []
 
     def has_a_child() -> None:
         grandchild = os.fork()
@@ -131,8 +139,8 @@ def test_leaves_nothing_running_not_even_a_grandchild(tmp_path: Path) -> None:
         (tmp_path / "pids").write_text(f"{os.getpid()} {grandchild}\n")
         time.sleep(600)
 
-    with ended(children):
-        children.append(forked("child", has_a_child))
+    with ending_children(children):
+        children.append(fork_child("child", has_a_child))
         assert until(lambda: (tmp_path / "pids").exists() and (tmp_path / "pids").read_text().endswith("\n"))
 
     assert all(has_ended(int(pid)) for pid in (tmp_path / "pids").read_text().split())
@@ -140,7 +148,7 @@ def test_leaves_nothing_running_not_even_a_grandchild(tmp_path: Path) -> None:
 
 def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     def parent() -> None:
-        child = forked("child", lambda: time.sleep(600))
+        child = fork_child("child", lambda: time.sleep(600))
         (tmp_path / "pid").write_text(str(child.pid))
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -151,21 +159,21 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def test_a_fresh_child_is_another_interpreter_with_the_same_paths() -> None:
-    children: list[Child] = []
+    children: list[ChildProcess] = []
 
-    with ended(children):
-        children.append(fresh("fresh", functools.partial(os.getenv, "PERFCI_TOLD"), {"PERFCI_TOLD": "yes"}))
-        children.append(fresh("fresh", functools.partial(Path.exists, Path(__file__))))
+    with ending_children(children):
+        children.append(start_child("fresh", functools.partial(os.getenv, "PERFCI_TOLD"), {"PERFCI_TOLD": "yes"}))
+        children.append(start_child("fresh", functools.partial(Path.exists, Path(__file__))))
 
-        assert results(children, 60) == ["yes", True]
+        assert wait_for_results(children, 60) == ["yes", True]
     assert "PERFCI_TOLD" not in os.environ
 
 
 def test_a_forked_child_has_its_own_environment() -> None:
-    children: list[Child] = []
+    children: list[ChildProcess] = []
 
-    with ended(children):
-        children.append(forked("forked", lambda: os.environ["PERFCI_TOLD"], {"PERFCI_TOLD": "yes"}))
+    with ending_children(children):
+        children.append(fork_child("forked", lambda: os.environ["PERFCI_TOLD"], {"PERFCI_TOLD": "yes"}))
 
-        assert results(children, 30) == ["yes"]
+        assert wait_for_results(children, 30) == ["yes"]
     assert "PERFCI_TOLD" not in os.environ

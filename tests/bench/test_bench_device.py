@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from perfci.bench.devices.torch_devices import MEASURED, Accelerator, Apple, Cpu, this_device
+from perfci.bench.devices.torch_devices import VALIDATION_STATUS, Accelerator, Cpu, MpsDevice, this_device
 
 
 def gpus(monkeypatch: pytest.MonkeyPatch, **counts: int) -> None:
@@ -36,7 +36,7 @@ def test_finds_the_device_without_starting_it(
     device = this_device()
 
     assert (device.kind, device.torch_device) == (kind, torch_device)
-    assert device.measured == (kind == "cpu")
+    assert device.is_validated == (kind == "cpu")
 
 
 def test_calls_torchs_cuda_on_an_amd_gpu_rocm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,8 +49,8 @@ def test_calls_torchs_cuda_on_an_amd_gpu_rocm(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_says_of_every_kind_whether_it_was_measured() -> None:
-    assert [kind for kind, (measured, _) in MEASURED.items() if measured] == ["cpu"]
-    assert all(sentence for _, sentence in MEASURED.values())
+    assert [kind for kind, (measured, _) in VALIDATION_STATUS.items() if measured] == ["cpu"]
+    assert all(sentence for _, sentence in VALIDATION_STATUS.values())
 
 
 def test_a_cpu_has_no_events_no_allocator_and_nothing_to_wait_for() -> None:
@@ -60,7 +60,7 @@ def test_a_cpu_has_no_events_no_allocator_and_nothing_to_wait_for() -> None:
     cpu.empty_cache()
     cpu.reset_peaks()
 
-    assert (cpu.events(), cpu.memory(), cpu.uuid, cpu.l2_bytes) == (None, None, None, None)
+    assert (cpu.create_events(), cpu.memory_stats(), cpu.uuid, cpu.l2_bytes) == (None, None, None, None)
     assert cpu.name.startswith("CPU (")
 
 
@@ -88,13 +88,13 @@ def test_an_accelerator_asks_torch_about_the_current_device() -> None:
 
     assert (device.name, device.uuid, device.l2_bytes) == ("NVIDIA H100", "GPU-1234-abcd", 50 << 20)
     assert torch_cuda.calls == ["synchronize", "empty_cache", "reset_peak_memory_stats"]
-    assert [event.timed for event in device.events()] == [True, True]
+    assert [event.timed for event in device.create_events()] == [True, True]
 
 
 def test_the_allocator_is_asked_once_it_runs_because_before_it_says_nothing() -> None:
     torch_cuda = backend(memory_stats=lambda: {"allocated_bytes.all.peak": 7} if torch_cuda.calls else {})
 
-    assert Accelerator("cuda", "cuda", torch_cuda).memory() == {"allocated_bytes.all.peak": 7}
+    assert Accelerator("cuda", "cuda", torch_cuda).memory_stats() == {"allocated_bytes.all.peak": 7}
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_refuses_what_a_gpu_would_only_emulate(
 ) -> None:
     device = Accelerator("cuda", "cuda", backend(get_device_capability=lambda: capability))
 
-    assert device.refuses(dtype) == reason
+    assert device.unsupported_reason(dtype) == reason
 
 
 def test_a_cpu_refuses_float8_alone() -> None:
-    assert Cpu().refuses(torch.bfloat16) is None
-    assert Cpu().refuses(torch.float8_e4m3fn) == "no CPU multiplies float8 natively: its speed says nothing"
+    assert Cpu().unsupported_reason(torch.bfloat16) is None
+    assert Cpu().unsupported_reason(torch.float8_e4m3fn) == "no CPU multiplies float8 natively: its speed says nothing"
 
 
 def test_apples_allocator_gives_what_it_has_and_no_peaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 3)
     monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 8)
 
-    assert Apple().memory() == {"allocated_bytes.all.current": 3, "reserved_bytes.all.current": 8}
-    assert Apple().refuses(torch.float64) == "Apple's GPU does not compute in float64"
+    assert MpsDevice().memory_stats() == {"allocated_bytes.all.current": 3, "reserved_bytes.all.current": 8}
+    assert MpsDevice().unsupported_reason(torch.float64) == "Apple's GPU does not compute in float64"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.bench.devices.energy_meter import joules_per_call
-from perfci.bench.devices.nvml import Unreadable
+from perfci.bench.devices.nvml import NvmlUnavailable
 from perfci.bench.devices.torch_devices import Cpu
 from perfci.bench.readings import Absent, Reading
 from perfci.model import Clock
@@ -24,7 +24,7 @@ class Counter:
 
     def energy(self) -> float:
         if not self.tick_s:
-            raise Unreadable("NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported")
+            raise NvmlUnavailable("NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported")
         return self.watts * self.tick_s * (self.device.host_s // self.tick_s)
 
 

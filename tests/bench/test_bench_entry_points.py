@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perfci.bench.config_hooks import call, resolve
+from perfci.bench.config_hooks import call_hook, resolve_hook
 
 BENCH: Any = SimpleNamespace(device="cuda:0")
 
@@ -41,17 +41,17 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in ("hooks", "broken"):
         sys.modules.pop(name, None)
-    resolve.cache_clear()
+    resolve_hook.cache_clear()
 
 
 def test_passes_the_hooks_arguments_on() -> None:
-    assert call(BENCH, "gpt", "batch", "hooks:plain", {"size": 1}, 3) == ({"size": 1}, 3)
+    assert call_hook(BENCH, "gpt", "batch", "hooks:plain", {"size": 1}, 3) == ({"size": 1}, 3)
 
 
 def test_gives_the_device_to_a_function_that_names_it() -> None:
-    assert call(BENCH, "gpt", "batch", "hooks:placed", {}, 3) == ({}, 3, "cuda:0")
-    assert call(BENCH, "gpt", "build", "hooks:Net.build", {}) == ({}, "cuda:0")
-    assert call(BENCH, "gpt", "build", "hooks:anything", {}) == ({}, {})
+    assert call_hook(BENCH, "gpt", "batch", "hooks:placed", {}, 3) == ({}, 3, "cuda:0")
+    assert call_hook(BENCH, "gpt", "build", "hooks:Net.build", {}) == ({}, "cuda:0")
+    assert call_hook(BENCH, "gpt", "build", "hooks:anything", {}) == ({}, {})
 
 
 WRONG = {
@@ -66,6 +66,6 @@ WRONG = {
 @pytest.mark.parametrize(("dotted", "sentence"), WRONG.items())
 def test_says_which_name_leads_nowhere(dotted: str, sentence: str) -> None:
     with pytest.raises(LookupError) as failed:
-        call(BENCH, "gpt", "build", dotted, {})
+        call_hook(BENCH, "gpt", "build", dotted, {})
 
     assert str(failed.value) == f"model 'gpt' in perfci.toml has build = {dotted!r}, {sentence}"

@@ -10,7 +10,7 @@ from fake_device import FakeDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.bench.memory_use.batch_limit import fits, largest_batch
+from perfci.bench.memory_use.batch_limit import find_largest_batch, fits_in_memory
 from perfci.bench.readings import Absent
 
 
@@ -30,20 +30,20 @@ def step_that_holds(most: int, tried: list[int] | None = None) -> Callable[[int]
 @given(most=st.integers(0, 5000), start=st.integers(1, 300), limit=st.integers(1, 4096))
 @settings(deadline=None, derandomize=True, max_examples=200)
 def test_finds_the_last_batch_that_fits(most: int, start: int, limit: int) -> None:
-    assert largest_batch(step_that_holds(most), FakeDevice(), start=start, limit=limit) == min(most, limit)
+    assert find_largest_batch(step_that_holds(most), FakeDevice(), start=start, limit=limit) == min(most, limit)
 
 
 def test_doubles_and_then_halves_the_gap() -> None:
     tried: list[int] = []
 
-    assert largest_batch(step_that_holds(21, tried), FakeDevice()) == 21
+    assert find_largest_batch(step_that_holds(21, tried), FakeDevice()) == 21
     assert tried == [1, 2, 4, 8, 16, 32, 24, 20, 22, 21]
 
 
 def test_gives_cached_memory_back_after_every_try() -> None:
     device, tried = FakeDevice(), []
 
-    largest_batch(step_that_holds(5, tried), device)
+    find_largest_batch(step_that_holds(5, tried), device)
 
     assert device.cache_emptied == len(tried)
 
@@ -55,13 +55,13 @@ def test_predicts_against_a_budget_without_computing() -> None:
 
     device = FakeDevice(kind="cpu", stats=None)
 
-    assert largest_batch(make_step, device, budget_bytes=4000 + 8000 * 37) == 37
-    assert largest_batch(make_step, device, budget_bytes=4000 + 8000 * 38 - 1) == 37
-    assert largest_batch(make_step, device, budget_bytes=100) == 0
+    assert find_largest_batch(make_step, device, budget_bytes=4000 + 8000 * 37) == 37
+    assert find_largest_batch(make_step, device, budget_bytes=4000 + 8000 * 38 - 1) == 37
+    assert find_largest_batch(make_step, device, budget_bytes=100) == 0
 
 
 def test_is_absent_where_memory_does_not_run_out_in_order() -> None:
-    found = largest_batch(
+    found = find_largest_batch(
         lambda batch: pytest.fail("nothing is tried"), FakeDevice(kind="cpu", name="CPU (AVX2)", stats=None)
     )
 
@@ -82,14 +82,14 @@ def test_out_of_memory_does_not_fit(error: Exception) -> None:
     def step() -> None:
         raise error
 
-    assert fits(step, FakeDevice()) is False
+    assert fits_in_memory(step, FakeDevice()) is False
 
 
 def test_really_too_much_for_this_machine_does_not_fit() -> None:
-    assert fits(lambda: torch.empty(1 << 55), FakeDevice()) is False
-    assert fits(lambda: torch.empty(1), FakeDevice()) is True
+    assert fits_in_memory(lambda: torch.empty(1 << 55), FakeDevice()) is False
+    assert fits_in_memory(lambda: torch.empty(1), FakeDevice()) is True
 
 
 def test_any_other_error_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="invalid for input"):
-        fits(lambda: torch.ones(12).reshape(5), FakeDevice())
+        fits_in_memory(lambda: torch.ones(12).reshape(5), FakeDevice())

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from perfci.bench.call_counts.flops import count_flops, counter, mbu, mfu, model_flops_per_token
+from perfci.bench.call_counts.flops import count_flops, create_flop_counter, mbu, mfu, model_flops_per_token
 from perfci.bench.devices.peak_rates import peak_flops
 
 TOKENS = tiny.BATCH * tiny.LENGTH
@@ -87,7 +87,7 @@ def test_counts_the_kernels_of_gpus_alike(kernel: Callable[[torch.Tensor], objec
 
 
 def test_counts_no_second_time_the_scores_that_a_fused_backward_computes_again() -> None:
-    formulas = counter().flop_registry
+    formulas = create_flop_counter().flop_registry
     query = torch.empty(2, 4, 32, 16, device="meta")
     names = ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
 

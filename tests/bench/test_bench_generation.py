@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 from fake_device import FakeDevice
 
-from perfci.bench.readings import Absent, Measured, Reading, report_of
-from perfci.bench.streams.latency import Trace
-from perfci.bench.streams.stream_requests import GENERATION_METRICS, Recording, Request, measure_stream, record_stream
+from perfci.bench.readings import Absent, Measurement, Reading, build_report
+from perfci.bench.streams.latency import RequestTrace
+from perfci.bench.streams.stream_requests import (
+    GENERATION_METRICS,
+    RecordedRequests,
+    StreamRequest,
+    measure_stream,
+    record_stream,
+)
 from perfci.model import Clock
 
 PREFILL_S, TOKEN_S = 0.03, 0.002
@@ -42,13 +48,13 @@ def tokens(device: FakeDevice, count: int = 11) -> Callable[[], Iterator[int]]:
     return stream
 
 
-def read(measured: Measured, name: str) -> Reading:
+def read(measured: Measurement, name: str) -> Reading:
     reading = measured.readings[name]
     assert isinstance(reading, Reading), reading
     return reading
 
 
-def reason(measured: Measured, name: str) -> str:
+def reason(measured: Measurement, name: str) -> str:
     absent = measured.readings[name]
     assert isinstance(absent, Absent), absent
     return absent.reason
@@ -84,7 +90,7 @@ def test_sees_a_token_when_the_device_has_made_it_and_not_when_it_was_launched(g
 
 
 def test_waits_for_the_device_once_per_chunk_and_at_both_ends(gpu: FakeDevice) -> None:
-    Request(tokens(gpu, count=5), gpu)()
+    StreamRequest(tokens(gpu, count=5), gpu)()
 
     assert gpu.synchronised == 5 + 2
 
@@ -92,9 +98,9 @@ def test_waits_for_the_device_once_per_chunk_and_at_both_ends(gpu: FakeDevice) -
 def test_works_off_what_was_queued_before_the_clock_starts(gpu: FakeDevice) -> None:
     gpu.kernel(5.0)
 
-    wall, _ = Request(tokens(gpu), gpu)()
+    wall, _ = StreamRequest(tokens(gpu), gpu)()
 
-    assert wall.done - wall.sent == pytest.approx(0.05)
+    assert wall.ended_at - wall.sent_at == pytest.approx(0.05)
 
 
 def test_discards_what_the_first_requests_compile(cpu: FakeDevice) -> None:
@@ -118,7 +124,7 @@ def test_says_that_a_stream_had_no_time_to_settle(cpu: FakeDevice) -> None:
 
 def test_says_that_a_measured_request_compiled_something(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     requests, compiled = iter(range(100)), []
-    monkeypatch.setattr("perfci.bench.timers.warmup.compile_events", lambda: len(compiled))
+    monkeypatch.setattr("perfci.bench.timers.warmup.count_compile_events", lambda: len(compiled))
 
     def compiling_late() -> Iterator[int]:
         if next(requests) == 20:
@@ -198,7 +204,7 @@ def test_counts_every_sequence_of_a_batch_in_rates(cpu: FakeDevice) -> None:
 def test_shows_rates_and_percentiles_as_witnesses(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=64, audio_seconds=lambda chunk: 0.1, warmup_s=0.01)
 
-    shown = {name for name, reading in measured.readings.items() if getattr(reading, "clock", None) is Clock.WITNESS}
+    shown = {name for name, reading in measured.readings.items() if getattr(reading, "clock", None) is Clock.INFORMATIONAL}
 
     assert shown == {"ttft_p50", "ttft_p90", "e2el_p50", "e2el_p90", "generate_tok_s", "tpot_slope", "rtfx"}
     assert read(measured, "e2el_p90").samples == pytest.approx([0.05])
@@ -261,7 +267,7 @@ def test_tells_a_dropped_cache_by_growth_and_a_slow_one_by_tpot(cpu: FakeDevice)
 def test_gives_every_declared_metric_or_says_why_not(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu, count=1), device=cpu, requests=1)
 
-    report = report_of(GENERATION_METRICS, measured)
+    report = build_report(GENERATION_METRICS, measured)
 
     skipped = {row["name"]: row["reason"] for row in report["metrics"] if row["status"] == "skipped"}
     assert skipped == {
@@ -313,6 +319,6 @@ def test_takes_torch_streams_on_the_real_machine() -> None:
 
     recording = record_stream(stream, requests=2, warmup_s=0.01)
 
-    assert isinstance(recording, Recording)
+    assert isinstance(recording, RecordedRequests)
     assert [len(trace.chunks) for trace in recording.wall] == [12, 12]
-    assert all(isinstance(trace, Trace) for trace in recording.wall + recording.cpu)
+    assert all(isinstance(trace, RequestTrace) for trace in recording.wall + recording.cpu)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.bench.streams import latency
-from perfci.bench.streams.latency import Trace
+from perfci.bench.streams.latency import RequestTrace
 
 
-def trace(*chunks: float | tuple[float, int], sent: float = 0.0, done: float | None = None) -> Trace:
+def trace(*chunks: float | tuple[float, int], sent: float = 0.0, done: float | None = None) -> RequestTrace:
     """A request whose chunks hold one token unless said otherwise, and whose stream ends with its last."""
     full = tuple(chunk if isinstance(chunk, tuple) else (chunk, 1) for chunk in chunks)
-    return Trace(sent, full, full[-1][0] if done is None else done)
+    return RequestTrace(sent, full, full[-1][0] if done is None else done)
 
 
 SLOW_START = trace(13.0, 14.0, 16.0, 19.0, sent=10.0)
@@ -73,7 +73,7 @@ def test_keeps_itl_per_chunk_where_a_chunk_is_not_a_token_and_gives_it_per_token
 
     assert latency.itl([bundled]) == [4.0, 2.0]
     assert latency.itl_per_token([bundled]) == [1.0, 2.0]
-    assert latency.bundled([bundled]) == 4
+    assert latency.max_tokens_per_chunk([bundled]) == 4
 
 
 def test_counts_the_tokens_of_bundled_chunks_in_tpot() -> None:
@@ -102,17 +102,17 @@ def test_refuses_a_trace_that_cannot_be(
     sent: float, chunks: tuple[tuple[float, int], ...], done: float, said: str
 ) -> None:
     with pytest.raises(ValueError, match=said):
-        Trace(sent, chunks, done)
+        RequestTrace(sent, chunks, done)
 
 
 @pytest.mark.parametrize("audio", [(0.1,), (0.1, -0.1), (0.1, math.nan)])
 def test_refuses_audio_that_does_not_fit_its_chunks(audio: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="audio"):
-        Trace(0.0, ((1.0, 1), (2.0, 1)), 2.0, audio)
+        RequestTrace(0.0, ((1.0, 1), (2.0, 1)), 2.0, audio)
 
 
 def test_finds_the_first_chunk_that_can_be_heard() -> None:
-    silent_header = Trace(10.0, ((11.0, 1), (14.0, 1)), 15.0, (0.0, 0.5))
+    silent_header = RequestTrace(10.0, ((11.0, 1), (14.0, 1)), 15.0, (0.0, 0.5))
 
     assert latency.ttfb(silent_header) == 4.0
     assert latency.ttfb(SLOW_START) is None
@@ -178,7 +178,7 @@ def test_has_no_growth_from_a_quarter_that_took_no_time() -> None:
 
 @pytest.mark.parametrize(("share", "fewest"), [(0.5, 1), (0.9, 64), (0.99, 662)])
 def test_tells_a_tail_only_from_as_many_requests_as_early_stopping_asks(share: float, fewest: int) -> None:
-    assert latency.needed(share) == fewest
+    assert latency.required_samples(share) == fewest
     assert latency.percentile([1.0] * fewest, share) is not None
     assert fewest == 1 or latency.percentile([1.0] * (fewest - 1), share) is None
 
@@ -189,7 +189,7 @@ def test_needs_so_many_that_the_second_largest_is_beyond_the_percentile_by_exact
         inside = Fraction(share).limit_denominator(100)
         return inside**n + n * (1 - inside) * inside ** (n - 1)
 
-    fewest = latency.needed(share)
+    fewest = latency.required_samples(share)
 
     assert risk(fewest) <= Fraction(1, 100) < risk(fewest - 1)
 
@@ -227,8 +227,8 @@ def test_refuses_a_percentile_of_nothing_and_one_that_is_no_share() -> None:
 def test_reads_an_sla_with_limits_per_request_and_shares_of_requests() -> None:
     p90, first = latency.parse_sla({"e2el_p90": 2.0, "ttft": 0.5})
 
-    assert (p90.metric, p90.limit, p90.share) == ("e2el", 2.0, 0.9)
-    assert (first.metric, first.limit, first.share) == ("ttft", 0.5, 1.0)
+    assert (p90.metric, p90.limit, p90.required_share) == ("e2el", 2.0, 0.9)
+    assert (first.metric, first.limit, first.required_share) == ("ttft", 0.5, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_lets_a_request_of_one_token_keep_any_limit_on_tpot() -> None:
 
 
 def test_holds_audio_to_its_own_limits() -> None:
-    spoken = Trace(0.0, ((1.0, 1), (2.0, 1)), 2.0, (2.0, 2.0))
+    spoken = RequestTrace(0.0, ((1.0, 1), (2.0, 1)), 2.0, (2.0, 2.0))
 
     assert latency.sla_attainment([spoken], latency.parse_sla({"rtf": 0.5, "ttfb": 1.0})) == 1.0
     assert latency.sla_attainment([spoken], latency.parse_sla({"rtf": 0.49})) == 0.0
@@ -289,15 +289,15 @@ def test_has_no_rate_over_no_time_and_none_of_no_requests() -> None:
 def test_tells_which_objective_too_few_requests_keep() -> None:
     sla = latency.parse_sla({"e2el_p90": 5.0, "ttft_p50": 2.0})
 
-    assert latency.violations(FOUR, latency.parse_sla({"e2el_p75": 5.0})) == ()
-    assert latency.violations(FOUR, sla) == ("sla: 75.0% of 4 requests keep e2el_p90 <= 5, 90% were asked for",)
+    assert latency.describe_violations(FOUR, latency.parse_sla({"e2el_p75": 5.0})) == ()
+    assert latency.describe_violations(FOUR, sla) == ("sla: 75.0% of 4 requests keep e2el_p90 <= 5, 90% were asked for",)
 
 
 seconds = st.floats(min_value=0, max_value=1e4, allow_nan=False)
 
 
 @st.composite
-def traces(draw: st.DrawFn) -> Trace:
+def traces(draw: st.DrawFn) -> RequestTrace:
     """Requests of 1 to 12 chunks of 0 to 3 tokens that end with their last chunk with output."""
     gaps = draw(st.lists(seconds, min_size=1, max_size=12))
     tokens = [
@@ -309,16 +309,16 @@ def traces(draw: st.DrawFn) -> Trace:
     for gap in gaps:
         now += gap
         times.append(now)
-    return Trace(sent, tuple(zip(times, tokens, strict=True)), now)
+    return RequestTrace(sent, tuple(zip(times, tokens, strict=True)), now)
 
 
 @given(traces())
-def test_gaps_add_up_to_what_follows_the_first_token(one: Trace) -> None:
+def test_gaps_add_up_to_what_follows_the_first_token(one: RequestTrace) -> None:
     assert math.fsum(latency.itl([one])) == pytest.approx(latency.e2el(one) - latency.ttft(one), abs=1e-6)
 
 
 @given(traces())
-def test_tpot_and_ttft_add_up_to_the_whole(one: Trace) -> None:
+def test_tpot_and_ttft_add_up_to_the_whole(one: RequestTrace) -> None:
     tpot = latency.tpot(one)
 
     assert tpot is None or tpot * (one.output_tokens - 1) + latency.ttft(one) == pytest.approx(latency.e2el(one))
@@ -343,7 +343,7 @@ def test_agrees_with_numpy_on_percentiles(values: list[float]) -> None:
 
 
 @given(st.lists(traces(), min_size=1, max_size=8), st.floats(1e-3, 1e4), st.floats(1e-3, 1e4))
-def test_goodput_never_exceeds_throughput(several: list[Trace], first: float, whole: float) -> None:
+def test_goodput_never_exceeds_throughput(several: list[RequestTrace], first: float, whole: float) -> None:
     sla = latency.parse_sla({"ttft": first, "e2el": whole})
 
     assert latency.goodput(several, sla, 7.0) <= latency.throughput(several, 7.0)

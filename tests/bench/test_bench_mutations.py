@@ -10,7 +10,7 @@ import pytest
 import tiny_gpt as tiny
 import torch
 
-from perfci.bench.call_counts import NO_DEVICE, Proxies, count, fake_tensors
+from perfci.bench.call_counts import FAKE_DEVICE, CallCounts, count_call, fake_tensors
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -76,19 +76,19 @@ class Training:
         self.build()
         self.step()
 
-    def count(self) -> Proxies:
+    def count(self) -> CallCounts:
         self.build()
-        return count(
+        return count_call(
             self.step,
-            whole=dataclasses.replace(self).whole,
-            traced=self.traced,
+            rebuild=dataclasses.replace(self).whole,
+            compiled_function=self.traced,
             parameters=self.model.parameters(),
             optimizer=self.optimizer,
         )
 
 
 @pytest.fixture(scope="module")
-def healthy_training() -> Proxies:
+def healthy_training() -> CallCounts:
     return Training().count()
 
 
@@ -113,19 +113,19 @@ def healthy_training() -> Proxies:
     ids=lambda value: "-".join(value) or "nothing" if isinstance(value, dict) else "",
 )
 def test_a_change_of_training_moves_the_counts_that_name_it(
-    healthy_training: Proxies, mutation: dict[str, bool], moves: set[str]
+    healthy_training: CallCounts, mutation: dict[str, bool], moves: set[str]
 ) -> None:
     assert moved(healthy_training, Training(**mutation).count()) == moves
 
 
-def test_checkpointing_trades_operations_for_memory(healthy_training: Proxies) -> None:
+def test_checkpointing_trades_operations_for_memory(healthy_training: CallCounts) -> None:
     without = Training(checkpointing=False).count()
 
     assert without.peak_tensor_bytes > 1.25 * healthy_training.peak_tensor_bytes
     assert without.flops < healthy_training.flops
 
 
-def test_a_leaked_master_copy_weighs_four_bytes_a_parameter(healthy_training: Proxies) -> None:
+def test_a_leaked_master_copy_weighs_four_bytes_a_parameter(healthy_training: CallCounts) -> None:
     leaked = Training(master_copy=True).count()
 
     four_bytes_each = 2 * healthy_training.parameter_bytes
@@ -133,7 +133,7 @@ def test_a_leaked_master_copy_weighs_four_bytes_a_parameter(healthy_training: Pr
     assert leaked.fake_peak_bytes - healthy_training.fake_peak_bytes == four_bytes_each
 
 
-def generation(*, cached: bool = True, compute: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> Proxies:
+def generation(*, cached: bool = True, compute: Callable[[torch.Tensor], torch.Tensor] = lambda x: x) -> CallCounts:
     """Answer a prompt greedily; without the cache every token reads all that came before again."""
     kept: list[Any] = []
 
@@ -148,7 +148,7 @@ def generation(*, cached: bool = True, compute: Callable[[torch.Tensor], torch.T
             logits, past = model.last_logits(token, past) if cached else model.last_logits(tokens)
         kept[:] = [past] if cached else []
 
-    return count(answer, whole=answer, cache=lambda: kept)
+    return count_call(answer, rebuild=answer, cache=lambda: kept)
 
 
 def test_losing_the_cache_lowers_the_operators_and_multiplies_the_operations() -> None:
@@ -167,10 +167,10 @@ def test_an_upcast_in_generation_moves_nothing_else() -> None:
     assert moved(generation(), generation(compute=torch.Tensor.float)) == {"upcast_bytes"}
 
 
-def loading(fetch: Callable[[torch.Tensor], torch.Tensor], *, read: bool = False) -> Proxies:
+def loading(fetch: Callable[[torch.Tensor], torch.Tensor], *, read: bool = False) -> CallCounts:
     """Compute on a batch that comes from the host, as if there were a device."""
     with fake_tensors():
-        model = tiny.TinyGPT().to(NO_DEVICE)
+        model = tiny.TinyGPT().to(FAKE_DEVICE)
 
         def step() -> None:
             loss = model.loss(fetch(tiny.some_tokens()))
@@ -178,11 +178,11 @@ def loading(fetch: Callable[[torch.Tensor], torch.Tensor], *, read: bool = False
             if read:
                 loss.item()
 
-        return count(step)
+        return count_call(step)
 
 
 def well_fetched(tokens: torch.Tensor) -> torch.Tensor:
-    return tokens.pin_memory().to(NO_DEVICE, non_blocking=True)
+    return tokens.pin_memory().to(FAKE_DEVICE, non_blocking=True)
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="memory is really pinned for the accelerator here")
@@ -190,11 +190,11 @@ def well_fetched(tokens: torch.Tensor) -> torch.Tensor:
     ("fetch", "moves"),
     [
         (well_fetched, set()),
-        (lambda tokens: tokens.to(NO_DEVICE, non_blocking=True), {"pageable_copy_bytes"}),
-        (lambda tokens: tokens.pin_memory().to(NO_DEVICE), {"blocking_copy_bytes"}),
+        (lambda tokens: tokens.to(FAKE_DEVICE, non_blocking=True), {"pageable_copy_bytes"}),
+        (lambda tokens: tokens.pin_memory().to(FAKE_DEVICE), {"blocking_copy_bytes"}),
         # One copy more is more that is copied, and the room for it.
         (
-            lambda tokens: [well_fetched(tokens), tokens.to(NO_DEVICE)][0],
+            lambda tokens: [well_fetched(tokens), tokens.to(FAKE_DEVICE)][0],
             {"pageable_copy_bytes", "copied_to_device_bytes"},
         ),
     ],
@@ -213,7 +213,7 @@ def test_reading_the_loss_waits_for_the_device_once() -> None:
     assert (healthy.host_syncs, reading.host_syncs) == (0, 1)
 
 
-def moved(before: Proxies, after: Proxies) -> set[str]:
+def moved(before: CallCounts, after: CallCounts) -> set[str]:
     """All counts that differ; instructions are left out, they differ from call to call."""
-    names = {field.name for field in dataclasses.fields(Proxies)} - {"instructions"}
+    names = {field.name for field in dataclasses.fields(CallCounts)} - {"instructions"}
     return {name for name in names if getattr(before, name) != getattr(after, name)}

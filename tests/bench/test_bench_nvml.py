@@ -11,7 +11,14 @@ from fake_nvml import install_nvml
 from waiting import has_ended
 
 from perfci.bench.devices import nvml
-from perfci.bench.devices.nvml import GpuProcess, Sampled, Unreadable, open_gpu, sample_until_told, sampling
+from perfci.bench.devices.nvml import (
+    GpuProcess,
+    GpuSamples,
+    NvmlUnavailable,
+    open_gpu,
+    sample_gpu,
+    sample_until_stopped,
+)
 
 
 def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,15 +33,15 @@ def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_says_which_question_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, millijoules=None)
 
-    with pytest.raises(Unreadable, match="NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported"):
+    with pytest.raises(NvmlUnavailable, match="NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported"):
         open_gpu("GPU-fake").energy()
 
 
 def test_an_older_gpu_tells_no_sm_activity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, gpm=0)
 
-    with pytest.raises(Unreadable, match="SM activity needs a Hopper GPU or newer, or DCGM"):
-        open_gpu("GPU-fake").activity_mark()
+    with pytest.raises(NvmlUnavailable, match="SM activity needs a Hopper GPU or newer, or DCGM"):
+        open_gpu("GPU-fake").take_activity_sample()
 
 
 def test_names_processes_where_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,14 +63,14 @@ def test_says_why_a_gpu_cannot_be_opened(
 ) -> None:
     install_nvml(tmp_path, monkeypatch, **answers)
 
-    with pytest.raises(Unreadable, match=reason):
+    with pytest.raises(NvmlUnavailable, match=reason):
         open_gpu(uuid)
 
 
 def test_says_that_the_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
-    with pytest.raises(Unreadable, match="nvidia-ml-py, which is not installed"):
+    with pytest.raises(NvmlUnavailable, match="nvidia-ml-py, which is not installed"):
         open_gpu("GPU-fake")
 
 
@@ -75,7 +82,7 @@ def test_samples_first_then_at_intervals_and_once_when_told(tmp_path: Path, monk
         waits.append(timeout_s)
         return len(waits) == 4
 
-    sampled = sample_until_told(open_gpu("GPU-fake"), 0.05, told)
+    sampled = sample_until_stopped(open_gpu("GPU-fake"), 0.05, told)
 
     assert sampled.samples["temperature"] == [50, 51, 52, 53, 54]
     assert (waits, sampled.samples["sm_active"]) == ([0.05] * 4, [0.615])
@@ -86,46 +93,46 @@ def test_a_question_refused_once_is_not_asked_again() -> None:
 
     def refuse() -> float:
         asked.append(1)
-        raise Unreadable("no")
+        raise NvmlUnavailable("no")
 
-    sampled = Sampled()
+    sampled = GpuSamples()
     for _ in range(3):
-        sampled.take("power", refuse)
+        sampled.add_sample("power", refuse)
 
-    assert (len(asked), sampled.samples, sampled.reasons) == (1, {}, {"power": "no"})
+    assert (len(asked), sampled.samples, sampled.missing_reasons) == (1, {}, {"power": "no"})
 
 
 def test_samples_from_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, percent_busy=None)
 
-    with sampling("GPU-fake", 0.01) as sampled:
+    with sample_gpu("GPU-fake", 0.01) as sampled:
         pass
 
     assert set(sampled.samples["sm_clock"]) == {1.98e9}
     assert len(sampled.samples["sm_clock"]) >= 2
-    assert sampled.reasons == {"busy_share": "NVML answers nvmlDeviceGetUtilizationRates with: Not Supported"}
+    assert sampled.missing_reasons == {"busy_share": "NVML answers nvmlDeviceGetUtilizationRates with: Not Supported"}
 
 
 def test_says_that_the_sampler_failed_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch)
     (tmp_path / "pynvml.py").write_text("raise RuntimeError('a broken driver')")
 
-    with sampling("GPU-fake", 0.01) as sampled:
+    with sample_gpu("GPU-fake", 0.01) as sampled:
         pass
 
     assert sampled.samples == {}
-    assert sampled.reasons["power"] == "the NVML sampler failed: RuntimeError: a broken driver"
+    assert sampled.missing_reasons["power"] == "the NVML sampler failed: RuntimeError: a broken driver"
 
 
 def test_says_that_the_sampler_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch)
 
-    with sampling("GPU-fake", 0.01) as sampled:
+    with sample_gpu("GPU-fake", 0.01) as sampled:
         children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
         (sampler,) = (pid for pid in children if "nvml.py" in Path(f"/proc/{pid}/cmdline").read_text())
         os.kill(int(sampler), signal.SIGKILL)
 
-    assert sampled.reasons["sm_active"] == "the NVML sampler failed: it was killed"
+    assert sampled.missing_reasons["sm_active"] == "the NVML sampler failed: it was killed"
 
 
 def test_no_sampler_outlives_a_parent_that_was_killed_even_while_a_fork_holds_its_pipe(

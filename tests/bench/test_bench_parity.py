@@ -9,98 +9,98 @@ import pytest
 import torch
 
 from perfci.bench.parity import (
-    BITWISE,
+    BITWISE_TOLERANCE,
     PARITY_METRICS,
     TOLERANCES,
-    Numerics,
+    NumericsRecord,
     ParityFailed,
     Tolerance,
-    band,
     check_parity,
+    default_tolerance,
     grad_norm,
     max_error,
     max_relative_error,
     parity_readings,
     record_numerics,
-    tolerance_of,
+    tolerance_from_seeds,
 )
-from perfci.bench.readings import Absent, Reading, report_of
+from perfci.bench.readings import Absent, Reading, build_report
 from perfci.model import Clock
 
-REFERENCE = Numerics((7.0, 6.92, 6.87, 6.83), (1.0, 1.1, 1.2, 1.3))
+REFERENCE = NumericsRecord((7.0, 6.92, 6.87, 6.83), (1.0, 1.1, 1.2, 1.3))
 
 
-def rejects(variant: Numerics, reference: Numerics, tolerance: Tolerance, said: str) -> None:
+def rejects(variant: NumericsRecord, reference: NumericsRecord, tolerance: Tolerance, said: str) -> None:
     with pytest.raises(ParityFailed, match=f"^{re.escape(said)}$"):
         check_parity(variant, reference, tolerance)
 
 
 def test_rejects_a_loss_outside_its_tolerance_with_both_numbers() -> None:
-    drifted = Numerics((7.0, 6.92, 6.87, 6.91), REFERENCE.grad_norms)
+    drifted = NumericsRecord((7.0, 6.92, 6.87, 6.91), REFERENCE.grad_norms)
 
     rejects(
         drifted,
         REFERENCE,
-        tolerance_of("bf16"),
+        default_tolerance("bf16"),
         "rejected: parity failed: loss at step 3 is 6.91 against 6.83 of the reference (1.2 %, allowed 0.5 %)",
     )
 
 
 def test_names_the_first_step_that_differs() -> None:
-    drifted = Numerics((7.0, 6.8, 6.6, 6.4), REFERENCE.grad_norms)
+    drifted = NumericsRecord((7.0, 6.8, 6.6, 6.4), REFERENCE.grad_norms)
 
     with pytest.raises(ParityFailed, match=re.escape("loss at step 1 is 6.8 against 6.92")):
-        check_parity(drifted, REFERENCE, tolerance_of("bf16"))
+        check_parity(drifted, REFERENCE, default_tolerance("bf16"))
 
 
 def test_accepts_a_loss_at_its_tolerance_and_no_further() -> None:
     allowed = Tolerance(0.25, 0.0, 0.0)
 
-    check_parity(Numerics((5.0,)), Numerics((4.0,)), allowed)
+    check_parity(NumericsRecord((5.0,)), NumericsRecord((4.0,)), allowed)
     with pytest.raises(ParityFailed):
-        check_parity(Numerics((5.0001,)), Numerics((4.0,)), allowed)
+        check_parity(NumericsRecord((5.0001,)), NumericsRecord((4.0,)), allowed)
 
 
 def test_rejects_one_bit_where_bits_were_asked_for() -> None:
-    one_bit = Numerics((math.nextafter(7.0, 8.0), *REFERENCE.losses[1:]), REFERENCE.grad_norms)
+    one_bit = NumericsRecord((math.nextafter(7.0, 8.0), *REFERENCE.losses[1:]), REFERENCE.grad_norms)
 
-    check_parity(REFERENCE, REFERENCE, BITWISE)
+    check_parity(REFERENCE, REFERENCE, BITWISE_TOLERANCE)
     rejects(
         one_bit,
         REFERENCE,
-        BITWISE,
+        BITWISE_TOLERANCE,
         "rejected: parity failed: loss at step 0 is 7.000000000000001 against 7 of the reference "
         "(8.9e-16 apart, equal numbers were asked for)",
     )
 
 
 def test_rejects_gradients_that_a_loss_does_not_betray_yet() -> None:
-    doubled = Numerics(REFERENCE.losses, (2.0, 1.1, 1.2, 1.3))
+    doubled = NumericsRecord(REFERENCE.losses, (2.0, 1.1, 1.2, 1.3))
 
     with pytest.raises(ParityFailed, match="gradient norm at step 0 is 2 against 1 of the reference"):
-        check_parity(doubled, REFERENCE, tolerance_of("fp8"))
+        check_parity(doubled, REFERENCE, default_tolerance("fp8"))
 
 
 def test_allows_nothing_relative_to_a_reference_of_zero() -> None:
     with pytest.raises(ParityFailed, match="which no relative tolerance allows"):
-        check_parity(Numerics((0.1,)), Numerics((0.0,)), tolerance_of("bf16"))
+        check_parity(NumericsRecord((0.1,)), NumericsRecord((0.0,)), default_tolerance("bf16"))
 
 
 def test_names_the_step_at_which_a_loss_is_no_number() -> None:
-    blown_up = Numerics((7.0, math.nan, math.nan, math.nan), REFERENCE.grad_norms)
+    blown_up = NumericsRecord((7.0, math.nan, math.nan, math.nan), REFERENCE.grad_norms)
 
-    rejects(blown_up, REFERENCE, tolerance_of("fp16"), "rejected: parity failed: loss at step 1 is nan")
+    rejects(blown_up, REFERENCE, default_tolerance("fp16"), "rejected: parity failed: loss at step 1 is nan")
 
 
 def test_does_not_take_a_broken_reference_for_a_passed_test() -> None:
-    broken = Numerics((7.0, math.inf, 6.0, 6.0), REFERENCE.grad_norms)
+    broken = NumericsRecord((7.0, math.inf, 6.0, 6.0), REFERENCE.grad_norms)
 
-    rejects(REFERENCE, broken, BITWISE, "rejected: parity failed: loss of the reference at step 1 is inf")
+    rejects(REFERENCE, broken, BITWISE_TOLERANCE, "rejected: parity failed: loss of the reference at step 1 is inf")
 
 
 def test_does_not_compare_runs_of_unequal_length() -> None:
     with pytest.raises(ParityFailed, match="4 steps with a loss were compared with 1 of the reference"):
-        check_parity(REFERENCE, Numerics((7.0,), (1.0,)), BITWISE)
+        check_parity(REFERENCE, NumericsRecord((7.0,), (1.0,)), BITWISE_TOLERANCE)
 
 
 def test_compares_outputs_by_the_largest_entry_of_the_reference() -> None:
@@ -126,9 +126,9 @@ def test_has_no_relative_error_of_a_reference_of_zeros() -> None:
 
 def test_rejects_outputs_that_are_too_far_away() -> None:
     rejects(
-        Numerics((), (), torch.tensor([1.0, 8.5])),
-        Numerics((), (), torch.tensor([1.0, 8.0])),
-        tolerance_of("bf16"),
+        NumericsRecord((), (), torch.tensor([1.0, 8.5])),
+        NumericsRecord((), (), torch.tensor([1.0, 8.0])),
+        default_tolerance("bf16"),
         "rejected: parity failed: outputs are up to 0.5 away from the reference, whose largest entry is 8 "
         "(6.2 %, allowed 2 %)",
     )
@@ -143,7 +143,7 @@ def test_rejects_outputs_that_are_too_far_away() -> None:
 )
 def test_rejects_outputs_that_cannot_be_compared(outputs: torch.Tensor, said: str) -> None:
     with pytest.raises(ParityFailed, match=re.escape(said)):
-        check_parity(Numerics((), (), outputs), Numerics((), (), torch.ones(2)), tolerance_of("fp8"))
+        check_parity(NumericsRecord((), (), outputs), NumericsRecord((), (), torch.ones(2)), default_tolerance("fp8"))
 
 
 @pytest.mark.parametrize(
@@ -157,17 +157,17 @@ def test_rejects_outputs_that_cannot_be_compared(outputs: torch.Tensor, said: st
     ],
 )
 def test_finds_a_tolerance_by_precision_or_type(precision: str | torch.dtype, name: str) -> None:
-    assert tolerance_of(precision) is TOLERANCES[name]
+    assert default_tolerance(precision) is TOLERANCES[name]
 
 
 def test_knows_no_tolerance_for_an_unknown_precision() -> None:
     with pytest.raises(ValueError, match="no tolerance is known for int3"):
-        tolerance_of("int3")
+        default_tolerance("int3")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 def test_is_never_tighter_for_outputs_than_torch_is_for_one_operation(dtype: torch.dtype) -> None:
-    thousand, rtol = torch.tensor(1000.0, dtype=dtype), tolerance_of(dtype).outputs
+    thousand, rtol = torch.tensor(1000.0, dtype=dtype), default_tolerance(dtype).outputs
 
     with pytest.raises(AssertionError):
         torch.testing.assert_close(thousand * (1 + 1.5 * rtol), thousand)
@@ -175,37 +175,37 @@ def test_is_never_tighter_for_outputs_than_torch_is_for_one_operation(dtype: tor
 
 def test_draws_a_band_as_wide_as_seeds_differ() -> None:
     seeds = [
-        Numerics((10.0, loss), (1.0, norm))
+        NumericsRecord((10.0, loss), (1.0, norm))
         for loss, norm in ((8.0, 1.0), (7.8, 1.0), (7.6, 2.0), (7.8, 1.5), (7.9, 1.0))
     ]
 
-    allowed = band(seeds, outputs=0.1)
+    allowed = tolerance_from_seeds(seeds, outputs=0.1)
 
     assert allowed.loss == pytest.approx((0.0, 0.05))
     assert allowed.grad_norm == pytest.approx((0.0, 0.5))
-    check_parity(Numerics((10.0, 7.5), (1.0, 1.4)), seeds[1], allowed)
+    check_parity(NumericsRecord((10.0, 7.5), (1.0, 1.4)), seeds[1], allowed)
 
 
 def test_holds_each_step_to_its_own_band() -> None:
     allowed = Tolerance((0.0, 0.5), 1.0, 1.0)
 
     with pytest.raises(ParityFailed, match="step 0"):
-        check_parity(Numerics((1.1, 1.1)), Numerics((1.0, 1.0)), allowed)
+        check_parity(NumericsRecord((1.1, 1.1)), NumericsRecord((1.0, 1.0)), allowed)
     with pytest.raises(ValueError, match="for 2 steps, 1 were compared"):
-        check_parity(Numerics((1.0,)), Numerics((1.0,)), allowed)
+        check_parity(NumericsRecord((1.0,)), NumericsRecord((1.0,)), allowed)
 
 
 def test_draws_no_band_from_a_few_seeds_or_unequal_runs() -> None:
     with pytest.raises(ValueError, match="5 seeds; got 4"):
-        band([REFERENCE] * 4, outputs=0.1)
+        tolerance_from_seeds([REFERENCE] * 4, outputs=0.1)
     with pytest.raises(ValueError, match="same number of steps"):
-        band([REFERENCE] * 4 + [Numerics((7.0,), (1.0,))], outputs=0.1)
+        tolerance_from_seeds([REFERENCE] * 4 + [NumericsRecord((7.0,), (1.0,))], outputs=0.1)
 
 
 def test_records_losses_and_gradient_norms_of_numbers_and_tensors() -> None:
     recorded = record_numerics(lambda step: (torch.tensor([4.0 - step]), 0.5 * step), 3)
 
-    assert recorded == Numerics((4.0, 3.0, 2.0), (0.0, 0.5, 1.0))
+    assert recorded == NumericsRecord((4.0, 3.0, 2.0), (0.0, 0.5, 1.0))
 
 
 def test_stops_recording_at_the_first_loss_that_is_no_number() -> None:
@@ -235,30 +235,30 @@ def test_measures_all_gradients_together() -> None:
 
 def test_refuses_numerics_that_hold_nothing_or_do_not_fit() -> None:
     with pytest.raises(ValueError, match="nothing to compare"):
-        Numerics(())
+        NumericsRecord(())
     with pytest.raises(ValueError, match="2 losses came with 1 gradient norms"):
-        Numerics((1.0, 2.0), (1.0,))
+        NumericsRecord((1.0, 2.0), (1.0,))
 
 
 def test_gives_the_last_loss_exactly_and_errors_as_witnesses() -> None:
     outputs = torch.tensor([1.0, 8.0])
-    ours = Numerics(REFERENCE.losses, REFERENCE.grad_norms, outputs + 0.125)
-    theirs = Numerics(REFERENCE.losses, REFERENCE.grad_norms, outputs)
+    ours = NumericsRecord(REFERENCE.losses, REFERENCE.grad_norms, outputs + 0.125)
+    theirs = NumericsRecord(REFERENCE.losses, REFERENCE.grad_norms, outputs)
 
-    readings = parity_readings(ours, theirs, tolerance_of("bf16")).readings
+    readings = parity_readings(ours, theirs, default_tolerance("bf16")).readings
 
     assert readings["loss_at_step_k"] == Reading((6.83,), Clock.EXACT)
-    assert readings["max_error"] == Reading((0.125,), Clock.WITNESS)
-    assert readings["max_relative_error"] == Reading((0.015625,), Clock.WITNESS)
+    assert readings["max_error"] == Reading((0.125,), Clock.INFORMATIONAL)
+    assert readings["max_relative_error"] == Reading((0.015625,), Clock.INFORMATIONAL)
 
 
 def test_gives_no_reading_of_a_rejected_variant() -> None:
     with pytest.raises(ParityFailed):
-        parity_readings(Numerics((9.0,)), Numerics((7.0,)), tolerance_of("bf16"))
+        parity_readings(NumericsRecord((9.0,)), NumericsRecord((7.0,)), default_tolerance("bf16"))
 
 
 def test_says_what_it_lacks_without_a_reference() -> None:
-    rows = report_of(PARITY_METRICS, parity_readings(REFERENCE))["metrics"]
+    rows = build_report(PARITY_METRICS, parity_readings(REFERENCE))["metrics"]
 
     assert [row["status"] for row in rows] == ["ok", "ok", "skipped", "skipped"]
     assert rows[2]["reason"] == "no reference was given"
@@ -266,7 +266,7 @@ def test_says_what_it_lacks_without_a_reference() -> None:
 
 def test_finds_a_loss_that_is_no_number_without_a_reference_too() -> None:
     with pytest.raises(ParityFailed, match="loss at step 1 is nan"):
-        parity_readings(Numerics((7.0, math.nan)))
+        parity_readings(NumericsRecord((7.0, math.nan)))
 
 
 def test_says_that_outputs_were_not_recorded() -> None:
@@ -275,7 +275,7 @@ def test_says_that_outputs_were_not_recorded() -> None:
     assert readings["max_error"] == Absent("no outputs were recorded")
 
 
-def train(seed: int, *, dtype: torch.dtype | None = None, scale: float = 1.0) -> Numerics:
+def train(seed: int, *, dtype: torch.dtype | None = None, scale: float = 1.0) -> NumericsRecord:
     torch.manual_seed(seed)
     model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 16))
     batches = torch.randn(4, 32, 16)
@@ -295,12 +295,12 @@ def train(seed: int, *, dtype: torch.dtype | None = None, scale: float = 1.0) ->
 
 
 def test_finds_the_same_bits_in_two_runs_of_one_seed_and_rejects_another_seed() -> None:
-    check_parity(train(0), train(0), BITWISE)
+    check_parity(train(0), train(0), BITWISE_TOLERANCE)
     with pytest.raises(ParityFailed, match="at step 0"):
-        check_parity(train(1), train(0), tolerance_of("fp32"))
+        check_parity(train(1), train(0), default_tolerance("fp32"))
 
 
 def test_accepts_bf16_within_its_tolerance_and_rejects_a_wrong_scale() -> None:
-    check_parity(train(0, dtype=torch.bfloat16), train(0), tolerance_of("bf16"))
+    check_parity(train(0, dtype=torch.bfloat16), train(0), default_tolerance("bf16"))
     with pytest.raises(ParityFailed):
-        check_parity(train(0, dtype=torch.bfloat16, scale=1.5), train(0), tolerance_of("bf16"))
+        check_parity(train(0, dtype=torch.bfloat16, scale=1.5), train(0), default_tolerance("bf16"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfci.bench.devices.peak_rates import PEAKS, Peak, peak_bandwidth, peak_flops
+from perfci.bench.devices.peak_rates import DEVICE_PEAKS, DevicePeak, peak_bandwidth, peak_flops
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,18 @@ def test_has_no_peak_for_other_formats(dtype: str) -> None:
     assert peak_flops("NVIDIA H100 80GB HBM3", dtype) is None
 
 
-@pytest.mark.parametrize("peak", PEAKS, ids=lambda peak: peak.words)
-def test_every_row_can_be_reached_and_is_in_order(peak: Peak) -> None:
+@pytest.mark.parametrize("peak", DEVICE_PEAKS, ids=lambda peak: peak.words)
+def test_every_row_can_be_reached_and_is_in_order(peak: DevicePeak) -> None:
     formats = [flops for flops in (peak.fp16, peak.tf32, peak.fp32) if flops is not None]
 
-    assert peak_flops(peak.words, "fp32") == peak.fp32
+    assert peak_flops(peak.name_words, "fp32") == peak.fp32
     assert formats == sorted(formats, reverse=True)
     assert peak.bf16 in (peak.fp16, None)
     assert peak.source
 
 
-@pytest.mark.parametrize("peak", [peak for peak in PEAKS if peak.tf32], ids=lambda peak: peak.words)
-def test_half_precision_is_twice_tf32(peak: Peak) -> None:
+@pytest.mark.parametrize("peak", [peak for peak in DEVICE_PEAKS if peak.tf32], ids=lambda peak: peak.words)
+def test_half_precision_is_twice_tf32(peak: DevicePeak) -> None:
     assert peak.fp16 is not None
     assert peak.tf32 is not None
     assert peak.fp16 / peak.tf32 == pytest.approx(2, rel=0.03)

@@ -23,10 +23,24 @@ from torch.autograd import DeviceType
 from perfci.bench import Absent, ModelBench
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.profiles import line_sampler
-from perfci.bench.profiles.line_sampler import lines_of
-from perfci.bench.profiles.profile_tables import OUTSIDE, PHASE, WAITING, WHOLE, Tables, tables_of
-from perfci.bench.profiles.profiler import Mark, Profile, calls_to_record, nvtx, profile, ranges
-from perfci.bench.profiles.time_shares import Share
+from perfci.bench.profiles.line_sampler import sample_lines
+from perfci.bench.profiles.profile_tables import (
+    CALL_RANGE,
+    OUTSIDE_PHASES,
+    PHASE_PREFIX,
+    WAIT_RANGE,
+    RecordedTables,
+    build_tables,
+)
+from perfci.bench.profiles.profiler import (
+    PhaseMarker,
+    Profile,
+    calls_to_record,
+    nvtx_range,
+    profile_work,
+    run_nvtx_ranges,
+)
+from perfci.bench.profiles.time_shares import TimeShare
 
 HERE = {str(Path(__file__).parent): "tests"}
 
@@ -67,23 +81,23 @@ class Event:
 
 
 def call(start: float, end: float) -> Event:
-    return Event(WHOLE, start, end, is_user_annotation=True)
+    return Event(CALL_RANGE, start, end, is_user_annotation=True)
 
 
 def phase(name: str, start: float, end: float, around: Event) -> Event:
-    return Event(PHASE + name, start, end, around, is_user_annotation=True)
+    return Event(PHASE_PREFIX + name, start, end, around, is_user_annotation=True)
 
 
 def kernel(name: str, start: float, end: float, *, mirrored: bool = False) -> Event:
     return Event(name, start, end, device_type=DeviceType.CUDA, is_user_annotation=mirrored)
 
 
-def told(rows: tuple[Share, ...]) -> dict[str, tuple[float, float, float]]:
+def told(rows: tuple[TimeShare, ...]) -> dict[str, tuple[float, float, float]]:
     """Microseconds, share and calls by name."""
     return {row.name: (round(row.seconds * 1e6, 3), round(row.share, 3), row.calls) for row in rows}
 
 
-def a_step_on_a_gpu() -> Tables:
+def a_step_on_a_gpu() -> RecordedTables:
     """Two calls of 100 us: the host launches for 60 us and waits; autograd launches from a thread of its own."""
     events = []
     for begin in (1000, 2000):
@@ -94,18 +108,18 @@ def a_step_on_a_gpu() -> Tables:
         backward = phase("backward", begin + 30, begin + 60, whole)
         node = Event("AddmmBackward0", begin + 35, begin + 55)
         gradient = Event("aten::mm", begin + 40, begin + 50, node, launches=(20.0, 20.0))
-        waiting = Event(WAITING, begin + 60, begin + 99, whole, is_user_annotation=True)
+        waiting = Event(WAIT_RANGE, begin + 60, begin + 99, whole, is_user_annotation=True)
         synchronize = Event("cudaDeviceSynchronize", begin + 61, begin + 98, waiting)
         host = [whole, forward, linear, product, backward, node, gradient, waiting, synchronize]
         device = [
             kernel("gemm", begin + 12, begin + 42),
             kernel("gemm", begin + 45, begin + 65),
             kernel("copy", begin + 55, begin + 75),
-            kernel(WHOLE, begin + 12, begin + 75, mirrored=True),
+            kernel(CALL_RANGE, begin + 12, begin + 75, mirrored=True),
             kernel("Optimizer.step#AdamW.step", begin + 12, begin + 75, mirrored=True),
         ]
         events += [*host, *device]
-    return tables_of(events)
+    return build_tables(events)
 
 
 # ------------------------------------------------------------------ what was recorded
@@ -115,13 +129,13 @@ def test_phases_sum_to_the_call_without_those_inside_them() -> None:
     whole = call(0, 100)
     decode = phase("decode", 20, 90, whole)
 
-    tables = tables_of([whole, phase("prefill", 0, 20, whole), decode, phase("sample", 60, 90, decode)])
+    tables = build_tables([whole, phase("prefill", 0, 20, whole), decode, phase("sample", 60, 90, decode)])
 
     assert told(tables.phases) == {
         "decode": (40, 0.4, 1),
         "sample": (30, 0.3, 1),
         "prefill": (20, 0.2, 1),
-        OUTSIDE: (10, 0.1, 1),
+        OUTSIDE_PHASES: (10, 0.1, 1),
     }
     assert tables.seconds == pytest.approx(100e-6)
 
@@ -129,7 +143,7 @@ def test_phases_sum_to_the_call_without_those_inside_them() -> None:
 def test_a_benchmark_without_phases_has_no_table_of_them() -> None:
     whole = call(0, 100)
 
-    tables = tables_of([whole, Event("aten::mm", 10, 50, whole)])
+    tables = build_tables([whole, Event("aten::mm", 10, 50, whole)])
 
     assert tables.phases == ()
     assert told(tables.operators) == {"aten::mm": (40, 1, 1)}
@@ -157,7 +171,7 @@ def test_the_wait_at_the_end_is_a_phase_and_no_operator() -> None:
         "(waiting for the device)": (39, 0.39, 1),
         "forward": (30, 0.3, 1),
         "backward": (30, 0.3, 1),
-        OUTSIDE: (1, 0.01, 1),
+        OUTSIDE_PHASES: (1, 0.01, 1),
     }
 
 
@@ -173,9 +187,9 @@ def test_what_runs_at_the_same_time_is_busy_once() -> None:
 
 
 def test_the_call_that_starts_the_tracer_is_left_out() -> None:
-    first, second = Event(PHASE + "the call that starts the tracer", 0, 900), call(1000, 1100)
+    first, second = Event(PHASE_PREFIX + "the call that starts the tracer", 0, 900), call(1000, 1100)
 
-    tables = tables_of([first, Event("aten::mm", 10, 890, first), second, Event("aten::mm", 1010, 1020, second)])
+    tables = build_tables([first, Event("aten::mm", 10, 890, first), second, Event("aten::mm", 1010, 1020, second)])
 
     assert told(tables.operators) == {"aten::mm": (10, 1, 1)}
     assert tables.in_operators == pytest.approx(0.1)
@@ -184,7 +198,7 @@ def test_the_call_that_starts_the_tracer_is_left_out() -> None:
 def test_what_ends_on_another_thread_than_it_began_on_is_left_out() -> None:
     whole = call(0, 100)
 
-    tables = tables_of([whole, Event("nccl:all_reduce", 10, 90, whole, is_async=True)])
+    tables = build_tables([whole, Event("nccl:all_reduce", 10, 90, whole, is_async=True)])
 
     assert tables.operators == ()
     assert tables.in_operators == 0
@@ -211,13 +225,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def profiled(folder: Path) -> Profile:
-    return profile(Tiny.measure_training.profiled(Tiny()), folder, roots=HERE)
+    return profile_work(Tiny.measure_training.profiled(Tiny()), folder, roots=HERE)
 
 
 def test_a_step_is_its_phases(profiled: Profile) -> None:
     phases = {row.name: row for row in profiled.phases}
 
-    assert set(phases) - {WAITING.removeprefix(PHASE)} == {"forward", "backward", "optimizer", OUTSIDE}
+    assert set(phases) - {WAIT_RANGE.removeprefix(PHASE_PREFIX)} == {"forward", "backward", "optimizer", OUTSIDE_PHASES}
     assert sum(row.share for row in profiled.phases) == pytest.approx(1)
     assert sum(row.seconds for row in profiled.phases) == pytest.approx(profiled.seconds)
 
@@ -231,14 +245,14 @@ def test_operators_are_those_of_one_call(profiled: Profile) -> None:
 
 
 def test_no_range_of_ours_is_an_operator(profiled: Profile) -> None:
-    assert not any(row.name.startswith(PHASE) for row in profiled.operators)
+    assert not any(row.name.startswith(PHASE_PREFIX) for row in profiled.operators)
 
 
 def test_the_trace_opens_in_a_viewer_and_shows_the_phases(profiled: Profile, folder: Path) -> None:
     events = json.loads((folder / "trace.json").read_text())["traceEvents"]
 
     names = [event.get("name") for event in events]
-    assert names.count(WHOLE) >= profiled.calls
+    assert names.count(CALL_RANGE) >= profiled.calls
     assert {"perfci: forward", "perfci: backward", "perfci: optimizer", "aten::addmm"} <= set(names)
 
 
@@ -256,29 +270,29 @@ def test_kernels_of_a_cpu_are_absent_with_the_reason(profiled: Profile) -> None:
 def test_a_device_that_the_profiler_does_not_know_is_waited_for_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_sampler, "CPU_S", 0.02)
+    monkeypatch.setattr(line_sampler, "MIN_CPU_S", 0.02)
     device = FakeDevice(kind="mps", name="Fake M4")
 
-    found = profile(lambda mark: torch.ones(4).sum(), tmp_path, device=device)
+    found = profile_work(lambda mark: torch.ones(4).sum(), tmp_path, device=device)
 
     assert found.kernels == Absent("torch's profiler cannot see what runs on Fake M4")
-    assert WAITING.removeprefix(PHASE) in {row.name for row in found.phases}
+    assert WAIT_RANGE.removeprefix(PHASE_PREFIX) in {row.name for row in found.phases}
     assert device.synchronised >= found.calls
 
 
 def test_every_call_is_prepared_and_none_of_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_sampler, "CPU_S", 0.02)
+    monkeypatch.setattr(line_sampler, "MIN_CPU_S", 0.02)
     happened: list[str] = []
 
     def prepare() -> None:
         happened.append("prepare")
         torch.ones(300, 300) @ torch.ones(300, 300)
 
-    def work(mark: Mark) -> None:
+    def work(mark: PhaseMarker) -> None:
         happened.append("call")
         torch.ones(4).cumsum(0)
 
-    found = profile(work, tmp_path, prepare=prepare)
+    found = profile_work(work, tmp_path, before_call=prepare)
 
     assert happened == ["prepare", "call"] * (len(happened) // 2)
     assert {row.name for row in found.operators} >= {"aten::cumsum"}
@@ -308,7 +322,7 @@ class Nvtx:
 def test_nothing_is_pushed_where_cuda_was_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Nvtx(monkeypatch, initialised=False)
 
-    with nvtx("forward"):
+    with nvtx_range("forward"):
         pass
 
     assert asked.said == []
@@ -317,13 +331,13 @@ def test_nothing_is_pushed_where_cuda_was_not_started(monkeypatch: pytest.Monkey
 def test_a_range_ends_with_an_exception(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Nvtx(monkeypatch, initialised=True)
 
-    with contextlib.suppress(ValueError), nvtx("forward"):
+    with contextlib.suppress(ValueError), nvtx_range("forward"):
         raise ValueError
 
     assert asked.said == ["push forward", "pop"]
 
 
-def marked(mark: Mark) -> None:
+def marked(mark: PhaseMarker) -> None:
     with mark("forward"):
         time.sleep(0.3)
 
@@ -331,7 +345,7 @@ def marked(mark: Mark) -> None:
 def test_only_the_warm_calls_are_between_start_and_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Nvtx(monkeypatch, initialised=True)
 
-    ranges(marked, device=FakeDevice(), warmups=1)
+    run_nvtx_ranges(marked, device=FakeDevice(), warmup_calls=1)
 
     assert asked.said == ["start", *["push one call", "push forward", "pop", "pop"] * 2, "stop"]
 
@@ -340,7 +354,7 @@ def test_without_cuda_there_are_no_ranges(monkeypatch: pytest.MonkeyPatch) -> No
     Nvtx(monkeypatch, initialised=False)
 
     with pytest.raises(SkipNotImplemented, match="it did not use CUDA, so there are no ranges that nsys could show"):
-        ranges(lambda mark: None, device=FakeDevice())
+        run_nvtx_ranges(lambda mark: None, device=FakeDevice())
 
 
 # ------------------------------------------------------------------ lines
@@ -354,7 +368,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def line_of(row: Share) -> str:
+def line_of(row: TimeShare) -> str:
     """The text of a line, without where it is."""
     return row.name.split(": ", 1)[1]
 
@@ -368,7 +382,7 @@ def test_an_operator_is_blamed_on_its_own_line_and_not_on_the_next_call() -> Non
         torch.relu(few)
         torch.relu(product[0])
 
-    found = lines_of(call, roots=HERE)
+    found = sample_lines(call, roots=HERE)
 
     assert line_of(found[0]) == "product = x @ x"
     assert found[0].share > 0.5
@@ -381,7 +395,7 @@ def test_time_in_a_library_counts_for_the_line_that_called_it() -> None:
     def call() -> None:
         json.dumps(json.loads(nested), indent=1)
 
-    found = lines_of(call, roots=HERE)
+    found = sample_lines(call, roots=HERE)
 
     (line,) = {line_of(row) for row in found if row.share > 0.02}
     assert line == "json.dumps(json.loads(nested), indent=1)"
@@ -400,14 +414,14 @@ def test_without_roots_all_that_is_no_library_is_the_project() -> None:
     def call() -> None:
         sum(k * k for k in range(20_000))
 
-    found = lines_of(call)
+    found = sample_lines(call)
 
     assert line_of(found[0]) == "sum(k * k for k in range(20_000))"
     assert found[0].name.startswith(str(Path(__file__)))
 
 
 def test_what_happens_between_calls_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_sampler, "CPU_S", 0.1)
+    monkeypatch.setattr(line_sampler, "MIN_CPU_S", 0.1)
 
     def between() -> None:
         sum(k * k for k in range(100_000))
@@ -415,17 +429,17 @@ def test_what_happens_between_calls_is_not_looked_at(monkeypatch: pytest.MonkeyP
     def call() -> None:
         sum(k + k for k in range(10_000))
 
-    found = lines_of(call, between=between, roots=HERE)
+    found = sample_lines(call, before_call=between, roots=HERE)
 
     assert "sum(k * k for k in range(100_000))" not in {line_of(row) for row in found}
     assert line_of(found[0]) == "sum(k + k for k in range(10_000))"
 
 
 def test_a_call_that_only_waits_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_sampler, "WALL_S", 0.2)
+    monkeypatch.setattr(line_sampler, "MAX_WALL_S", 0.2)
     calls = []
 
-    lines_of(lambda: calls.append(time.sleep(0.05)), roots=HERE)
+    sample_lines(lambda: calls.append(time.sleep(0.05)), roots=HERE)
 
     assert 1 <= len(calls) <= 4
 
@@ -434,7 +448,7 @@ def test_a_call_that_raises_leaves_the_interpreter_as_it_was() -> None:
     before = sys.getswitchinterval()
 
     with pytest.raises(ValueError, match="no such batch"):
-        lines_of(lambda: _raise("no such batch"), roots=HERE)
+        sample_lines(lambda: _raise("no such batch"), roots=HERE)
 
     assert sys.getswitchinterval() == before
     assert "perfci lines" not in {thread.name for thread in threading.enumerate()}

@@ -15,12 +15,12 @@ import tiny_gpt as tiny
 import torch
 from fake_device import FakeDevice
 
-from perfci.bench.call_counts import NO_DEVICE, PROXY_METRICS, Proxies, count, count_operators, fake_tensors
+from perfci.bench.call_counts import COUNT_METRICS, FAKE_DEVICE, CallCounts, count_call, count_operators, fake_tensors
 from perfci.bench.call_counts import instruction_counter as counter_of_instructions
-from perfci.bench.call_counts.graph_counts import Graphs, generated_kernels, trace
-from perfci.bench.call_counts.instruction_counter import instructions
-from perfci.bench.call_counts.kernel_launches import kernel_launches, launches_among
-from perfci.bench.proxies.held import held_bytes
+from perfci.bench.call_counts.graph_counts import GraphCounts, count_generated_kernels, count_graphs
+from perfci.bench.call_counts.instruction_counter import count_instructions
+from perfci.bench.call_counts.kernel_launches import count_kernel_launches, count_launch_events
+from perfci.bench.proxies.held import tensor_storage_bytes
 from perfci.bench.readings import UNITS, Absent, Reading
 from perfci.model import Clock, PerfciError
 
@@ -73,24 +73,24 @@ def test_counts_the_same_whichever_way_gradients_are_off() -> None:
 def test_counts_what_the_host_cannot_know_before_it_is_computed(
     read: Callable[[torch.Tensor], object], expected: int
 ) -> None:
-    assert count(lambda: read(torch.ones(2, 2))).host_syncs == expected
+    assert count_call(lambda: read(torch.ones(2, 2))).host_syncs == expected
 
 
 def test_does_not_wait_for_what_is_on_the_host_while_a_device_is_in_use() -> None:
     with fake_tensors():
-        on_host, on_device = torch.ones(3), torch.ones(3, device=NO_DEVICE)
+        on_host, on_device = torch.ones(3), torch.ones(3, device=FAKE_DEVICE)
 
-        proxies = count(lambda: (on_host.sum().item(), on_device.sum().item(), on_device.sum().item()))
+        proxies = count_call(lambda: (on_host.sum().item(), on_device.sum().item(), on_device.sum().item()))
 
     assert proxies.host_syncs == 2
 
 
 def test_waits_for_a_copy_to_the_host_unless_told_otherwise() -> None:
     with fake_tensors():
-        on_device = torch.ones(3, device=NO_DEVICE)
+        on_device = torch.ones(3, device=FAKE_DEVICE)
 
-        assert count(on_device.cpu).host_syncs == 1
-        assert count(lambda: on_device.to("cpu", non_blocking=True)).host_syncs == 0
+        assert count_call(on_device.cpu).host_syncs == 1
+        assert count_call(lambda: on_device.to("cpu", non_blocking=True)).host_syncs == 0
 
 
 # What is converted
@@ -117,7 +117,7 @@ def test_counts_bytes_that_float_wider_than_what_was_read(
 ) -> None:
     x = torch.ones(100, dtype=torch.bfloat16)
 
-    assert count(lambda: convert(x)).upcast_bytes == expected
+    assert count_call(lambda: convert(x)).upcast_bytes == expected
 
 
 def test_a_conversion_to_a_wider_type_is_no_operator_and_its_way_back_is_one() -> None:
@@ -133,14 +133,14 @@ def test_a_conversion_to_a_wider_type_is_no_operator_and_its_way_back_is_one() -
 @pytest.mark.parametrize(
     ("copy", "expected"),
     [
-        (lambda x: x.to(NO_DEVICE), (400, 400, 0)),
-        (lambda x: x.to(NO_DEVICE, non_blocking=True), (400, 400, 0)),  # waits all the same: nothing pinned it
-        (lambda x: x.pin_memory().to(NO_DEVICE), (400, 0, 400)),
-        (lambda x: x.pin_memory().to(NO_DEVICE, non_blocking=True), (400, 0, 0)),
-        (lambda x: x.pin_memory()[:50].to(NO_DEVICE, non_blocking=True), (200, 0, 0)),
-        (lambda x: torch.empty(100, device=NO_DEVICE).copy_(x), (400, 400, 0)),
-        (lambda x: torch.empty(100, device=NO_DEVICE).copy_(x.pin_memory(), non_blocking=True), (400, 0, 0)),
-        (lambda x: x.to(NO_DEVICE).cpu(), (400, 400, 0)),
+        (lambda x: x.to(FAKE_DEVICE), (400, 400, 0)),
+        (lambda x: x.to(FAKE_DEVICE, non_blocking=True), (400, 400, 0)),  # waits all the same: nothing pinned it
+        (lambda x: x.pin_memory().to(FAKE_DEVICE), (400, 0, 400)),
+        (lambda x: x.pin_memory().to(FAKE_DEVICE, non_blocking=True), (400, 0, 0)),
+        (lambda x: x.pin_memory()[:50].to(FAKE_DEVICE, non_blocking=True), (200, 0, 0)),
+        (lambda x: torch.empty(100, device=FAKE_DEVICE).copy_(x), (400, 400, 0)),
+        (lambda x: torch.empty(100, device=FAKE_DEVICE).copy_(x.pin_memory(), non_blocking=True), (400, 0, 0)),
+        (lambda x: x.to(FAKE_DEVICE).cpu(), (400, 400, 0)),
         (lambda x: x.to("cpu"), (0, 0, 0)),
         (lambda x: x.clone(), (0, 0, 0)),
     ],
@@ -152,7 +152,7 @@ def test_counts_bytes_copied_to_a_device_and_why_the_host_waited(
     with fake_tensors():
         x = torch.ones(100)
 
-        proxies = count(lambda: copy(x))
+        proxies = count_call(lambda: copy(x))
 
     assert (proxies.copied_to_device_bytes, proxies.pageable_copy_bytes, proxies.blocking_copy_bytes) == expected
     assert proxies.upcast_bytes == 0
@@ -161,7 +161,7 @@ def test_counts_bytes_copied_to_a_device_and_why_the_host_waited(
 def test_counts_copies_of_real_tensors_too() -> None:
     x = torch.ones(100)
 
-    assert count(lambda: x.to(NO_DEVICE, non_blocking=True)).pageable_copy_bytes == 400
+    assert count_call(lambda: x.to(FAKE_DEVICE, non_blocking=True)).pageable_copy_bytes == 400
 
 
 # What is kept
@@ -170,13 +170,13 @@ def test_counts_copies_of_real_tensors_too() -> None:
 def test_weighs_a_storage_once_and_whole() -> None:
     buffer = torch.ones(100)
 
-    assert held_bytes([buffer[:10], {"a": buffer.view(10, 10)}, (buffer, None, 3)]) == 400
-    assert held_bytes([]) == 0
+    assert tensor_storage_bytes([buffer[:10], {"a": buffer.view(10, 10)}, (buffer, None, 3)]) == 400
+    assert tensor_storage_bytes([]) == 0
 
 
 def test_says_what_it_cannot_weigh() -> None:
     with pytest.raises(PerfciError, match="a Linear was given"):
-        held_bytes(torch.nn.Linear(2, 2))
+        tensor_storage_bytes(torch.nn.Linear(2, 2))
 
 
 def test_weighs_parameters_optimizer_state_and_cache_after_the_call() -> None:
@@ -190,7 +190,7 @@ def test_weighs_parameters_optimizer_state_and_cache_after_the_call() -> None:
         optimizer.step()
         cache.append(torch.ones(25))
 
-    proxies = count(step, parameters=model.parameters(), optimizer=optimizer, cache=lambda: cache)
+    proxies = count_call(step, parameters=model.parameters(), optimizer=optimizer, cache=lambda: cache)
 
     assert proxies.parameter_bytes == 4 * sum(p.numel() for p in model.parameters())
     assert proxies.optimizer_state_bytes == proxies.parameter_bytes  # one momentum per weight
@@ -209,17 +209,17 @@ def test_peak_is_the_same_without_computing() -> None:
             model.loss(tiny.some_tokens()).backward()
             optimizer.step()
 
-    proxies = count(whole, whole=whole)
+    proxies = count_call(whole, rebuild=whole)
 
     assert proxies.fake_peak_bytes == proxies.peak_tensor_bytes
     assert isinstance(proxies.fake_peak_bytes, int)
-    assert count(lambda: None, whole=lambda: whole(torch.float64)).fake_peak_bytes > proxies.fake_peak_bytes
+    assert count_call(lambda: None, rebuild=lambda: whole(torch.float64)).fake_peak_bytes > proxies.fake_peak_bytes
 
 
 def test_a_value_that_is_only_kept_needs_no_computing() -> None:
     logged = []
 
-    assert count(lambda: None, whole=lambda: logged.append(torch.ones(3).sum().item())).fake_peak_bytes == 12 + 4
+    assert count_call(lambda: None, rebuild=lambda: logged.append(torch.ones(3).sum().item())).fake_peak_bytes == 12 + 4
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_value_that_is_only_kept_needs_no_computing() -> None:
     ids=["branch", "size"],
 )
 def test_the_peak_is_absent_where_values_decide(needs_values: Callable[[], object]) -> None:
-    proxies = count(lambda: None, whole=needs_values)
+    proxies = count_call(lambda: None, rebuild=needs_values)
 
     assert isinstance(proxies.fake_peak_bytes, Absent)
     assert "needs a value" in proxies.fake_peak_bytes.reason
@@ -237,7 +237,7 @@ def test_the_peak_is_absent_where_values_decide(needs_values: Callable[[], objec
 def test_the_peak_is_absent_where_fake_tensors_meet_real_ones() -> None:
     real = torch.ones(3)
 
-    proxies = count(lambda: None, whole=lambda: torch.ones(3) + real)
+    proxies = count_call(lambda: None, rebuild=lambda: torch.ones(3) + real)
 
     assert isinstance(proxies.fake_peak_bytes, Absent)
     assert "does not run on fake tensors" in proxies.fake_peak_bytes.reason
@@ -261,15 +261,15 @@ def test_counts_breaks_and_what_is_compiled_again() -> None:
         calls.append(0)
         return torch.ones(len(calls)).sin()
 
-    assert trace(smooth) == Graphs(breaks=0, recompiles=0)
-    assert trace(broken) == Graphs(breaks=1, recompiles=0)
-    assert trace(another_shape_each_time) == Graphs(breaks=0, recompiles=1)
+    assert count_graphs(smooth) == GraphCounts(breaks=0, recompiles=0)
+    assert count_graphs(broken) == GraphCounts(breaks=1, recompiles=0)
+    assert count_graphs(another_shape_each_time) == GraphCounts(breaks=0, recompiles=1)
 
 
 def test_tracing_leaves_nothing_behind() -> None:
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    trace(lambda: torch.ones(4).sin())
+    count_graphs(lambda: torch.ones(4).sin())
 
     assert not counters["stats"]
     assert get_compilation_metrics() == []
@@ -277,7 +277,7 @@ def test_tracing_leaves_nothing_behind() -> None:
 
 def test_graphs_are_absent_where_compiling_is_switched_off() -> None:
     with torch.compiler.set_stance("force_eager"):
-        traced = trace(lambda: torch.ones(4).sin())
+        traced = count_graphs(lambda: torch.ones(4).sin())
 
     assert isinstance(traced, Absent)
     assert "switched off" in traced.reason
@@ -287,9 +287,9 @@ def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -
     def fail(graph: object, examples: object) -> None:
         raise RuntimeError("no such thing as a cosine")
 
-    monkeypatch.setattr("perfci.bench.call_counts.graph_counts._as_it_is", fail)
+    monkeypatch.setattr("perfci.bench.call_counts.graph_counts._run_unchanged", fail)
 
-    traced = trace(lambda: torch.ones(4).cos())
+    traced = count_graphs(lambda: torch.ones(4).cos())
 
     assert isinstance(traced, Absent)
     assert "no such thing as a cosine" in traced.reason
@@ -297,14 +297,14 @@ def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_error_of_the_function_itself_is_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
-        trace(lambda: 1 / 0)
+        count_graphs(lambda: 1 / 0)
 
 
 def test_kernels_are_absent_without_a_compiler() -> None:
     from torch._inductor import config
 
     with config.patch({"cpp.cxx": ("/no/such/compiler",)}):
-        kernels = generated_kernels(lambda: torch.ones(8).sin())
+        kernels = count_generated_kernels(lambda: torch.ones(8).sin())
 
     assert isinstance(kernels, Absent)
 
@@ -317,16 +317,16 @@ def test_counts_the_kernels_inductor_writes() -> None:
 
     # What g++ makes of a kernel is nothing to count: no vectors to try out, no headers for many kernels more.
     with config.patch({"cpp.vec_isa_ok": False, "cpp_cache_precompile_headers": False}):
-        one = generated_kernels(lambda: (x * 2 + 1).sum())
+        one = count_generated_kernels(lambda: (x * 2 + 1).sum())
         if isinstance(one, Absent):
             pytest.skip(one.reason)
-        two = generated_kernels(lambda: (x * 2).sort().values * 3)  # nothing is fused over a sort
+        two = count_generated_kernels(lambda: (x * 2).sort().values * 3)  # nothing is fused over a sort
 
     assert (one, two) == (1, 2)
 
 
 def test_generated_kernels_wait_until_they_are_asked_for() -> None:
-    proxies = count(lambda: None, traced=lambda: torch.ones(4).sin())
+    proxies = count_call(lambda: None, compiled_function=lambda: torch.ones(4).sin())
 
     assert isinstance(proxies.generated_kernels, Absent)
     assert (proxies.graph_breaks, proxies.recompiles) == (0, 0)
@@ -336,7 +336,7 @@ def test_generated_kernels_wait_until_they_are_asked_for() -> None:
 
 
 def test_launches_are_absent_where_nothing_launches() -> None:
-    absent = kernel_launches(lambda: None, FakeDevice(kind="cpu", name="CPU (AVX2)"))
+    absent = count_kernel_launches(lambda: None, FakeDevice(kind="cpu", name="CPU (AVX2)"))
 
     assert isinstance(absent, Absent)
     assert "CPU (AVX2)" in absent.reason
@@ -348,7 +348,7 @@ def test_counts_launches_and_neither_kernels_nor_copies() -> None:
         "cuLaunchKernelEx", "cudaGraphLaunch", "hipExtModuleLaunchKernel", "cudaStreamSynchronize",
     ]  # fmt: skip
 
-    assert launches_among(names) == 5
+    assert count_launch_events(names) == 5
 
 
 def test_the_launches_of_a_device_are_read_between_two_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,7 +368,7 @@ def test_the_launches_of_a_device_are_read_between_two_waits(monkeypatch: pytest
 
     monkeypatch.setattr("torch.profiler.profile", Profile)
 
-    assert kernel_launches(lambda: None, device) == 3
+    assert count_kernel_launches(lambda: None, device) == 3
     assert order == [1, 2]
 
 
@@ -376,7 +376,7 @@ def test_the_launches_of_a_device_are_read_between_two_waits(monkeypatch: pytest
 
 
 def test_counts_instructions_or_says_why_not() -> None:
-    counted = instructions(lambda: sum(range(100_000)))
+    counted = count_instructions(lambda: sum(range(100_000)))
 
     if isinstance(counted, Absent):
         assert "instructions" in counted.reason
@@ -388,13 +388,13 @@ def test_counts_instructions_or_says_why_not() -> None:
 def test_reads_the_counter_as_the_kernel_lays_it_out() -> None:
     software, nanoseconds_on_cpu = 1, 1
     try:
-        counter = counter_of_instructions._open(software, nanoseconds_on_cpu)
+        counter = counter_of_instructions._open_counter(software, nanoseconds_on_cpu)
     except OSError as error:
         pytest.skip(str(error))
 
     try:
-        little = counter_of_instructions._read(counter, lambda: sum(range(1_000)))
-        much = counter_of_instructions._read(counter, lambda: sum(range(3_000_000)))
+        little = counter_of_instructions._count_call(counter, lambda: sum(range(1_000)))
+        much = counter_of_instructions._count_call(counter, lambda: sum(range(3_000_000)))
     finally:
         os.close(counter)
 
@@ -409,31 +409,31 @@ def test_names_what_forbids_counting(monkeypatch: pytest.MonkeyPatch, number: in
     def refuse(kind: int, event: int) -> int:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(counter_of_instructions, "_open", refuse)
+    monkeypatch.setattr(counter_of_instructions, "_open_counter", refuse)
 
-    counted = instructions(lambda: pytest.fail("nothing is run that cannot be counted"))
+    counted = count_instructions(lambda: pytest.fail("nothing is run that cannot be counted"))
 
     assert isinstance(counted, Absent)
     assert word in counted.reason.lower()
 
 
 def test_a_shared_counter_is_no_counter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counter_of_instructions, "_open", lambda kind, event: os.open(os.devnull, os.O_RDONLY))
-    monkeypatch.setattr(counter_of_instructions, "_read", lambda counter, function: 0)
+    monkeypatch.setattr(counter_of_instructions, "_open_counter", lambda kind, event: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(counter_of_instructions, "_count_call", lambda counter, function: 0)
 
-    assert "shared" in instructions(lambda: None).reason
+    assert "shared" in count_instructions(lambda: None).reason
 
 
 # As a whole
 
 
 def test_every_count_is_a_declared_metric_with_a_known_unit() -> None:
-    assert [metric.name for metric in PROXY_METRICS] == [field.name for field in dataclasses.fields(Proxies)]
-    assert {metric.unit for metric in PROXY_METRICS} == {"FLOP", "count", "bytes", "instructions"} <= UNITS
+    assert [metric.name for metric in COUNT_METRICS] == [field.name for field in dataclasses.fields(CallCounts)]
+    assert {metric.unit for metric in COUNT_METRICS} == {"FLOP", "count", "bytes", "instructions"} <= UNITS
 
 
 def test_readings_are_exact_but_for_instructions() -> None:
-    proxies = dataclasses.replace(count(lambda: torch.ones(3) @ torch.ones(3)), instructions=1_000_000)
+    proxies = dataclasses.replace(count_call(lambda: torch.ones(3) @ torch.ones(3)), instructions=1_000_000)
 
     readings = proxies.readings()
 
@@ -443,9 +443,9 @@ def test_readings_are_exact_but_for_instructions() -> None:
 
 
 def test_nothing_that_was_not_counted_is_zero() -> None:
-    proxies = count(lambda: None)
+    proxies = count_call(lambda: None)
 
-    absent = {field.name for field in dataclasses.fields(Proxies) if isinstance(getattr(proxies, field.name), Absent)}
+    absent = {field.name for field in dataclasses.fields(CallCounts) if isinstance(getattr(proxies, field.name), Absent)}
 
     assert absent >= {"fake_peak_bytes", "parameter_bytes", "optimizer_state_bytes", "kv_cache_bytes", "graph_breaks"}
 
@@ -476,8 +476,8 @@ def everything() -> str:
         optimizer.step()
         return float(loss.item())
 
-    proxies = count(
-        step, whole=trained_once, traced=lambda: model.loss(tiny.some_tokens()), parameters=model.parameters(),
+    proxies = count_call(
+        step, rebuild=trained_once, compiled_function=lambda: model.loss(tiny.some_tokens()), parameters=model.parameters(),
         optimizer=optimizer,
     )  # fmt: skip
     return str(dataclasses.replace(proxies, instructions=0))

@@ -15,8 +15,8 @@ import pytest
 from fake_device import FakeDevice
 
 from perfci.bench.processes import distributed_ranks
-from perfci.bench.processes.communication_counter import ON_DEVICE
-from perfci.bench.processes.distributed_ranks import run_ranks, time_together, why_not_ranks
+from perfci.bench.processes.communication_counter import DEVICE_EVENT
+from perfci.bench.processes.distributed_ranks import missing_ranks_reason, run_ranks, time_ranks
 
 PROBE = Path(__file__).parent / "ranks_probe.py"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -87,7 +87,7 @@ def test_adds_up_how_long_messages_took(probed: dict[str, Any]) -> None:
     ],
 )
 def test_knows_the_kernels_that_communicate(kernel: str, communicates: bool) -> None:
-    assert bool(ON_DEVICE.match(kernel)) == communicates
+    assert bool(DEVICE_EVENT.match(kernel)) == communicates
 
 
 def test_names_the_rank_that_raised(probed: dict[str, Any]) -> None:
@@ -110,27 +110,27 @@ def test_leaves_no_process(probed: dict[str, Any]) -> None:
     assert probed["left"] == []
 
 
-@pytest.mark.skipif(distributed_ranks.why_not_fork() == "", reason="this process would fork its ranks")
+@pytest.mark.skipif(distributed_ranks.fork_obstacle() == "", reason="this process would fork its ranks")
 def test_starts_ranks_from_nothing_where_a_fork_would_not_be_faithful() -> None:
     assert run_ranks(operator.pos, 2, timeout_s=120) == [0, 1]
 
 
 def test_takes_the_device_samples_of_the_slowest_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeDevice().install(monkeypatch, "perfci.bench.processes.distributed_ranks")
-    monkeypatch.setattr(distributed_ranks, "slowest", lambda *values: tuple(1.5 * value for value in values))
+    monkeypatch.setattr(distributed_ranks, "max_over_ranks", lambda *values: tuple(1.5 * value for value in values))
 
-    timing = time_together(device.launching(0.004), device=device, number=5, warmup_s=0.1)
+    timing = time_ranks(device.launching(0.004), device=device, number=5, warmup_s=0.1)
 
     assert timing.device == pytest.approx([0.006] * len(timing.device), rel=1e-3)
-    assert timing.settled
+    assert timing.is_settled
     assert timing.reading().clock == "device"
 
 
 def test_waits_for_the_device_once_per_block(monkeypatch: pytest.MonkeyPatch) -> None:
     device = FakeDevice().install(monkeypatch, "perfci.bench.processes.distributed_ranks")
-    monkeypatch.setattr(distributed_ranks, "slowest", lambda *values: values)
+    monkeypatch.setattr(distributed_ranks, "max_over_ranks", lambda *values: values)
 
-    timing = time_together(device.launching(0.001), device=device, number=20, warmup_s=0.1)
+    timing = time_ranks(device.launching(0.001), device=device, number=20, warmup_s=0.1)
 
     assert device.synchronised == len(timing.device) + timing.warmup_calls
 
@@ -138,7 +138,7 @@ def test_waits_for_the_device_once_per_block(monkeypatch: pytest.MonkeyPatch) ->
 def test_does_not_measure_ranks_that_would_share_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
 
-    reasons = [why_not_ranks(world, FakeDevice(kind="cpu")) for world in (1, 2, 4)]
+    reasons = [missing_ranks_reason(world, FakeDevice(kind="cpu")) for world in (1, 2, 4)]
 
     assert reasons == ["", "", "4 ranks need a core each, and this machine has 2"]
 
@@ -146,6 +146,6 @@ def test_does_not_measure_ranks_that_would_share_a_core(monkeypatch: pytest.Monk
 def test_does_not_measure_ranks_that_would_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.device_count", functools.partial(int, 1))
 
-    assert why_not_ranks(1, FakeDevice(kind="cuda")) == ""
-    assert why_not_ranks(2, FakeDevice(kind="cuda")) == "2 ranks need a GPU each, and this machine has 1"
-    assert why_not_ranks(1, FakeDevice(kind="mps")) == "this torch has no torch.distributed for mps"
+    assert missing_ranks_reason(1, FakeDevice(kind="cuda")) == ""
+    assert missing_ranks_reason(2, FakeDevice(kind="cuda")) == "2 ranks need a GPU each, and this machine has 1"
+    assert missing_ranks_reason(1, FakeDevice(kind="mps")) == "this torch has no torch.distributed for mps"

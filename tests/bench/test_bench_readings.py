@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfci.bench import Absent, Clock, Measured, Metric, Reading, exact, metrics, witness
+from perfci.bench import Absent, Clock, Measurement, Metric, Reading, exact, informational, metrics
 
 TIME, BYTES = Metric("time", "seconds"), Metric("peak", "bytes")
 
@@ -51,7 +51,7 @@ def test_takes_a_bare_number_and_a_list_for_readings() -> None:
 
 
 def test_says_why_a_metric_is_not_there() -> None:
-    report = returning({"time": witness(1.0), "peak": Absent("this machine has no allocator")})()
+    report = returning({"time": informational(1.0), "peak": Absent("this machine has no allocator")})()
 
     assert report["metrics"][1] == {
         "name": "peak", "unit": "bytes", "direction": "lower",
@@ -60,7 +60,7 @@ def test_says_why_a_metric_is_not_there() -> None:
 
 
 def test_passes_on_what_has_to_be_known_of_the_whole_run() -> None:
-    report = returning(Measured({"time": witness(1.0)}, flags=("throttled: thermal",)), TIME)()
+    report = returning(Measurement({"time": informational(1.0)}, flags=("throttled: thermal",)), TIME)()
 
     assert report["flags"] == ["throttled: thermal"]
 

@@ -10,18 +10,18 @@ from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.bench.readings import Measured, Reading, report_of
+from perfci.bench.readings import Measurement, Reading, build_report
 from perfci.bench.streams import latency
-from perfci.bench.streams.latency import Trace
+from perfci.bench.streams.latency import RequestTrace
 from perfci.bench.streams.serving import (
     SERVING_METRICS,
     measure_serving,
     poisson_arrivals,
-    queued,
+    queue_traces,
     serve,
     serving_readings,
 )
-from perfci.bench.streams.stream_requests import Request
+from perfci.bench.streams.stream_requests import StreamRequest
 from perfci.model import Clock
 
 
@@ -48,23 +48,23 @@ def working(device: FakeDevice, *seconds: float) -> Callable[[], Iterator[str]]:
     return stream
 
 
-def read(measured: Measured, name: str) -> Reading:
+def read(measured: Measurement, name: str) -> Reading:
     reading = measured.readings[name]
     assert isinstance(reading, Reading), reading
     return reading
 
 
 def test_counts_what_a_request_waited_for_the_one_before(cpu: FakeDevice) -> None:
-    served = serve(Request(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
-    assert [latency.e2el(trace) for trace in served.seen.wall] == pytest.approx([4.0, 7.0, 1.0])
-    assert [latency.e2el(trace) for trace in served.worked.wall] == pytest.approx([4.0, 4.0, 1.0])
+    assert [latency.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx([4.0, 7.0, 1.0])
+    assert [latency.e2el(trace) for trace in served.from_start.wall] == pytest.approx([4.0, 4.0, 1.0])
 
 
 def test_sees_the_same_queue_by_the_cpu_clock_though_it_stands_still_while_the_worker_sleeps(cpu: FakeDevice) -> None:
-    served = serve(Request(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
-    assert [latency.e2el(trace) for trace in served.seen.cpu] == pytest.approx([4.0, 7.0, 1.0])
+    assert [latency.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx([4.0, 7.0, 1.0])
 
 
 def test_leaves_a_neighbour_out_of_the_queue_by_the_cpu_clock(cpu: FakeDevice) -> None:
@@ -72,21 +72,21 @@ def test_leaves_a_neighbour_out_of_the_queue_by_the_cpu_clock(cpu: FakeDevice) -
         cpu.host_s += 10.0
         yield from working(cpu, 1.0)()
 
-    served = serve(Request(preempted, cpu), [0.0, 2.0])
+    served = serve(StreamRequest(preempted, cpu), [0.0, 2.0])
 
-    assert [latency.e2el(trace) for trace in served.seen.wall] == pytest.approx([11.0, 20.0])
-    assert [latency.e2el(trace) for trace in served.seen.cpu] == pytest.approx([1.0, 1.0])
+    assert [latency.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx([11.0, 20.0])
+    assert [latency.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx([1.0, 1.0])
 
 
 def test_sends_the_next_request_when_the_last_has_ended_in_a_closed_loop(cpu: FakeDevice) -> None:
-    served = serve(Request(working(cpu, 4.0, 1.0), cpu), 3)
+    served = serve(StreamRequest(working(cpu, 4.0, 1.0), cpu), 3)
 
-    assert [latency.e2el(trace) for trace in served.seen.wall] == pytest.approx([4.0, 1.0, 1.0])
+    assert [latency.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx([4.0, 1.0, 1.0])
     assert read(serving_readings(served), "queue_time").samples == (0.0,)
 
 
 def test_counts_goodput_from_the_first_arrival_to_the_last_end(cpu: FakeDevice) -> None:
-    served = serve(Request(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
     measured = serving_readings(served, sla=latency.parse_sla({"e2el": 5.0}))
 
@@ -96,24 +96,24 @@ def test_counts_goodput_from_the_first_arrival_to_the_last_end(cpu: FakeDevice) 
 
 
 def test_shows_waiting_and_work_as_witnesses(cpu: FakeDevice) -> None:
-    served = serve(Request(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
     measured = serving_readings(served)
 
     assert read(measured, "queue_time").samples == pytest.approx((1.0,))
     assert read(measured, "utilisation").samples == pytest.approx((9 / 20,))
-    assert read(measured, "utilisation").clock is Clock.WITNESS
+    assert read(measured, "utilisation").clock is Clock.INFORMATIONAL
 
 
 def test_flags_requests_that_come_faster_than_they_are_served(cpu: FakeDevice) -> None:
-    measured = serving_readings(serve(Request(working(cpu, 2.0), cpu), [1.0, 2.0, 3.0, 4.0]))
+    measured = serving_readings(serve(StreamRequest(working(cpu, 2.0), cpu), [1.0, 2.0, 3.0, 4.0]))
 
     assert measured.flags == ("overloaded: 1 requests came per second and 0.5 can be served",)
 
 
 def test_does_not_call_a_closed_loop_or_an_idle_worker_overloaded(cpu: FakeDevice) -> None:
-    closed = serving_readings(serve(Request(working(cpu, 2.0), cpu), 4))
-    idle = serving_readings(serve(Request(working(cpu, 0.5), cpu), [1.0, 2.0, 3.0]))
+    closed = serving_readings(serve(StreamRequest(working(cpu, 2.0), cpu), 4))
+    idle = serving_readings(serve(StreamRequest(working(cpu, 0.5), cpu), [1.0, 2.0, 3.0]))
 
     assert (closed.flags, idle.flags) == ((), ())
 
@@ -121,7 +121,7 @@ def test_does_not_call_a_closed_loop_or_an_idle_worker_overloaded(cpu: FakeDevic
 def test_tells_a_p90_from_64_requests(cpu: FakeDevice) -> None:
     measured = measure_serving(working(cpu, 0.01), device=cpu, rate=20.0, sla={"e2el_p90": 1.0})
 
-    rows = {row["name"]: row for row in report_of(SERVING_METRICS, measured)["metrics"]}
+    rows = {row["name"]: row for row in build_report(SERVING_METRICS, measured)["metrics"]}
 
     assert rows["e2el_p90"]["status"] == "ok"
     assert rows["e2el_p99"]["reason"] == "needs 662 requests, measured 64"
@@ -173,10 +173,10 @@ def test_a_queue_works_each_request_as_long_as_alone_and_one_at_a_time(
     requests: list[tuple[float, float, float]],
 ) -> None:
     arrivals = sorted(arrival for arrival, _, _ in requests)
-    alone = [Trace(9.0, ((9.0 + first, 1),), 9.0 + first + rest) for _, first, rest in requests]
+    alone = [RequestTrace(9.0, ((9.0 + first, 1),), 9.0 + first + rest) for _, first, rest in requests]
 
-    laid = queued(alone, arrivals)
+    laid = queue_traces(alone, arrivals)
 
-    begun = [one.done - latency.e2el(each) for one, each in zip(laid, alone, strict=True)]
+    begun = [one.ended_at - latency.e2el(each) for one, each in zip(laid, alone, strict=True)]
     assert all(begin >= arrival - 1e-6 for begin, arrival in zip(begun, arrivals, strict=True))
-    assert all(begin >= before.done - 1e-6 for begin, before in zip(begun[1:], laid, strict=False))
+    assert all(begin >= before.ended_at - 1e-6 for begin, before in zip(begun[1:], laid, strict=False))

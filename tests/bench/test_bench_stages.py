@@ -7,7 +7,7 @@ import re
 import pytest
 from fake_device import FakeDevice
 
-from perfci.bench.readings import Absent, Reading, report_of
+from perfci.bench.readings import Absent, Reading, build_report
 from perfci.bench.timers import stage_timers as stages_module
 from perfci.bench.timers.stage_timers import Stages, stage_metrics
 from perfci.model import Clock
@@ -169,19 +169,19 @@ def test_does_not_blame_a_run_of_microseconds_for_the_interpreter(cpu: FakeDevic
 def test_does_not_hold_stages_to_the_whole_that_never_meant_to_be_complete(cpu: FakeDevice) -> None:
     readings = with_a_gap(cpu, 1.0).readings(complete=False)
 
-    assert readings["decode_share"] == Reading((0.5,), Clock.WITNESS)
+    assert readings["decode_share"] == Reading((0.5,), Clock.INFORMATIONAL)
 
 
 def test_stands_still_while_it_keeps_its_books(cpu: FakeDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is read at the beginning and at the end of each bookkeeping; what lies between is nobody's time."""
     stages = Stages(cpu)
-    opened = stages_module.Opened
+    opened = stages_module.OpenStage
 
     def slow_books(*args: object) -> object:
         cpu.work(100.0)
         return opened(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(stages_module, "Opened", slow_books)
+    monkeypatch.setattr(stages_module, "OpenStage", slow_books)
     with stages, stages("decode"):
         cpu.work(1.0)
 
@@ -208,7 +208,7 @@ def test_says_why_a_declared_stage_is_absent(cpu: FakeDevice) -> None:
     readings = stages.readings(("prefill", "postprocess"))
 
     assert readings["postprocess"] == Absent("no run entered the stage 'postprocess'")
-    assert report_of(stage_metrics("prefill", "postprocess"), readings)["metrics"][0]["samples"] == [1.0]
+    assert build_report(stage_metrics("prefill", "postprocess"), readings)["metrics"][0]["samples"] == [1.0]
 
 
 def test_drops_a_run_that_raised_and_can_go_on(cpu: FakeDevice) -> None:

@@ -18,7 +18,14 @@ from fake_nvml import install_nvml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.bench.timers.timed_blocks import Blocks, ColdBlocks, collector_off, half_width, interval_rank, time_blocks
+from perfci.bench.timers.timed_blocks import (
+    BlockSampler,
+    ColdCacheBlockSampler,
+    gc_disabled,
+    interval_rank,
+    relative_half_width,
+    time_blocks,
+)
 from perfci.bench.timers.warmup import warm_up
 from perfci.model import Clock
 
@@ -68,10 +75,10 @@ def test_gives_the_device_samples_to_be_judged(gpu: FakeDevice) -> None:
 
 
 def test_synchronises_once_per_block_however_many_calls_it_has(gpu: FakeDevice) -> None:
-    blocks = Blocks(gpu)
+    blocks = BlockSampler(gpu)
 
     for number in (1, 10, 1000):
-        blocks.run(gpu.launching(1e-4), number)
+        blocks.run_block(gpu.launching(1e-4), number)
 
     assert gpu.synchronised == 3
     assert gpu.pairs_made == 1
@@ -104,9 +111,9 @@ def test_prepare_runs_untimed_before_each_block_and_is_waited_for(gpu: FakeDevic
 
 def test_flushing_the_cache_is_not_in_the_time_of_a_cold_call(gpu: FakeDevice) -> None:
     buffer = SimpleNamespace(zero_=gpu.launching(5e-3))
-    blocks = ColdBlocks(gpu, buffer=buffer)
+    blocks = ColdCacheBlockSampler(gpu, buffer=buffer)
 
-    blocks.run(gpu.launching(1e-3), 4)
+    blocks.run_block(gpu.launching(1e-3), 4)
 
     assert blocks.device_s == pytest.approx([1e-3])
     assert (blocks.wall, blocks.cpu, gpu.synchronised) == ([], [], 1)
@@ -143,8 +150,8 @@ def test_a_block_is_as_many_calls_as_last_ten_milliseconds(call_s: float) -> Non
 def test_stops_after_the_fewest_blocks_when_all_agree(cpu: FakeDevice) -> None:
     timing = time_blocks(lambda: cpu.work(1e-3), device=cpu)
 
-    assert (len(timing.cpu), timing.settled, timing.flags) == (7, True, ())
-    assert timing.precision == pytest.approx(0, abs=1e-9)
+    assert (len(timing.cpu), timing.is_settled, timing.flags) == (7, True, ())
+    assert timing.relative_half_width == pytest.approx(0, abs=1e-9)
 
 
 def test_takes_more_blocks_until_the_median_is_known(cpu: FakeDevice) -> None:
@@ -153,7 +160,7 @@ def test_takes_more_blocks_until_the_median_is_known(cpu: FakeDevice) -> None:
     timing = time_blocks(lambda: cpu.work(1e-2 * noise.gauss(1, 0.02)), device=cpu, number=1, budget_s=60)
 
     assert 7 < len(timing.cpu) < 50
-    assert timing.precision <= 0.0125 < half_width(timing.cpu[:-1])
+    assert timing.relative_half_width <= 0.0125 < relative_half_width(timing.cpu[:-1])
 
 
 def test_stops_at_the_most_blocks_when_noise_never_ends(cpu: FakeDevice) -> None:
@@ -162,14 +169,14 @@ def test_stops_at_the_most_blocks_when_noise_never_ends(cpu: FakeDevice) -> None
     timing = time_blocks(lambda: cpu.work(1e-2 * noise.uniform(1, 3)), device=cpu, number=1, budget_s=60)
 
     assert len(timing.cpu) == 50
-    assert timing.precision > 0.0125
+    assert timing.relative_half_width > 0.0125
 
 
 def test_stops_when_its_time_is_up_with_one_block_at_least(cpu: FakeDevice) -> None:
     timing = time_blocks(lambda: cpu.work(5.0), device=cpu, budget_s=2.0)
 
     assert timing.wall == pytest.approx([5.0])
-    assert timing.precision == math.inf
+    assert timing.relative_half_width == math.inf
 
 
 def test_knows_the_ranks_of_the_published_tables() -> None:
@@ -186,12 +193,12 @@ def test_the_precision_depends_on_neither_unit_nor_order(values: list[float], un
     shuffled = [value * unit for value in values]
     dice.shuffle(shuffled)
 
-    assert half_width(shuffled) == pytest.approx(half_width(values), rel=1e-6)
+    assert relative_half_width(shuffled) == pytest.approx(relative_half_width(values), rel=1e-6)
 
 
 @given(samples)
 def test_the_precision_is_never_wider_than_the_range(values: list[float]) -> None:
-    width = half_width(values) * statistics.median(values)
+    width = relative_half_width(values) * statistics.median(values)
 
     assert 0 <= width <= (max(values) - min(values)) / 2 * (1 + 1e-9)
 
@@ -207,7 +214,7 @@ def test_the_interval_holds_the_true_median_as_often_as_it_says() -> None:
 
 
 def test_without_samples_or_at_a_median_of_zero_nothing_is_known() -> None:
-    assert half_width([]) == half_width([1.0] * 5) == half_width([0.0] * 9) == math.inf
+    assert relative_half_width([]) == relative_half_width([1.0] * 5) == relative_half_width([0.0] * 9) == math.inf
 
 
 # Warm-up
@@ -220,7 +227,7 @@ def test_warms_up_until_nothing_is_compiled_any_more(cpu: FakeDevice, dynamo: Si
 
     timing = time_blocks(after(4, compile_first, lambda: cpu.work(1e-2)), device=cpu, warmup_s=0.5)
 
-    assert (timing.warmup_calls, timing.settled) == (4 + 6, True)
+    assert (timing.warmup_calls, timing.is_settled) == (4 + 6, True)
     assert timing.cpu == pytest.approx([1e-2] * 7)
 
 
@@ -241,7 +248,7 @@ def test_gives_up_on_a_function_that_compiles_at_every_call(cpu: FakeDevice, dyn
 
     timing = time_blocks(compiling, device=cpu, warmup_s=0.5, max_blocks=2)
 
-    assert not timing.settled
+    assert not timing.is_settled
     assert timing.flags == (
         "unsettled: something was compiled in the last of 11 warm-up calls",
         "unsettled: something was compiled in a timed block",
@@ -277,7 +284,7 @@ def test_flags_calls_that_still_changed_when_the_cap_was_reached(cpu: FakeDevice
 
     warmed = warm_up(lambda: cpu.work(next(call_s)), cpu, cap_s=0.3)
 
-    assert warmed.unsettled == f"the calls still became {way}"
+    assert warmed.unsettled_reason == f"the calls still became {way}"
 
 
 def test_noise_alone_does_not_keep_a_function_from_settling(cpu: FakeDevice) -> None:
@@ -285,7 +292,7 @@ def test_noise_alone_does_not_keep_a_function_from_settling(cpu: FakeDevice) -> 
 
     warmed = [warm_up(lambda: cpu.work(1e-2 * noise.gauss(1, 0.1)), cpu, cap_s=0.5) for _ in range(50)]
 
-    assert sum(not once.unsettled for once in warmed) >= 48
+    assert sum(not once.unsettled_reason for once in warmed) >= 48
     assert statistics.median(once.calls for once in warmed) == 6
 
 
@@ -297,7 +304,7 @@ def test_waits_for_the_sm_clock_of_an_nvidia_gpu(
 
     warmed = warm_up(gpu.launching(1e-2), gpu, cap_s=5.0)
 
-    assert (warmed.calls, warmed.unsettled) == (3 + 6, "")
+    assert (warmed.calls, warmed.unsettled_reason) == (3 + 6, "")
 
 
 def test_flags_an_sm_clock_that_still_moved(gpu: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +313,7 @@ def test_flags_an_sm_clock_that_still_moved(gpu: FakeDevice, tmp_path: Path, mon
 
     warmed = warm_up(gpu.launching(1e-2), gpu, cap_s=0.2)
 
-    assert warmed.unsettled == "the SM clock still moved between 210 and 400 MHz"
+    assert warmed.unsettled_reason == "the SM clock still moved between 210 and 400 MHz"
 
 
 def test_nothing_but_the_function_runs_between_the_last_warm_up_call_and_the_first_block(
@@ -325,7 +332,7 @@ def test_nothing_but_the_function_runs_between_the_last_warm_up_call_and_the_fir
 def test_runs_what_it_is_told_between_two_rounds(cpu: FakeDevice) -> None:
     happened: list[str] = []
 
-    warm_up(lambda: happened.append("call") or cpu.work(1e-2), cpu, 0.5, between=lambda: happened.append("between"))
+    warm_up(lambda: happened.append("call") or cpu.work(1e-2), cpu, 0.5, between_rounds=lambda: happened.append("between"))
 
     assert happened == ["call", "between"] * 5 + ["call"]
 
@@ -334,7 +341,7 @@ def test_says_when_too_few_calls_fit_into_the_warm_up(cpu: FakeDevice) -> None:
     warmed = warm_up(lambda: cpu.work(1.0), cpu, cap_s=0.5)
 
     assert (warmed.calls, warmed.call_s) == (1, pytest.approx(1.0))
-    assert warmed.unsettled == "only 1 of 6 rounds of calls fitted into the warm-up"
+    assert warmed.unsettled_reason == "only 1 of 6 rounds of calls fitted into the warm-up"
 
 
 # The cycle collector
@@ -376,7 +383,7 @@ def test_the_collector_is_restored_after_an_exception(collecting: None, cpu: Fak
 def test_a_collector_that_was_off_stays_off(collecting: None) -> None:
     gc.disable()
 
-    with collector_off():
+    with gc_disabled():
         pass
 
     assert not gc.isenabled()
@@ -385,7 +392,7 @@ def test_a_collector_that_was_off_stays_off(collecting: None) -> None:
 def test_a_heap_that_was_frozen_before_stays_frozen(collecting: None) -> None:
     gc.freeze()
 
-    with collector_off() as collect:
+    with gc_disabled() as collect:
         collect()
 
     assert gc.get_freeze_count() > 0

@@ -10,16 +10,16 @@ import pytest
 from fake_device import FakeDevice
 from fake_nvml import install_nvml
 
-from perfci.bench.devices.device_monitor import WITNESSES, strangers, watch
+from perfci.bench.devices.device_monitor import CONDITION_METRICS, exclude_own_processes, monitor_device
 from perfci.bench.devices.nvml import GpuProcess
 from perfci.bench.devices.torch_devices import Cpu
-from perfci.bench.readings import UNITS, Absent, Reading, metrics, witness
+from perfci.bench.readings import UNITS, Absent, Reading, informational, metrics
 from perfci.model import Clock
 
 
 def watched(folder: Path, monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     install_nvml(folder, monkeypatch, **answers)
-    with watch(FakeDevice(), interval_s=0.01) as seen:
+    with monitor_device(FakeDevice(), interval_s=0.01) as seen:
         pass
     return seen.flags, seen.readings
 
@@ -41,10 +41,10 @@ def test_a_healthy_gpu_alone_has_no_flag_and_every_reading(tmp_path: Path, monke
 def test_what_is_read_can_be_declared_and_is_never_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, readings = watched(tmp_path, monkeypatch)
 
-    told = metrics(*WITNESSES)(lambda: readings)()
+    told = metrics(*CONDITION_METRICS)(lambda: readings)()
 
-    assert {row["clock"] for row in told["metrics"]} == {Clock.WITNESS}
-    assert {metric.unit for metric in WITNESSES} <= UNITS
+    assert {row["clock"] for row in told["metrics"]} == {Clock.INFORMATIONAL}
+    assert {metric.unit for metric in CONDITION_METRICS} <= UNITS
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.Mo
         other.communicate(b"\n")
 
     assert flags == (f"shared_gpu: pid {other.pid} trainer",)
-    assert readings["gpu_neighbours"] == witness(1)
+    assert readings["gpu_neighbours"] == informational(1)
 
 
 @pytest.mark.parametrize("when", ["came", "went"])
@@ -113,7 +113,7 @@ def test_flags_a_process_that_came_or_went_while_we_measured(
 
 def test_our_own_ranks_are_no_strangers() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as rank:
-        found = strangers([GpuProcess(os.getpid(), "python"), GpuProcess(rank.pid, "python")])
+        found = exclude_own_processes([GpuProcess(os.getpid(), "python"), GpuProcess(rank.pid, "python")])
         rank.communicate(b"\n")
 
     assert found == []
@@ -122,9 +122,9 @@ def test_our_own_ranks_are_no_strangers() -> None:
 def test_takes_one_pid_of_the_host_for_ourselves_and_no_second() -> None:
     nowhere = [GpuProcess(2**22 + number, "") for number in range(2)]
 
-    assert strangers(nowhere[:1]) == []
-    assert strangers(nowhere) == nowhere[1:]
-    assert strangers([GpuProcess(os.getpid(), "python"), *nowhere]) == nowhere
+    assert exclude_own_processes(nowhere[:1]) == []
+    assert exclude_own_processes(nowhere) == nowhere[1:]
+    assert exclude_own_processes([GpuProcess(os.getpid(), "python"), *nowhere]) == nowhere
 
 
 def test_what_nvml_refuses_is_absent_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def test_what_nvml_refuses_is_absent_with_its_reason(tmp_path: Path, monkeypatch
 
 
 def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> None:
-    with watch(Cpu()) as seen:
+    with monitor_device(Cpu()) as seen:
         sum(range(100_000))
 
     absent = {name: reading for name, reading in seen.readings.items() if isinstance(reading, Absent)}
@@ -148,7 +148,7 @@ def test_without_nvml_every_reading_is_absent_but_the_share_a_cpu_worked() -> No
 def test_the_share_a_cpu_worked_is_its_seconds_in_those_of_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = FakeDevice(kind="cpu", uuid=None).install(monkeypatch, "perfci.bench.devices.device_monitor")
 
-    with watch(cpu) as seen:
+    with monitor_device(cpu) as seen:
         cpu.work(3.0)
         cpu.host_s += 1.0
 
@@ -161,7 +161,7 @@ def test_an_exception_of_the_benchmark_passes_and_the_sampler_ends(
 ) -> None:
     install_nvml(tmp_path, monkeypatch)
 
-    with pytest.raises(ZeroDivisionError), watch(FakeDevice(), interval_s=0.01):
+    with pytest.raises(ZeroDivisionError), monitor_device(FakeDevice(), interval_s=0.01):
         _ = 1 / 0
 
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()

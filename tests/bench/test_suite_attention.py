@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend
 from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks import attention
-from benchmarks.attention import Case, Implementations, SharedHeads, SparseMasks, causally
+from benchmarks.attention import AttentionCase, Implementations, SharedHeads, SparseMasks, causal_mask
 from perfci.bench.parity import ParityFailed
 
 pytestmark = pytest.mark.skipif(attention.DEVICE != "cpu", reason="asks for what only a CPU refuses, at smoke sizes")
@@ -68,7 +68,7 @@ def test_flash_that_fell_back_to_math_is_rejected(monkeypatch: pytest.MonkeyPatc
 
 
 def test_math_that_torch_replaced_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "only", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(attention, "restrict_backend", lambda _: contextlib.nullcontext())
 
     with pytest.raises(RuntimeError, match=f"rejected: math was asked for, and {FLASH} ran"):
         Implementations().measure_attention("math", LENGTH, HEADS, "fp32", True, "hot", "smoke")
@@ -77,16 +77,16 @@ def test_math_that_torch_replaced_is_rejected(monkeypatch: pytest.MonkeyPatch) -
 def test_flex_that_was_not_compiled_for_a_gpu_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention, "DEVICE", "cuda")
 
-    assert attention.kernel_among(["aten::empty", "triton_tem_fused_0"], "flex") == "triton_tem_fused_0"
+    assert attention.check_kernel(["aten::empty", "triton_tem_fused_0"], "flex") == "triton_tem_fused_0"
     with pytest.raises(RuntimeError, match="rejected: flex was asked for, and no kernel of its own ran"):
-        attention.kernel_among(["aten::bmm", "aten::softmax", "FlexAttentionAutogradOp"], "flex")
+        attention.check_kernel(["aten::bmm", "aten::softmax", "FlexAttentionAutogradOp"], "flex")
 
 
 def test_an_error_that_is_no_refusal_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def out_of_memory(*_: Tensor) -> Tensor:
         raise torch.OutOfMemoryError("scores need 12 GB")
 
-    monkeypatch.setattr(attention, "attention_of", lambda *_: out_of_memory)
+    monkeypatch.setattr(attention, "build_attention", lambda *_: out_of_memory)
 
     with pytest.raises(torch.OutOfMemoryError, match="12 GB"):
         Implementations().measure_attention("math", LENGTH, HEADS, "fp32", True, "hot", "smoke")
@@ -102,7 +102,7 @@ def test_falling_back_to_math_shows_in_the_peak_and_not_in_the_operations() -> N
 
 
 def test_a_causal_pass_is_useful_in_half_its_square() -> None:
-    case = Case.of(LENGTH, HEADS, HEADS, torch.float32)
+    case = AttentionCase.random(LENGTH, HEADS, HEADS, torch.float32)
 
     assert case.useful_flops(causal=False) == 4 * attention.KERNELS.batch * HEADS * LENGTH**2 * case.query.shape[-1]
     assert case.useful_flops(causal=True) == case.useful_flops(causal=False) / 2
@@ -110,21 +110,21 @@ def test_a_causal_pass_is_useful_in_half_its_square() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_correct_attention_passes_in_every_precision(dtype: torch.dtype) -> None:
-    case = Case.of(LENGTH, HEADS, 1, dtype)
+    case = AttentionCase.random(LENGTH, HEADS, 1, dtype)
     correct = functools.partial(scaled_dot_product_attention, is_causal=True, enable_gqa=True)
 
-    assert attention.check_numerics(correct, case, causally) < (0.05 if dtype is torch.bfloat16 else 1e-5)
+    assert attention.check_numerics(correct, case, causal_mask) < (0.05 if dtype is torch.bfloat16 else 1e-5)
 
 
 def test_a_result_that_is_off_is_rejected() -> None:
-    case = Case.of(LENGTH, HEADS, HEADS, torch.float32)
+    case = AttentionCase.random(LENGTH, HEADS, HEADS, torch.float32)
 
     with pytest.raises(ParityFailed, match=r"rejected: parity failed: the result is 0\.001 of its"):
         attention.check_numerics(lambda *qkv: 1.001 * scaled_dot_product_attention(*qkv), case, None)
 
 
 def test_a_gradient_that_is_off_is_rejected() -> None:
-    case = Case.of(LENGTH, HEADS, HEADS, torch.float32)
+    case = AttentionCase.random(LENGTH, HEADS, HEADS, torch.float32)
 
     def drifting(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return scaled_dot_product_attention(query, key, value) + 0.001 * (query - query.detach())
@@ -134,10 +134,10 @@ def test_a_gradient_that_is_off_is_rejected() -> None:
 
 
 def test_a_forgotten_mask_is_rejected() -> None:
-    case = Case.of(LENGTH, HEADS, HEADS, torch.bfloat16)
+    case = AttentionCase.random(LENGTH, HEADS, HEADS, torch.bfloat16)
 
     with pytest.raises(ParityFailed, match="the result is"):
-        attention.check_numerics(scaled_dot_product_attention, case, causally)
+        attention.check_numerics(scaled_dot_product_attention, case, causal_mask)
 
 
 @pytest.mark.parametrize("kv_heads", [HEADS, 1])
@@ -159,14 +159,14 @@ def test_a_block_mask_is_as_sparse_as_it_says() -> None:
 
 @pytest.mark.parametrize("hidden", [0.5, 0.75, 0.9])
 def test_blocks_are_hidden_to_the_count_and_never_the_diagonal(hidden: float) -> None:
-    shown = attention.shown_blocks(20, hidden)
+    shown = attention.visible_blocks(20, hidden)
 
     assert int(shown.sum()) == round((1 - hidden) * 400)
     assert bool(shown.diagonal().all())
 
 
 def test_a_window_sees_itself_and_what_is_just_before() -> None:
-    mask = attention.dense_mask(attention.mask_of("window-3", 8), 8)
+    mask = attention.build_dense_mask(attention.build_mask("window-3", 8), 8)
 
     assert mask is not None
     assert [int(count) for count in mask[0, 0].sum(dim=-1)] == [1, 2, 3, 3, 3, 3, 3, 3]

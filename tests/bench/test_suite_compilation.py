@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks import compilation
-from benchmarks.compilation import Compile, CudaGraphs, FrontEnd, Launched, Lengths, capture, pool_bytes
+from benchmarks.compilation import Compile, CudaGraphs, FrontEnd, LaunchBoundStep, Lengths, capture_graph, pool_bytes
 from benchmarks.workload_sizes import DEVICE
 
 on_cpu = pytest.mark.skipif(DEVICE != "cpu", reason="asks for what only a CPU refuses")
@@ -82,11 +82,11 @@ def test_skips_cuda_graphs_without_a_gpu() -> None:
 def test_records_after_warming_up_aside_and_replays_what_it_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Recorder()
     told.install(monkeypatch)
-    launched = Launched()
+    launched = LaunchBoundStep()
     step = launched.step
     monkeypatch.setattr(launched, "step", lambda: (told.say("step"), step())[1])
 
-    replay, pool = capture(launched)
+    replay, pool = capture_graph(launched)
     first, second = replay(), replay()
 
     warming = ["wait", "aside", *["step"] * 3, "back", "wait"]

@@ -41,7 +41,7 @@ one_core_may_do = pytest.mark.filterwarnings("ignore:This DataLoader will create
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
     monkeypatch.setattr(data, "DATA", DATA)
-    monkeypatch.setattr(data, "on_host", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing))
+    monkeypatch.setattr(data, "time_on_host", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing))
 
 
 @one_core_may_do
@@ -78,9 +78,9 @@ def test_a_starved_loop_stalls_for_as_long_as_it_waits(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_crops_alike_in_every_process(workers: int) -> None:
     torch.manual_seed(0)
-    once = list(data.loader_of(workers, 2))
+    once = list(data.create_loader(workers, 2))
     torch.manual_seed(0)
-    again = list(data.loader_of(workers, 2))
+    again = list(data.create_loader(workers, 2))
 
     assert len(once) == DATA.loader_steps + 1
     assert all(torch.equal(one, other) for one, other in zip(once, again, strict=True))
@@ -202,8 +202,8 @@ def test_a_codec_that_loses_something_is_rejected(monkeypatch: pytest.MonkeyPatc
 
 def test_tokens_are_counted_exactly_and_join_to_the_text() -> None:
     rows, _ = measured(Preprocess(), "tokenise", "smoke")
-    document = data.text_of(300).decode()
-    tokeniser = Tokeniser.learned([document])
+    document = data.generate_text(300).decode()
+    tokeniser = Tokeniser.learn([document])
 
     assert rows["tokens"]["clock"] == "exact"
     assert rows["cpu_time_per_1k_documents"]["samples"][0] > 0
@@ -215,7 +215,7 @@ def test_pairs_merge_in_the_order_they_were_learned() -> None:
     tokeniser = Tokeniser({("l", "o"): 0, ("o", "w"): 1, ("lo", "w"): 2})
 
     assert tokeniser.encode("low bow") == ["low", " ", "b", "ow"]
-    assert list(Tokeniser.learned(["ab ab ab cd"]).ranks)[:2] == [("a", "b"), (" ", "ab")]
+    assert list(Tokeniser.learn(["ab ab ab cd"]).ranks)[:2] == [("a", "b"), (" ", "ab")]
 
 
 def test_both_forms_of_quantising_agree_or_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_both_forms_of_quantising_agree_or_are_rejected(monkeypatch: pytest.Monk
 
 
 def test_scaling_a_reading_scales_both_clocks() -> None:
-    scaled = data.scaled(Reading((1.0, 2.0), cpu=(0.5, 1.0)), 10)
+    scaled = data.scale_reading(Reading((1.0, 2.0), cpu=(0.5, 1.0)), 10)
 
     assert scaled.samples == [10.0, 20.0]
     assert scaled.cpu == [5.0, 10.0]

@@ -114,10 +114,10 @@ def test_asks_the_allocator_of_a_gpu_for_the_peak(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(distributed, "DEVICE", "cuda")
     monkeypatch.setattr(distributed, "this_device", lambda: device)
 
-    peak = distributed.peak_bytes(device.launching(0.1))
+    peak = distributed.measure_peak_bytes(device.launching(0.1))
 
     assert (peak, device.peaks_reset, device.synchronised) == (123, 1, 1)
-    assert isinstance(distributed.peaks(peak)["peak_tensor_bytes"], Absent)
+    assert isinstance(distributed.peak_readings(peak)["peak_tensor_bytes"], Absent)
 
 
 def test_finds_the_longest_sequence_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,15 +130,15 @@ def test_finds_the_longest_sequence_that_fits(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(distributed, "run_ranks", run_ranks)
 
-    assert distributed.longest("ring", 2) == 2048
+    assert distributed.find_longest_sequence("ring", 2) == 2048
     assert tried == [512, 1024, 2048, 4096]
 
 
 def test_the_attention_of_gpus_takes_what_the_ring_gives_it() -> None:
     with FakeTensorMode():
         query, key, value = (torch.empty(1, 3, 64, 16, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-        mixed, weight = ring_attention.attend(query, key, value, causal=True)
-        gradients = ring_attention.attend_backward(mixed, query, key, value, mixed, weight, causal=True)
+        mixed, weight = ring_attention.local_attention(query, key, value, causal=True)
+        gradients = ring_attention.local_attention_backward(mixed, query, key, value, mixed, weight, causal=True)
 
     assert (mixed.shape, weight.shape, weight.dtype) == (query.shape, query.shape[:3], torch.float32)
     assert [gradient.shape for gradient in gradients] == [query.shape] * 3

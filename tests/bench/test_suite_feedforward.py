@@ -34,7 +34,7 @@ def test_a_pass_takes_two_operations_per_token_and_parameter(kind: str) -> None:
 @pytest.mark.parametrize("expansion", [3, 4])
 def test_swiglu_has_as_many_parameters_as_gelu_or_half_as_many_more(expansion: int) -> None:
     gelu, wide, equal = (
-        sum(weight.numel() for weight in feedforward.feedforward(kind, 192, expansion).parameters())
+        sum(weight.numel() for weight in feedforward.build_feedforward(kind, 192, expansion).parameters())
         for kind in ("gelu", "swiglu-equal-expansion", "swiglu-equal-parameters")
     )
 
@@ -52,7 +52,7 @@ def test_a_looped_loss_shows_in_the_count_of_operators() -> None:
 
 
 def test_a_loss_that_is_another_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "batched", lambda logits, targets: losses.looped(logits, targets) * 1.01)
+    monkeypatch.setattr(losses, "batched_loss", lambda logits, targets: losses.looped_loss(logits, targets) * 1.01)
 
     with pytest.raises(ParityFailed, match="rejected"):
         LossOverK().measure_loss("batched", KERNELS.losses, "fp32", "smoke")

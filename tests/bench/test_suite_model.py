@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_cache_changes_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks.gpt_model import GPT, Cache, decode, prefill
+    from benchmarks.gpt_model import GPT, ModelCache, decode, prefill
     from benchmarks.workload_sizes import SMOKE
 
     torch.manual_seed(0)
     model = GPT(SMOKE).eval()
     prompt = torch.randint(SMOKE.vocab, (3, 20))
-    cache = Cache(SMOKE, "cpu", batch=3, length=28)
+    cache = ModelCache(SMOKE, "cpu", batch=3, length=28)
 
     with torch.no_grad():
         first = prefill(model, prompt, cache)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from perfci.auth.tokens import ANYWHERE, checked
-from perfci.cli import run
+from perfci.auth.tokens import TOKEN_IN_TEXT_PATTERN, hash_if_valid
+from perfci.cli import run_cli
 from perfci.store import open_store
 from perfci.store.access import audit_log
-from perfci.store.projects import project
+from perfci.store.projects import find_project
 
 
 @pytest.fixture(autouse=True)
@@ -19,13 +19,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PERFCI_DB", f"sqlite:///{tmp_path}/perfci.db")
     monkeypatch.setenv("PERFCI_PROJECT", "acme/model")
-    assert run(["project", "create", "acme/model"]) == 0
+    assert run_cli(["project", "create", "acme/model"]) == 0
     return tmp_path
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     capsys.readouterr()
-    status = run(list(arguments))
+    status = run_cli(list(arguments))
     out = capsys.readouterr()
     return status, out.out, out.err
 
@@ -33,8 +33,8 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str,
 def test_prints_a_new_token_alone_and_once(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = told(capsys, "token", "create", "--scope", "results:write", "--name", "nightly")
 
-    assert (status, bool(checked(out.strip()))) == (0, True)
-    assert ANYWHERE.search(err) is None
+    assert (status, bool(hash_if_valid(out.strip()))) == (0, True)
+    assert TOKEN_IN_TEXT_PATTERN.search(err) is None
 
 
 def test_lists_tokens_without_showing_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,7 @@ def test_lists_tokens_without_showing_them(capsys: pytest.CaptureFixture[str]) -
     _, fields, _ = told(capsys, "token", "list", "--json")
 
     assert shown.split()[3:6] == ["results:read", "results:write", f"…{text.strip()[-4:]}"]
-    assert ANYWHERE.search(shown + fields) is None
+    assert TOKEN_IN_TEXT_PATTERN.search(shown + fields) is None
     assert json.loads(fields)[0]["created_by"] == "local"
 
 
@@ -81,9 +81,9 @@ def test_makes_a_project_public(capsys: pytest.CaptureFixture[str], here: Path) 
 
     store = open_store(f"sqlite:///{here}/perfci.db", create=False)
     with store.read() as tx:
-        found = project(tx, "acme/model")
+        found = find_project(tx, "acme/model")
         assert found is not None
-        lines = audit_log.lines(tx, found.id)
+        lines = audit_log.list_entries(tx, found.id)
     store.close()
     assert [(one.actor, one.action, one.detail) for one in lines] == [
         ("local", "project.set", {"visibility": "public"}),

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.model import Environment, Series
 from perfci.store import Store, open_store
-from perfci.store.queries.measurements import history, series_of_project
+from perfci.store.queries.measurements import load_history, search_series
 from perfci.store.writes.ingest import add_run, add_verdicts, finish_session, replace_change_points, start_session
-from perfci.verdicts.history.change_point_detection import change_points
+from perfci.verdicts.history.change_point_detection import find_change_points
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
 from tests.histories import seen_levels, stepping
 
@@ -82,12 +82,12 @@ def measure(store: Store, levels: Mapping[Series, Mapping[str, float]]) -> None:
 
 def look_for_changes(store: Store) -> None:
     with store.begin() as tx:
-        for row in series_of_project(tx, PROJECT):
-            replace_change_points(tx, PROJECT, row.series, change_points(row.series, history(tx, row.id)))
+        for row in search_series(tx, PROJECT):
+            replace_change_points(tx, PROJECT, row.series, find_change_points(row.series, load_history(tx, row.id)))
 
 
 def alerts(*arguments: str) -> int:
-    return run(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+    return run_cli(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
 
 
 LISTED = """\

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 MODEL = """
     import math
@@ -62,7 +62,7 @@ def test_two_implementations_are_judged_and_a_wrong_one_is_rejected(
 ) -> None:
     GitProject(here).commit("Attention", model=MODEL, benchmarks__suite=SUITE, **{"perfci.toml": CONFIG})
 
-    code = run(["compare", "--vary", "attn=sdpa,by_hand,unscaled", "--at", "HEAD", "--json", "told.json"])
+    code = run_cli(["compare", "--vary", "attn=sdpa,by_hand,unscaled", "--at", "HEAD", "--json", "told.json"])
 
     told = json.loads((here / "told.json").read_text())
     kinds = {one["verdict"]["series"]["metric"]["name"]: one["verdict"]["kind"] for one in told["verdicts"]}

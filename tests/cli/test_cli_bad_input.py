@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 SUITE = "def track_one(): return 1\n"
 
@@ -37,7 +37,7 @@ WRONG = {
 def test_says_what_is_wrong_with(
     project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
-    code = run(arguments.split())
+    code = run_cli(arguments.split())
 
     captured = capsys.readouterr()
     assert (code, captured.err.strip()) == (2, "perfci: " + sentence.format(here=project.folder))
@@ -46,7 +46,7 @@ def test_says_what_is_wrong_with(
 
 
 def test_says_when_there_is_no_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["run"]) == 2
+    assert run_cli(["run"]) == 2
     assert capsys.readouterr().err.startswith(f"perfci: {here} is not inside a git repository;")
     assert list(here.iterdir()) == []
 
@@ -54,7 +54,7 @@ def test_says_when_there_is_no_repository(here: Path, capsys: pytest.CaptureFixt
 def test_names_the_last_line_when_the_suite_does_not_import(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("Broken", benchmarks__suite="import nowhere_to_be_found\n")
 
-    assert run(["run"]) == 2
+    assert run_cli(["run"]) == 2
     assert capsys.readouterr().err == (
         "perfci: the suite does not import: benchmarks.suite: "
         "ModuleNotFoundError: No module named 'nowhere_to_be_found'\n"
@@ -76,7 +76,7 @@ def test_refuses_a_configuration_it_does_not_know(
 ) -> None:
     project.write("perfci.toml", text)
 
-    assert run(["run"]) == 2
+    assert run_cli(["run"]) == 2
     assert sentence in capsys.readouterr().err
 
 
@@ -84,16 +84,16 @@ def test_a_traceback_is_shown_only_on_request(project: GitProject) -> None:
     from perfci.model import PerfciError
 
     with pytest.raises(PerfciError):
-        run(["run", "nowhere", "--debug"])
+        run_cli(["run", "nowhere", "--debug"])
     with pytest.raises(PerfciError):
-        run(["--debug", "run", "nowhere"])
+        run_cli(["--debug", "run", "nowhere"])
 
 
 def test_global_options_are_taken_on_both_sides_of_the_verb(
     project: GitProject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["--db", str(tmp_path / "before.db"), "run", "--rounds", "1"]) == 0
-    assert run(["run", "--rounds", "1", "--db", str(tmp_path / "after.db")]) == 0
+    assert run_cli(["--db", str(tmp_path / "before.db"), "run", "--rounds", "1"]) == 0
+    assert run_cli(["run", "--rounds", "1", "--db", str(tmp_path / "after.db")]) == 0
 
     assert (tmp_path / "before.db").exists()
     assert (tmp_path / "after.db").exists()
@@ -106,21 +106,21 @@ def test_refuses_a_database_that_is_none(
     path = tmp_path / "broken.db"
     path.mkdir() if damage == "directory" else path.write_bytes(b"this is no database, whatever its name says" * 100)
 
-    assert run(["run", "--db", str(path)]) == 2
+    assert run_cli(["run", "--db", str(path)]) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
-    from perfci.cli import VERBS
+    from perfci.cli import VERB_HELP
 
-    assert run(["--help"]) == 0
+    assert run_cli(["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(f"  {verb} " in out for verb in VERBS)
+    assert all(f"  {verb} " in out for verb in VERB_HELP)
 
 
 def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    from perfci.cli import VERBS
+    from perfci.cli import VERB_HELP
 
-    for verb in VERBS:
-        assert run([verb, "--help"]) == 0
+    for verb in VERB_HELP:
+        assert run_cli([verb, "--help"]) == 0
         assert "--db URL" in capsys.readouterr().out

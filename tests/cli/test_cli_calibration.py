@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import add_run, add_verdicts, start_session
 from tests.builders import PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
-LOOK, FRESH = Stage.SCREENING, Stage.CONVICTION
+LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED
 TIME, COUNT = a_series(metric="step_time"), a_series(metric="operators", unit="count")
 NOW = datetime.now(UTC)
@@ -61,7 +61,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert run(["calibration", "--db", str(path), "--project", PROJECT, *options]) == 0
+    assert run_cli(["calibration", "--db", str(path), "--project", PROJECT, *options]) == 0
     return capsys.readouterr().out
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
-from perfci.store.queries.measurements import change_points, verdict_records
+from perfci.store.queries.measurements import load_change_points, load_verdict_records
 from perfci.store.writes.ingest import add_run, add_verdicts, replace_change_points, start_session, upsert_commits
-from perfci.verdicts.compare.pairwise import look
-from perfci.verdicts.history.change_point_detection import change_points as moves_of
+from perfci.verdicts.compare.pairwise import interim_look
+from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
 
 NOISE = (0.0, 0.003, -0.003, 0.002, -0.002, 0.001, -0.001, 0.0, 0.002, -0.002)
@@ -35,7 +35,7 @@ def stored(here: Path) -> Path:
             results = [a_result(series, *both[number]) for series, both in sides.items()]
             add_run(tx, a_run(*results, commit=a_commit(number + 1), session="pairs"))
         shas = a_commit(1).sha, a_commit(2).sha
-        verdicts = [look(one, *shas, *both, stage=Stage.CONVICTION).verdict for one, both in sides.items()]
+        verdicts = [interim_look(one, *shas, *both, stage=Stage.CONFIRMATION).verdict for one, both in sides.items()]
         add_verdicts(tx, PROJECT, "pairs", verdicts, NOON + timedelta(hours=1))
         start_session(tx, PROJECT, "line", "history", "spec-2", 7, 1, NOON)
         for number in range(1, 21):
@@ -54,7 +54,7 @@ def side(series: Series, role: Role) -> Sequence[Process]:
 
 def checked(folder: Path, capsys: pytest.CaptureFixture[str], policy: str = "") -> dict[str, object]:
     (folder / "perfci.toml").write_text(policy)
-    assert run(["check", "--dry-run", "--json", "--db", "perfci.db", "--project", PROJECT]) == 0
+    assert run_cli(["check", "--dry-run", "--json", "--db", "perfci.db", "--project", PROJECT]) == 0
     found: dict[str, object] = json.loads(capsys.readouterr().out)
     return found
 
@@ -71,12 +71,12 @@ def test_a_higher_bar_takes_the_slowdown_back_and_the_class_finds_the_operator(
 
 def test_what_is_stored_is_never_edited(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
-        before = verdict_records(tx, PROJECT, current_only=False), change_points(tx, PROJECT)
+        before = load_verdict_records(tx, PROJECT, current_only=False), load_change_points(tx, PROJECT)
 
     checked(stored, capsys, "[judge]\nbar = 0.3\n")
 
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
-        assert (verdict_records(tx, PROJECT, current_only=False), change_points(tx, PROJECT)) == before
+        assert (load_verdict_records(tx, PROJECT, current_only=False), load_change_points(tx, PROJECT)) == before
 
 
 def test_a_history_shows_the_change_points_that_come_and_go(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_a_history_shows_the_change_points_that_come_and_go(stored: Path, capsys
 def test_what_is_not_judged_any_more_says_so(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (stored / "perfci.toml").write_text('[[policy]]\nmatch = "."\njudge = false\n')
 
-    assert run(["check", "--dry-run", "--db", "perfci.db", "--project", PROJECT]) == 0
+    assert run_cli(["check", "--dry-run", "--db", "perfci.db", "--project", PROJECT]) == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("regression (conviction) -> not judged")
@@ -108,7 +108,7 @@ def test_the_policy_it_was_judged_by_says_the_same(stored: Path, capsys: pytest.
 
 
 def test_nothing_but_the_dry_run_exists(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check"]) == 2
+    assert run_cli(["check"]) == 2
     assert "perfci check --dry-run" in capsys.readouterr().err
 
 
@@ -128,7 +128,7 @@ def test_a_table_with_a_mistake_is_refused(
 ) -> None:
     (here / "perfci.toml").write_text(text)
 
-    assert run(["check", "--dry-run"]) == 2
+    assert run_cli(["check", "--dry-run"]) == 2
     assert sentence in capsys.readouterr().err
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 
 @pytest.fixture
@@ -21,13 +21,13 @@ def project(here: Path) -> GitProject:
 
 @pytest.fixture
 def measured(project: GitProject, capsys: pytest.CaptureFixture[str]) -> Path:
-    assert run(["run", "--rounds", "1"]) == 0
+    assert run_cli(["run", "--rounds", "1"]) == 0
     capsys.readouterr()
     return project.folder / ".perfci" / "perfci.db"
 
 
 def complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    assert run(arguments) == 2
+    assert run_cli(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     lines = captured.err.strip().splitlines()
@@ -66,9 +66,9 @@ def test_says_what_to_do_when_there_is_no_database_to_read(
 
 
 def test_checks_and_backs_up(measured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["db", "check"]) == 0
-    assert run(["db", "backup", str(tmp_path / "copy.db")]) == 0
-    assert run(["--db", str(tmp_path / "copy.db"), "export"]) == 0
+    assert run_cli(["db", "check"]) == 0
+    assert run_cli(["db", "backup", str(tmp_path / "copy.db")]) == 0
+    assert run_cli(["--db", str(tmp_path / "copy.db"), "export"]) == 0
 
     out = capsys.readouterr().out
     assert "everything holds" in out

@@ -13,14 +13,14 @@ import click
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
-from perfci.cli.doctor import conclusion, shown
+from perfci.cli import run_cli
+from perfci.cli.doctor import format_conclusion, format_finding
 from perfci.config import Settings, load_config
 from perfci.doctor import collect_facts
 from perfci.doctor.findings import ok, problem, warning
-from perfci.doctor.noise_check import measure_equals
+from perfci.doctor.noise_check import measure_aa_pairs
 from perfci.doctor.software_checks import SoftwareFacts
-from perfci.runner.git_repository import Repository
+from perfci.runner.git_repository import GitRepository
 from perfci.runner.locks import machine_lock
 
 HEALTHY = """
@@ -39,17 +39,17 @@ def seen_once(python: str, path: str | None) -> SoftwareFacts:
     return ASK(python)
 
 
-ASK = collect_facts.environment
+ASK = collect_facts.probe_environment
 
 
 @pytest.fixture(autouse=True)
 def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect_facts, "environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH")))
+    monkeypatch.setattr(collect_facts, "probe_environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH")))
 
 
 def findings(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[dict[str, Any]]]:
     capsys.readouterr()
-    code = run(["doctor", "--quick", "--json", *options])
+    code = run_cli(["doctor", "--quick", "--json", *options])
     return code, json.loads(capsys.readouterr().out)["findings"]
 
 
@@ -60,7 +60,7 @@ def about(found: list[dict[str, Any]], subject: str) -> list[tuple[str, str]]:
 def test_finds_nothing_wrong_with_what_is_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     sha = project.commit("First", benchmarks__suite=HEALTHY)
-    assert run(["run", "--rounds", "1"]) == 0
+    assert run_cli(["run", "--rounds", "1"]) == 0
 
     code, found = findings(capsys)
 
@@ -112,7 +112,7 @@ def test_finds_what_will_silently_not_be_measured(here: Path, capsys: pytest.Cap
 def test_misses_what_the_last_run_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     project = GitProject(here)
     project.commit("First", benchmarks__suite=HEALTHY)
-    assert run(["run", "--rounds", "1"]) == 0
+    assert run_cli(["run", "--rounds", "1"]) == 0
     project.commit("Second", benchmarks__suite=HEALTHY.replace("time_nothing", "_time_nothing").replace("7", "8"))
 
     code, found = findings(capsys)
@@ -194,7 +194,7 @@ def test_without_a_suite_it_says_how_to_get_one(here: Path, capsys: pytest.Captu
 def test_refuses_a_suite_folder_that_does_not_exist(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("First", benchmarks__suite=HEALTHY)
 
-    code = run(["doctor", "--quick", "--suite", "nowhere"])
+    code = run_cli(["doctor", "--quick", "--suite", "nowhere"])
 
     assert code == 2
     assert capsys.readouterr().err == (
@@ -206,7 +206,7 @@ def test_does_not_disturb_who_measures(here: Path, capsys: pytest.CaptureFixture
     GitProject(here).commit("First", benchmarks__suite=HEALTHY)
 
     with machine_lock(load_config(here).lock_path, owner="perfci run in /elsewhere"):
-        run(["doctor", "--json"])
+        run_cli(["doctor", "--json"])
 
     found = json.loads(capsys.readouterr().out)["findings"]
     assert about(found, "noise") == [("warning", "not measured, so as not to disturb who measures")]
@@ -216,9 +216,9 @@ def test_does_not_disturb_who_measures(here: Path, capsys: pytest.CaptureFixture
 @pytest.mark.slow
 def test_measures_equals_as_a_comparison_would(here: Path) -> None:
     GitProject(here).commit("First", thing="X = 1\n")
-    repository = Repository(here)
+    repository = GitRepository(here)
 
-    equals = measure_equals(repository, Settings(), repository.commits("HEAD")[0], seconds=0.0)
+    equals = measure_aa_pairs(repository, Settings(), repository.commits("HEAD")[0], seconds=0.0)
 
     assert len(equals.log_ratios) == equals.shift.pairs == 5
     assert equals.series.startswith("steady.measure_training_step")
@@ -229,7 +229,7 @@ def test_measures_equals_as_a_comparison_would(here: Path) -> None:
 def test_shows_a_level_a_subject_a_sentence_and_what_to_do() -> None:
     finding = warning("cores", "the control group allows only the time of 1", "end " * 30)
 
-    assert click.unstyle(shown(finding)).splitlines() == [
+    assert click.unstyle(format_finding(finding)).splitlines() == [
         "warning  cores        the control group allows only the time of 1",
         f"                      -> {' '.join(['end'] * 24)}",
         f"                         {' '.join(['end'] * 6)}",
@@ -239,5 +239,5 @@ def test_shows_a_level_a_subject_a_sentence_and_what_to_do() -> None:
 def test_ends_with_a_count() -> None:
     nothing, little, much = ok("git", "2.39"), warning("load", "5", "wait"), problem("disk", "full", "free some")
 
-    assert conclusion([nothing]) == "everything is as it should be"
-    assert conclusion([nothing, little, much, much]) == "2 problems, 1 warning"
+    assert format_conclusion([nothing]) == "everything is as it should be"
+    assert format_conclusion([nothing, little, much, much]) == "2 problems, 1 warning"

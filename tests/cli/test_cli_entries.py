@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.config import load_config
 from perfci.measure.open_session import open_workbench
-from perfci.runner.git_repository import Repository
+from perfci.runner.git_repository import GitRepository
 
 NET = """
     import torch
@@ -72,14 +72,14 @@ def project(here: Path) -> GitProject:
 
 def exported(capsys: pytest.CaptureFixture[str]) -> list[dict[str, str]]:
     capsys.readouterr()
-    assert run(["export"]) == 0
+    assert run_cli(["export"]) == 0
     return list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
 
 
 def versions(project: GitProject, table: str) -> dict[str, str]:
     """The version of every benchmark that a table gives."""
     project.write("perfci.toml", table)
-    repository = Repository(project.folder)
+    repository = GitRepository(project.folder)
     config = load_config(repository.root, {})
     with open_workbench(repository, config, None, smoke=True) as workbench:
         commit = repository.commits("HEAD")[0]
@@ -92,7 +92,7 @@ def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.Ca
     project.commit("Deeper", mypkg__net=NET.format(layers=3))
 
     asked = ["--smoke", "--rounds", "1", "--no-confirm", "--bench", COUNTS + ".8", "--json"]
-    code = run(["run", "HEAD~2..HEAD", *asked])
+    code = run_cli(["run", "HEAD~2..HEAD", *asked])
 
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     worse = {verdict["series"]["metric"]["name"] for verdict in verdicts if verdict["kind"] == "regression"}
@@ -106,7 +106,7 @@ def test_a_table_is_measured_like_a_suite(project: GitProject, capsys: pytest.Ca
 def test_a_name_that_leads_nowhere_fails_its_own_cells(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", TABLE + '    stream = "mypkg.net:streem"\n')
 
-    code = run(["run", "--smoke", "--rounds", "1", "--bench", f"({COUNTS}|measure_stream_counts)\\(1"])
+    code = run_cli(["run", "--smoke", "--rounds", "1", "--bench", f"({COUNTS}|measure_stream_counts)\\(1"])
 
     err = capsys.readouterr().err
     ended = {(row["benchmark"], row["status"]) for row in exported(capsys) if row["status"] != "skipped"}
@@ -143,14 +143,14 @@ def test_a_suite_named_by_hand_is_measured_alone(project: GitProject, capsys: py
     project.write("other/suite.py", "def track_one(): return 1\n")
     project.write("perfci.toml", "[environment]\npreload = []\n" + textwrap.dedent(TABLE))
 
-    assert run(["run", "--suite", "other", "--rounds", "1"]) == 0
+    assert run_cli(["run", "--suite", "other", "--rounds", "1"]) == 0
 
     assert {row["benchmark"] for row in exported(capsys)} == {"suite.track_one"}
 
 
 def test_tables_join_the_suite_of_each_commit(project: GitProject) -> None:
     project.write("perfci.toml", '[suite]\nsource = "commit"\n' + TABLE)
-    repository = Repository(project.folder)
+    repository = GitRepository(project.folder)
 
     with open_workbench(repository, load_config(repository.root, {}), None, smoke=True) as workbench:
         commit = repository.commits("HEAD")[0]
@@ -170,7 +170,7 @@ def test_takes_the_table_that_the_page_shows(project: GitProject) -> None:
         "build": "mypkg.models:build", "batch": "mypkg.data:batch", "loss": "mypkg.train:loss",
         "stream": "mypkg.serve:stream",
     }  # fmt: skip
-    assert model.said == {"params": {"batch": [1, 8]}, "sla": {"e2el_p90": 2.0}, "requests": 64}
+    assert model.options == {"params": {"batch": [1, 8]}, "sla": {"e2el_p90": 2.0}, "requests": 64}
 
 
 WRONG = {
@@ -193,14 +193,14 @@ def test_refuses_a_table_it_does_not_understand(
 ) -> None:
     project.write("perfci.toml", TABLE.replace(*change))
 
-    assert run(["run"]) == 2
+    assert run_cli(["run"]) == 2
     assert sentence in capsys.readouterr().err
 
 
 def test_refuses_two_models_of_one_name(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", TABLE + TABLE)
 
-    assert run(["run"]) == 2
+    assert run_cli(["run"]) == 2
     assert "two [[model]] tables are called 'gpt'; every model needs its own name" in capsys.readouterr().err
 
 
@@ -209,5 +209,5 @@ def test_refuses_to_take_the_place_of_a_module_of_the_suite(
 ) -> None:
     project.write("benchmarks/entries.py", "def track_one(): return 1\n")
 
-    assert run(["run"]) == 2
+    assert run_cli(["run"]) == 2
     assert "has a module entries.py, where perfci writes the [[model]] tables" in capsys.readouterr().err

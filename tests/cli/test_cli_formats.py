@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
 def test_a_file_without_a_commit_needs_one(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ingest", "custom.json"]) == 2
+    assert run_cli(["ingest", "custom.json"]) == 2
     assert capsys.readouterr().err == (
         "perfci: custom.json does not say which commit it measured: give --commit SHA, or ingest it inside the "
         "repository.\n"
@@ -36,11 +36,11 @@ def test_a_file_without_a_commit_needs_one(custom: Path, capsys: pytest.CaptureF
 def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--commit", SHA, "--machine", "box", "--project", "it", "--metric", "value=ratio:higher"]
 
-    assert run(["ingest", "custom.json", *options]) == 0
+    assert run_cli(["ingest", "custom.json", *options]) == 0
 
     told = capsys.readouterr()
     assert told.err == "  generic does not say which commit it measured: taken to be 0123456789\n"
-    assert run(["export", "--project", "it", "--format", "perfci"]) == 0
+    assert run_cli(["export", "--project", "it", "--format", "perfci"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [(one["benchmark"], one["unit"], one["direction"]) for one in document["results"]] == [
         ("encode", "seconds", "lower"),
@@ -49,7 +49,7 @@ def test_what_is_not_said_is_said_by_options(custom: Path, capsys: pytest.Captur
 
 
 def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
+    assert run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--json"]) == 0
 
     told = capsys.readouterr()
     assert "  value is kept apart: which way is good is not known of cpu in x\n" in told.err
@@ -66,7 +66,7 @@ def test_what_nobody_knows_is_kept_apart_and_said(custom: Path, capsys: pytest.C
 def test_a_wrong_option_is_explained(
     custom: Path, capsys: pytest.CaptureFixture[str], option: list[str], says: str
 ) -> None:
-    assert run(["ingest", "custom.json", *option]) == 2
+    assert run_cli(["ingest", "custom.json", *option]) == 2
     assert says in capsys.readouterr().err
 
 
@@ -80,27 +80,27 @@ def test_inside_a_repository_its_head_is_meant_and_known(custom: Path, capsys: p
     git("commit", "-q", "--allow-empty", "-m", "First")
     git("commit", "-q", "--allow-empty", "-m", "Second")
 
-    assert run(["ingest", "custom.json", "--machine", "box", "--project", "it"]) == 0
+    assert run_cli(["ingest", "custom.json", "--machine", "box", "--project", "it"]) == 0
 
     capsys.readouterr()
-    run(["export", "--project", "it", "--format", "perfci"])
+    run_cli(["export", "--project", "it", "--format", "perfci"])
     commit = json.loads(capsys.readouterr().out)["commit"]
     assert (commit["sha"], commit["subject"], commit["position"]) == (git("rev-parse", "HEAD"), "Second", 2)
 
 
 def test_what_a_format_cannot_say_is_told(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
+    run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
     capsys.readouterr()
 
-    assert run(["export", "--project", "it", "--format", "asv"]) == 0
+    assert run_cli(["export", "--project", "it", "--format", "asv"]) == 0
 
     assert capsys.readouterr().err == "  asv knows machines by name, one for each class of hardware\n"
 
 
 def test_samples_are_a_question_of_csv(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
+    run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
 
-    assert run(["export", "--project", "it", "--format", "asv", "--samples"]) == 2
+    assert run_cli(["export", "--project", "it", "--format", "asv", "--samples"]) == 2
     assert "--samples is for CSV: asv holds raw samples anyway" in capsys.readouterr().err
 
 
@@ -111,7 +111,7 @@ def sources(here: Path) -> list[str]:
 
 
 def test_an_order_that_rests_on_dates_is_said(here: Path, custom: Path) -> None:
-    run(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
+    run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
 
     assert sources(here) == ["commits ordered by date: their git was not at hand"]
 
@@ -123,9 +123,9 @@ def test_a_short_sha_is_completed_from_the_repository(here: Path, capsys: pytest
         f"benchmark,unit,value,commit\nencode,s,1,{git('rev-parse', '--short=8', 'HEAD')}\n"
     )
 
-    run(["ingest", "table.csv", "--machine", "box", "--project", "it"])
+    run_cli(["ingest", "table.csv", "--machine", "box", "--project", "it"])
     capsys.readouterr()
-    run(["export", "--project", "it", "--format", "perfci"])
+    run_cli(["export", "--project", "it", "--format", "perfci"])
 
     commit = json.loads(capsys.readouterr().out)["commit"]
     assert (commit["sha"], commit["subject"], commit["position"]) == (git("rev-parse", "HEAD"), "First", 1)
@@ -139,7 +139,7 @@ def hyperfine(path: Path, *seconds: float) -> str:
 
 
 def test_the_level_of_what_was_read_is_kept(here: Path) -> None:
-    run(["ingest", hyperfine(here / "it.json", 3.0, 1.0, 2.0), "--commit", SHA, "--machine", "box"])
+    run_cli(["ingest", hyperfine(here / "it.json", 3.0, 1.0, 2.0), "--commit", SHA, "--machine", "box"])
 
     with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as database:
         levels = database.execute("select r.level from results r join processes p on p.result_id = r.id").fetchall()
@@ -151,7 +151,7 @@ def test_two_files_that_name_no_commit_are_compared(here: Path, capsys: pytest.C
     base = hyperfine(here / "base.json", *(1 + one for one in noise))
     head = hyperfine(here / "head.json", *(1.3 + one for one in noise))
 
-    assert run(["compare", "--files", base, head, "--json", "verdicts.json"]) == 1
+    assert run_cli(["compare", "--files", base, head, "--json", "verdicts.json"]) == 1
 
     [verdict] = json.loads((here / "verdicts.json").read_text())["verdicts"]
     assert (verdict["kind"], verdict["series"]["metric"]["name"]) == ("regression", "time")

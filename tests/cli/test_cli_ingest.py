@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 BENCHMARKS = {
     "version": 2,
@@ -41,22 +41,22 @@ def test_reads_asv_results_and_finds_the_step_in_their_history(here: Path, capsy
     noise = [0.0, 0.001, -0.001, 0.002, -0.002]
     results = asv_results(here, [(1.0 if n < 20 else 1.3) * (1 + noise[n % 5]) for n in range(40)])
 
-    assert run(["ingest", str(results), "--project", "box"]) == 0
+    assert run_cli(["ingest", str(results), "--project", "box"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{results}: 40 new runs, 0 known, 40 values, 0 samples into project box",
         "1 change point in the histories of box",
     ]
 
-    assert run(["ingest", str(results), "--project", "box"]) == 0
+    assert run_cli(["ingest", str(results), "--project", "box"]) == 0
     assert capsys.readouterr().out == f"{results}: 0 new runs, 40 known, 0 values, 0 samples into project box\n"
 
 
 def test_exports_what_was_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = asv_results(here, [1.5, None])
-    assert run(["ingest", str(results), "--project", "box", "--json", "report.json"]) == 0
+    assert run_cli(["ingest", str(results), "--project", "box", "--json", "report.json"]) == 0
     capsys.readouterr()
 
-    assert run(["export", "--project", "box"]) == 0
+    assert run_cli(["export", "--project", "box"]) == 0
 
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["commit"], row["status"], row["value"]) for row in rows] == [
@@ -70,10 +70,10 @@ def test_exports_what_was_read(here: Path, capsys: pytest.CaptureFixture[str]) -
 def test_refuses_a_file_that_is_no_result(here: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
     (here / "broken.json").write_text(content)
 
-    assert run(["ingest", "broken.json"]) == 2
+    assert run_cli(["ingest", "broken.json"]) == 2
     assert capsys.readouterr().err.startswith("perfci: ")
 
 
 def test_refuses_a_path_that_is_not_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["ingest", "gone"]) == 2
+    assert run_cli(["ingest", "gone"]) == 2
     assert "gone" in capsys.readouterr().err

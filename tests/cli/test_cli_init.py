@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
-from perfci.scaffold.starter_files import find_model, starter_files
+from perfci.cli import run_cli
+from perfci.scaffold.starter_files import find_model, render_starter_files
 
 NET = """
     import torch
@@ -42,7 +42,7 @@ def test_init_run_and_compare_need_no_edit(here: Path, capsys: pytest.CaptureFix
     project.commit("A network", net=NET)
     project.commit("Describe it", net=NET + "    # A network.\n")
 
-    codes = [run(["init"]), run(["run", "--smoke", "--rounds", "1"]), run(["compare", "HEAD~1", *HASTY])]
+    codes = [run_cli(["init"]), run_cli(["run", "--smoke", "--rounds", "1"]), run_cli(["compare", "HEAD~1", *HASTY])]
 
     out = capsys.readouterr().out
     assert codes == [0, 0, 0]
@@ -55,7 +55,7 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
     GitProject(here).commit("First", net=NET)
     (here / "perfci.toml").write_text("[run]\nrounds = 2\n")
 
-    assert run(["init"]) == 0
+    assert run_cli(["init"]) == 0
 
     assert (here / "perfci.toml").read_text() == "[run]\nrounds = 2\n"
     assert capsys.readouterr().out.splitlines() == [
@@ -77,10 +77,10 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_init_says_nothing_of_a_workflow_that_was_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("First", net=NET)
-    run(["init"])
+    run_cli(["init"])
     capsys.readouterr()
 
-    assert run(["init"]) == 0
+    assert run_cli(["init"]) == 0
 
     assert "branches" not in capsys.readouterr().out
 
@@ -102,14 +102,14 @@ def test_leaves_modules_alone_that_need_arguments(here: Path) -> None:
     project.write("broken.py", "def (")
 
     assert find_model(here) is None
-    assert "measure yours here" in starter_files(here, "here")["benchmarks/starter.py"]
+    assert "measure yours here" in render_starter_files(here, "here")["benchmarks/starter.py"]
 
 
 @pytest.mark.slow
 def test_a_starter_without_a_model_of_ones_own_measures_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("Nothing to measure yet", thing="X = 1\n")
 
-    codes = [run(["init"]), run(["run", "--smoke", "--rounds", "1"])]
+    codes = [run_cli(["init"]), run_cli(["run", "--smoke", "--rounds", "1"])]
 
     assert codes == [0, 0]
     assert "3 processes measured: 3 ok" in capsys.readouterr().out
@@ -128,7 +128,7 @@ def test_the_workflow_measures_the_default_branch(
         project.git("update-ref", f"refs/remotes/origin/{branch}", "HEAD")
         project.git("symbolic-ref", "refs/remotes/origin/HEAD", f"refs/remotes/origin/{branch}")
 
-    run(["init"])
+    run_cli(["init"])
 
     workflow = yaml.load((here / ".github" / "workflows" / "perf.yml").read_text(), yaml.BaseLoader)
     assert workflow["on"]["push"]["branches"] == listed
@@ -138,7 +138,7 @@ def test_the_workflow_measures_the_default_branch(
 def test_the_workflow_compares_equals_at_night_and_remembers_them(here: Path) -> None:
     yaml = pytest.importorskip("yaml")
 
-    workflow = yaml.safe_load(starter_files(here, "here")[".github/workflows/perf.yml"])
+    workflow = yaml.safe_load(render_starter_files(here, "here")[".github/workflows/perf.yml"])
     pull_request, night = (workflow["jobs"][name] for name in ("compare", "equals"))
 
     kept = [step["with"]["path"] for job in (pull_request, night) for step in job["steps"] if "cache" in str(step)]

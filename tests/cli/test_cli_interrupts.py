@@ -14,7 +14,7 @@ from git_project import GitProject
 from torture import survivors
 from waiting import until
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 SLEEPER = """
     import os, subprocess, time
@@ -79,7 +79,7 @@ def test_what_was_measured_before_it_was_interrupted_can_be_handed_over(
     going.send_signal(signal.SIGINT)
     going.communicate(timeout=90)
 
-    assert run(["export", "--format", "perfci"]) == 0
+    assert run_cli(["export", "--format", "perfci"]) == 0
     (document,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert [one["samples"] for result in document["results"] for one in result["processes"]] == [[1.0]]
 
@@ -132,7 +132,7 @@ def test_a_process_killed_by_the_kernel_for_memory_says_so(here: Path, capsys: p
     GitProject(here).commit("Hungry", benchmarks__suite=suite)
 
     try:
-        assert run(["run", "--rounds", "1"]) == 4
+        assert run_cli(["run", "--rounds", "1"]) == 4
     finally:
         group.rmdir()
 

@@ -15,10 +15,10 @@ from job_tokens import SHA, WORKFLOW
 from loopback_issuer import SECRET, Issuer, issuing
 from real_servers import a_bound_server, stored
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.model import Role
-from perfci.net.github_job_auth import NO_PERMISSION
+from perfci.net.github_job_auth import MISSING_ID_TOKEN_PERMISSION
 
 ORIGIN = (("attempt", "1"), ("job", "bench"), ("run_id", "4711"))
 
@@ -39,7 +39,7 @@ def in_a_job(monkeypatch: pytest.MonkeyPatch, issuer: Issuer | None) -> None:
 
 def a_file(folder: Path, name: str, *processes: Any, **about: Any) -> str:
     measured = a_run(a_result(None, *(processes or (a_process(1.0),))), session=name, origin=ORIGIN, **about)
-    (folder / f"{name}.json").write_text(run_document.write(measured))
+    (folder / f"{name}.json").write_text(run_document.dump_run(measured))
     return f"{name}.json"
 
 
@@ -49,18 +49,18 @@ def test_jobs_upload_without_a_secret_what_they_may(
 ) -> None:
     with a_bound_server(here, issuer) as address:
         in_a_job(monkeypatch, issuer)
-        of_main = run(["upload", a_file(here, "main"), "--server", address])
+        of_main = run_cli(["upload", a_file(here, "main"), "--server", address])
         issuer.job = {
             "event_name": "pull_request",
             "ref": "refs/pull/12/merge",
             "job_workflow_ref": f"acme/model/{WORKFLOW}@refs/pull/12/merge",
         }
         pairs = a_file(here, "pairs", a_process(role=Role.HEAD, pair=0), commit=a_commit(2))
-        of_pull_request = run(["upload", pairs, "--server", address])
+        of_pull_request = run_cli(["upload", pairs, "--server", address])
         capsys.readouterr()
-        into_history = run(["upload", a_file(here, "forged", commit=a_commit(3)), "--server", address])
+        into_history = run_cli(["upload", a_file(here, "forged", commit=a_commit(3)), "--server", address])
         issuer.job = {"repository_id": "99"}
-        of_a_stranger = run(["flush"])
+        of_a_stranger = run_cli(["flush"])
 
     told = capsys.readouterr().err.splitlines()
     assert (of_main, of_pull_request, into_history, of_a_stranger) == (0, 0, 1, 1)
@@ -77,9 +77,9 @@ def test_a_job_is_told_which_permission_it_lacks(
     with a_bound_server(here, issuer) as address:
         in_a_job(monkeypatch, None)
 
-        status = run(["upload", a_file(here, "main"), "--server", address])
+        status = run_cli(["upload", a_file(here, "main"), "--server", address])
 
-    assert (status, capsys.readouterr().err) == (1, f"  {NO_PERMISSION}\n")
+    assert (status, capsys.readouterr().err) == (1, f"  {MISSING_ID_TOKEN_PERMISSION}\n")
     assert stored(here) == {}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 SUITE = """
     import thing
@@ -51,7 +51,7 @@ def told(path: Path) -> dict[str, tuple[str, str]]:
 def test_compare_judges_each_metric_once_and_no_witness(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a_project(here, 1000, 1200)
 
-    code = run(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
 
     kinds = {metric: kind for metric, (kind, _) in told(here / "told.json").items()}
     complaint = f"  {CELL}: not available: reserved: this machine has no accelerator"
@@ -65,10 +65,10 @@ def test_compare_judges_each_metric_once_and_no_witness(here: Path, capsys: pyte
 def test_run_stores_every_metric_of_a_process(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a_project(here, 1000, flags=("throttled: SM clock at 60 %",))
 
-    assert run(["run", "--rounds", "1"]) == 0
+    assert run_cli(["run", "--rounds", "1"]) == 0
     assert "1 processes measured: 1 ok" in capsys.readouterr().out
 
-    assert run(["export", "--format", "csv"]) == 0
+    assert run_cli(["export", "--format", "csv"]) == 0
     exported = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert [(row["metric"], row["status"], row["value"]) for row in exported] == [
         ("cpu_ttft", "ok", "0.5"),
@@ -85,7 +85,7 @@ def test_run_stores_every_metric_of_a_process(here: Path, capsys: pytest.Capture
 def test_history_looks_for_changes_in_judged_metrics_only(here: Path) -> None:
     a_project(here, *[1000] * 7, *[1500] * 7)
 
-    assert run(["run", "HEAD~13..HEAD", "--rounds", "1", "--no-confirm"]) == 0
+    assert run_cli(["run", "HEAD~13..HEAD", "--rounds", "1", "--no-confirm"]) == 0
 
     with sqlite3.connect(here / ".perfci" / "perfci.db") as database:
         moved = database.execute(
@@ -97,7 +97,7 @@ def test_history_looks_for_changes_in_judged_metrics_only(here: Path) -> None:
 def test_a_head_that_fails_has_failed_in_each_judged_metric(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a_project(here, 1000, None)
 
-    code = run(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
 
     found = told(here / "told.json")
     assert code == 1
@@ -109,7 +109,7 @@ def test_throttled_processes_leave_the_comparison_open(here: Path, capsys: pytes
     project = a_project(here, 1000)
     project.commit("Throttle", thing="BYTES, FLAGS = 1000, ('throttled: SM clock at 60 %',)\n")
 
-    code = run(["compare", "HEAD~1", "HEAD", "--strict", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--strict", "--json", "told.json"])
 
     reason = "There is nothing to judge: 5 of 10 processes, flagged throttled: SM clock at 60 %."
     assert code == 3
@@ -135,7 +135,7 @@ def test_pairs_are_not_bought_for_ever_where_most_of_them_are_flagged(here: Path
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEEN", str(seen))
-        code = run(["compare", "HEAD", "HEAD", "--json", "told.json"])
+        code = run_cli(["compare", "HEAD", "HEAD", "--json", "told.json"])
 
     kind, reason = told(here / "told.json")["level"]
     assert code == 0

@@ -17,16 +17,16 @@ from looks import a_move, look, told
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from perfci.cli import run
-from perfci.cli.mcp import Tools, client_of
+from perfci.cli import run_cli
+from perfci.cli.mcp import AssistantTools, open_api_client
 from perfci.config import load_config
-from perfci.net.url_segments import segment
+from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
 from perfci.store.conversions import series_identity
 from perfci.store.writes.ingest import add_verdicts, ingest_run, replace_change_points
 from perfci_web import create_app
 
-P = f"/api/v1/projects/{segment(PROJECT)}"
+P = f"/api/v1/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())
 
 
@@ -99,12 +99,12 @@ def test_answers_as_the_verbs_with_json_do(database: str, here: Path, capsys: py
 
     def verb(*arguments: str) -> Any:
         capsys.readouterr()
-        assert run(["--db", database, "--project", PROJECT, *arguments, "--json"]) == 0
+        assert run_cli(["--db", database, "--project", PROJECT, *arguments, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    with client_of(load_config(here, db=database, project=PROJECT), "") as client:
-        tools = Tools(client, PROJECT)
-        listed, one, known = tools.open_incidents()["items"], tools.incident(1), tools.projects()["items"]
+    with open_api_client(load_config(here, db=database, project=PROJECT), "") as client:
+        tools = AssistantTools(client, PROJECT)
+        listed, one, known = tools.list_open_incidents()["items"], tools.get_incident(1), tools.list_projects()["items"]
 
     assert same(verb("alerts", "list")["incidents"], listed)
     assert same(verb("alerts", "show", "1"), one)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 SUITE = """
     import thing
@@ -39,7 +39,7 @@ def rows(project: GitProject, query: str) -> list[tuple]:
 
 
 def test_run_finds_the_commit_that_needs_more(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["run", "HEAD~3..HEAD", "--rounds", "2", "--json"])
+    code = run_cli(["run", "HEAD~3..HEAD", "--rounds", "2", "--json"])
 
     told = json.loads(capsys.readouterr().out)
     moved = [v for v in told["verdicts"] if v["kind"] == "regression"]
@@ -67,9 +67,9 @@ def test_what_the_message_of_a_commit_announces_is_accepted(
         project.commit(f"Commit {number}{trailer}", thing=f"BYTES = {size_b}\n", benchmarks__suite=SUITE)
     sha = project.git("rev-parse", "HEAD~2")
 
-    run(["run", "HEAD~5..HEAD", "--rounds", "2"])
+    run_cli(["run", "HEAD~5..HEAD", "--rounds", "2"])
     capsys.readouterr()
-    run(["alerts", "show", "1"])
+    run_cli(["alerts", "show", "1"])
 
     out = capsys.readouterr().out
     for line in told:
@@ -77,13 +77,13 @@ def test_what_the_message_of_a_commit_announces_is_accepted(
 
 
 def test_the_level_of_every_commit_is_kept_as_it_is_measured(project: GitProject) -> None:
-    run(["run", "HEAD~1..HEAD", "--rounds", "2"])
+    run_cli(["run", "HEAD~1..HEAD", "--rounds", "2"])
 
     assert rows(project, "select count(*), count(level), max(level) from results") == [(2, 2, 1200.0)]
 
 
 def test_compare_convicts_on_pairs_no_look_has_seen(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["compare", "HEAD~2", "HEAD"])
+    code = run_cli(["compare", "HEAD~2", "HEAD"])
 
     out = capsys.readouterr().out
     assert code == 1
@@ -97,7 +97,7 @@ def test_what_a_job_of_github_measures_says_so(project: GitProject, monkeypatch:
         monkeypatch.setenv(f"GITHUB_{name}", value)
     monkeypatch.setenv("GITHUB_EVENT_NAME", "pull_request")
 
-    run(["compare", "HEAD~2", "HEAD"])
+    run_cli(["compare", "HEAD~2", "HEAD"])
 
     job = {"run_id": "17", "attempt": "2", "job": "bench", "event": "pull_request"}
     found = rows(project, "select origin, uid from runs join sessions on sessions.id = runs.session_id")
@@ -124,7 +124,7 @@ def test_what_all_together_leave_in_doubt_gets_more_pairs(
     project.commit("Fast", thing="LEVEL = 100.0\n", benchmarks__suite=suite)
     project.commit("Slow", thing="LEVEL = 107.5\n")
 
-    run(["compare", "HEAD~1", "HEAD", "--json"])
+    run_cli(["compare", "HEAD~1", "HEAD", "--json"])
 
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     held = [(v["series"]["parameters"], v["pairs"]) for v in verdicts if "Held back" in v["reason"] and v["pairs"] < 20]
@@ -142,7 +142,7 @@ def test_convicts_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.Capt
     project.commit("Fast", thing="LEVEL = 100.0\n", benchmarks__suite=suite)
     project.commit("Slow", thing="LEVEL = 150.0\n")
 
-    assert run(["compare", "HEAD~1", "HEAD"]) == 1
+    assert run_cli(["compare", "HEAD~1", "HEAD"]) == 1
 
     of_confirmation = "from processes p join results r on p.result_id = r.id join runs u on r.run_id = u.id " \
                       "join sessions s on u.session_id = s.id where s.kind = 'confirm'"  # fmt: skip
@@ -151,7 +151,7 @@ def test_convicts_what_varies_on_ten_fresh_pairs(here: Path, capsys: pytest.Capt
 
 
 def test_compare_with_itself_is_an_a_a_run(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["compare", "HEAD", "HEAD"])
+    code = run_cli(["compare", "HEAD", "HEAD"])
 
     assert code == 0
     assert "Nothing got worse: 2 unchanged." in capsys.readouterr().out
@@ -175,7 +175,7 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
     project.write("docs/guide.md", "Longer than before.")
     project.commit("Describe it better", benchmarks__suite=suite)
 
-    code = run(["compare", "HEAD~1", "HEAD", "--markdown", "told.md", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--markdown", "told.md", "--json", "told.json"])
 
     told = capsys.readouterr().out
     alarm = "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
@@ -186,7 +186,7 @@ def test_commits_that_look_alike_are_equals_and_fail_nothing(
     assert rows(project, "select kind from sessions where kind != 'confirm'") == [("aa",)]
 
     project.write("perfci.toml", '[[goal]]\nrequire = ["words <= 0.5x"]\n')
-    assert run(["compare", "HEAD~1", "HEAD"]) == 1, "a goal is held against equals as well"
+    assert run_cli(["compare", "HEAD~1", "HEAD"]) == 1, "a goal is held against equals as well"
 
 
 def test_compare_takes_the_working_tree_when_no_head_is_given(
@@ -194,7 +194,7 @@ def test_compare_takes_the_working_tree_when_no_head_is_given(
 ) -> None:
     project.write("thing.py", "BYTES = 2400\n")
 
-    code = run(["compare", "HEAD"])
+    code = run_cli(["compare", "HEAD"])
 
     assert code == 1
     assert "Counted exactly: 1,200 became 2,400 (+100.0%)." in capsys.readouterr().out
@@ -206,7 +206,7 @@ def test_a_head_that_fails_where_the_base_works_is_a_regression(
 ) -> None:
     project.commit("Break it", thing="BYTES = None\n")
 
-    code = run(["compare", "HEAD~1", "--bench", "track_bytes"])
+    code = run_cli(["compare", "HEAD~1", "--bench", "track_bytes"])
 
     captured = capsys.readouterr()
     assert code == 1
@@ -219,7 +219,7 @@ def test_a_head_that_fails_where_the_base_works_is_a_regression(
 def test_run_says_when_nothing_could_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("All fail", benchmarks__suite="def track_one(): raise ValueError('no')\n")
 
-    assert run(["run", "--rounds", "1"]) == 4
+    assert run_cli(["run", "--rounds", "1"]) == 4
     assert "1 processes measured: 1 failed" in capsys.readouterr().out
 
 
@@ -227,16 +227,16 @@ def test_run_exits_with_1_when_some_cells_failed(here: Path, capsys: pytest.Capt
     suite = "def track_one(): raise ValueError('no')\ndef track_two(): return 2\n"
     GitProject(here).commit("Some fail", benchmarks__suite=suite)
 
-    assert run(["run", "--rounds", "1"]) == 1
+    assert run_cli(["run", "--rounds", "1"]) == 1
 
 
 def test_a_resumed_run_measures_only_what_is_missing(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
+    assert run_cli(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
         database.execute("delete from processes where id > 3")
         database.execute("update sessions set state = 'running', finished_at = null")
 
-    assert run(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
+    assert run_cli(["run", "HEAD~2..HEAD", "--rounds", "2", "--no-confirm"]) == 0
 
     assert "resuming an interrupted session: 3 readings are there already" in capsys.readouterr().err
     assert rows(project, "select count(*), count(distinct session_id) from processes p join results r on "
@@ -252,11 +252,11 @@ def test_a_series_that_wanders_by_itself_has_its_bar_raised(here: Path, capsys: 
     project = GitProject(here)
     project.commit("Wanders", thing="LEVEL = 100.0\n", benchmarks__suite=wandering)
     for _ in range(3):
-        run(["compare", "HEAD", "HEAD"])
+        run_cli(["compare", "HEAD", "HEAD"])
 
     floors = rows(project, "select noise_floor from verdicts order by id")
 
-    assert run(["compare", "HEAD", "HEAD", "--json", "told.json"]) == 0
+    assert run_cli(["compare", "HEAD", "HEAD", "--json", "told.json"]) == 0
     (verdict,) = json.loads((here / "told.json").read_text())["verdicts"]
     wandered = [abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]]
     assert len(floors) == 3
@@ -265,12 +265,12 @@ def test_a_series_that_wanders_by_itself_has_its_bar_raised(here: Path, capsys: 
 
 def test_half_a_pair_of_an_interrupted_comparison_does_not_pass_for_a_missing_head(project: GitProject) -> None:
     asked = ["compare", "HEAD~2", "HEAD~3", "--bench", "track_bytes"]
-    run(asked)
+    run_cli(asked)
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
         database.execute("delete from processes where id > 1")
         database.execute("update sessions set state = 'running', finished_at = null")
 
-    assert run([*asked, "--json", "told.json"]) == 0
+    assert run_cli([*asked, "--json", "told.json"]) == 0
 
     (verdict,) = json.loads((project.folder / "told.json").read_text())["verdicts"]
     assert (verdict["kind"], verdict["ratio"]) == ("unchanged", 1.0)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run
-from perfci.service.missing_data.missing_data_monitor import Watch
+from perfci.cli import run_cli
+from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import open_store
 from perfci.store.access import audit_log
 from perfci.store.writes.ingest import ingest_run
@@ -25,12 +25,12 @@ def stored(here: Path) -> Path:
         project = a_project(store)
         with store.begin() as tx:
             ingest_run(tx, a_run(a_result(), started_at=NOON), "key", "body", kind="history")
-            Watch()(tx, project, NOON + timedelta(hours=1))
+            MissingDataMonitor()(tx, project, NOON + timedelta(hours=1))
     return here
 
 
 def alerts(*arguments: str) -> int:
-    return run(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+    return run_cli(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
 
 
 def test_a_benchmark_is_put_into_quarantine_listed_and_let_out(
@@ -67,7 +67,7 @@ def test_quarantine_is_in_the_audit_log(stored: Path) -> None:
     alerts("quarantine", "add", "train.time_step")
 
     with closing(open_store(f"sqlite:///{stored}/perfci.db", create=False)) as store, store.read() as tx:
-        assert audit_log.lines(tx, 1)[0].action == "benchmark.quarantine"
+        assert audit_log.list_entries(tx, 1)[0].action == "benchmark.quarantine"
 
 
 def test_a_cadence_is_said_muted_and_learned_again(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

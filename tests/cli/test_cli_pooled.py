@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 SUITE = """
     import random
@@ -32,7 +32,7 @@ def test_two_percent_everywhere_is_a_finding_and_turns_nothing_red(
     project.commit("Fast", thing="LEVEL = 1.0\n", benchmarks__suite=SUITE)
     project.commit("Two percent slower", thing="LEVEL = 1.02\n")
 
-    code = run(["compare", "HEAD~1", "HEAD", "--json", "told.json", "--markdown", "told.md"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json", "--markdown", "told.md"])
 
     told = json.loads((here / "told.json").read_text())
     assert (code, {verdict["kind"] for verdict in told["verdicts"]}) == (0, {"unchanged"})

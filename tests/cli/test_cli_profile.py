@@ -18,8 +18,8 @@ from git_project import GitProject
 from torture import survivors
 
 from perfci.cli import profile as verb
-from perfci.cli import run
-from perfci.measure.profiles import Profiled, Row, Tables, folder_name
+from perfci.cli import run_cli
+from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow, folder_name
 from perfci.model import Status
 from perfci.runner.frozen_suite import Cell
 
@@ -79,7 +79,7 @@ def a_cell(name: str = "train.GPT.measure_training", *values: str) -> Cell:
     return Cell(name, 0 if values else None, parameters, 60.0, None, 600.0)
 
 
-ON_A_GPU = Tables(
+ON_A_GPU = ProfileReport(
     device="NVIDIA H100",
     kind="cuda",
     calls=3,
@@ -87,16 +87,16 @@ ON_A_GPU = Tables(
     in_operators=0.455,
     busy=0.9,
     phases=(
-        Row("(waiting for the device)", 0.022, 0.55, 1),
-        Row("forward", 0.010, 0.25, 1),
-        Row("backward", 0.008, 0.2, 1),
+        ProfileRow("(waiting for the device)", 0.022, 0.55, 1),
+        ProfileRow("forward", 0.010, 0.25, 1),
+        ProfileRow("backward", 0.008, 0.2, 1),
     ),
-    device_phases=(Row("backward", 0.024, 2 / 3, 800), Row("forward", 0.012, 1 / 3, 412)),
-    kernels=(Row("nvjet_tst_256x128_64x4", 0.030, 0.8333, 48), Row("elementwise_kernel" * 5, 0.006, 0.1667, 1164)),
-    operators=(Row("cudaLaunchKernel", 0.012, 0.6, 1212), Row("aten::mm", 0.008, 0.4, 96)),
+    device_phases=(ProfileRow("backward", 0.024, 2 / 3, 800), ProfileRow("forward", 0.012, 1 / 3, 412)),
+    kernels=(ProfileRow("nvjet_tst_256x128_64x4", 0.030, 0.8333, 48), ProfileRow("elementwise_kernel" * 5, 0.006, 0.1667, 1164)),
+    operators=(ProfileRow("cudaLaunchKernel", 0.012, 0.6, 1212), ProfileRow("aten::mm", 0.008, 0.4, 96)),
     lines=(
-        Row("gpt/block.py:31: x = x + self.mlp(x)", 0.0123, 0.75, 0),
-        Row("perfci/bench/groups/training_loop.py:62: self._scaler.scale(loss).backward()", 0.0041, 0.25, 0),
+        ProfileRow("gpt/block.py:31: x = x + self.mlp(x)", 0.0123, 0.75, 0),
+        ProfileRow("perfci/bench/groups/training_loop.py:62: self._scaler.scale(loss).backward()", 0.0041, 0.25, 0),
     ),
     missing={},
 )
@@ -108,8 +108,8 @@ ON_A_CPU = replace(
 )  # fmt: skip
 
 
-def read(profiled: Profiled) -> str:
-    return "\n".join(verb.lines(profiled, verb.Asked("", None, False)))
+def read(profiled: ProfiledCell) -> str:
+    return "\n".join(verb.format_profile(profiled, verb.ProfileCommandLine("", None, False)))
 
 
 # ------------------------------------------------------------------ what a person reads
@@ -118,13 +118,13 @@ def read(profiled: Profiled) -> str:
 def test_a_profile_of_a_gpu_reads_like_this(here: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
-    text = read(Profiled(cell, Status.OK, "", here / "out" / "GPT-8-bf16", ON_A_GPU))
+    text = read(ProfiledCell(cell, Status.OK, "", here / "out" / "GPT-8-bf16", ON_A_GPU))
 
     assert text == (Path(__file__).parent / "profile_of_a_gpu.txt").read_text()
 
 
 def test_a_profile_of_a_cpu_says_what_there_is_not(here: Path) -> None:
-    text = read(Profiled(a_cell(), Status.OK, "", here / "out" / "GPT", ON_A_CPU))
+    text = read(ProfiledCell(a_cell(), Status.OK, "", here / "out" / "GPT", ON_A_CPU))
 
     assert text == (Path(__file__).parent / "profile_of_a_cpu.txt").read_text()
 
@@ -132,7 +132,7 @@ def test_a_profile_of_a_cpu_says_what_there_is_not(here: Path) -> None:
 def test_the_line_for_nsys_repeats_what_was_asked(here: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
-    words = shlex.split(verb.nsys(cell, here / "out", verb.Asked("4c1be0a9d2", Path("my suite"), True)))
+    words = shlex.split(verb.nsys_command(cell, here / "out", verb.ProfileCommandLine("4c1be0a9d2", Path("my suite"), True)))
 
     again = words[words.index("perfci") :]
     assert again[:4] == ["perfci", "profile", "4c1be0a9d2", "--bench"]
@@ -149,7 +149,7 @@ def test_the_line_for_nsys_repeats_what_was_asked(here: Path) -> None:
     ],
 )
 def test_a_cell_without_a_profile_says_why(status: Status, reason: str, said: str) -> None:
-    assert read(Profiled(a_cell(), status, reason)) == said
+    assert read(ProfiledCell(a_cell(), status, reason)) == said
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_cell_without_a_profile_says_why(status: Status, reason: str, said: st
     [("ok skipped", 0), ("ok failed", 1), ("ok oom skipped", 1), ("skipped", 4), ("failed timeout", 4)],
 )
 def test_the_exit_code_tells_whether_all_were_profiled(statuses: str, code: int) -> None:
-    assert verb.exit_code([Profiled(a_cell(), Status(status), "") for status in statuses.split()]) == code
+    assert verb.exit_code([ProfiledCell(a_cell(), Status(status), "") for status in statuses.split()]) == code
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def sentences(text: str) -> list[str]:
 def test_a_step_and_a_timed_function_are_profiled_where_they_are_measured(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run(["profile", "--bench", r"measure_(training|numerics)\(4|time", "--json", "told.json"])
+    code = run_cli(["profile", "--bench", r"measure_(training|numerics)\(4|time", "--json", "told.json"])
 
     out, err = capsys.readouterr()
     short = project.git("rev-parse", "HEAD")[:10]
@@ -254,7 +254,7 @@ def test_the_working_tree_is_profiled_unless_a_commit_is_named(
 ) -> None:
     small.write("benchmarks/suite.py", "def time_something():\n    sum(range(1000))\n")
 
-    assert run(["profile", "--out", "out", "--json"]) == 0
+    assert run_cli(["profile", "--out", "out", "--json"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     assert told["commit"]["dirty"] is True
@@ -267,13 +267,13 @@ def test_an_older_profile_is_not_taken_for_one_that_fails(small: GitProject) -> 
     old.parent.mkdir(parents=True)
     old.touch()
 
-    assert run(["profile", "HEAD", "--out", "out"]) == 1
+    assert run_cli(["profile", "HEAD", "--out", "out"]) == 1
 
     assert [path.parent.name for path in (small.folder / "out").rglob("trace.json")] == ["suite.time_nothing"]
 
 
 def test_ranges_for_nsys_need_a_gpu(small: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["profile", "--bench", "nothing", "--only-ranges"])
+    code = run_cli(["profile", "--bench", "nothing", "--only-ranges"])
 
     assert code == 4
     assert capsys.readouterr().out == (
@@ -286,7 +286,7 @@ def test_many_cells_are_refused_unless_all_are_wanted(small: GitProject, capsys:
     many = "def time_it(k): pass\ntime_it.params = [['a', *range(10)]]\n"
     small.write("benchmarks/suite.py", many)
 
-    code = run(["profile", "--bench", "time"])
+    code = run_cli(["profile", "--bench", "time"])
 
     assert code == 2
     assert capsys.readouterr().err == (
@@ -298,7 +298,7 @@ def test_many_cells_are_refused_unless_all_are_wanted(small: GitProject, capsys:
 def test_a_folder_that_cannot_be_written_is_said_at_once(small: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     (small.folder / "taken").touch()
 
-    code = run(["profile", "--out", "taken"])
+    code = run_cli(["profile", "--out", "taken"])
 
     assert code == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
@@ -312,7 +312,7 @@ def test_an_environment_without_perfci_is_told_what_to_install(
     python = a_python_with_asv_only(tmp_path)
     small.write("perfci.toml", f'[environment]\npython = "{python}"\n')
 
-    code = run(["profile", "--bench", "nothing"])
+    code = run_cli(["profile", "--bench", "nothing"])
 
     assert code == 4
     assert capsys.readouterr().out == (

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import pytest
 from builders import NOON
 
-from perfci.cli.shared.terminal_progress import Progress, duration
+from perfci.cli.shared.terminal_progress import TerminalProgress, format_duration
 from perfci.model import Clock, Status
-from perfci.runner.cell_outcomes import MeasuredMetric, Outcome
+from perfci.runner.cell_outcomes import CellOutcome, MeasuredMetric
 from perfci.runner.frozen_suite import Cell
-from perfci.runner.visit_plan import Visit
+from perfci.runner.visit_plan import CommitVisit
 
-VISIT = Visit("a" * 40, (), 0)
+VISIT = CommitVisit("a" * 40, (), 0)
 
 
 @dataclass
@@ -21,27 +21,27 @@ class Watch:
     now_s: float = 0.0
     lines: list[str] = field(default_factory=list)
 
-    def progress(self) -> Progress:
-        return Progress(clock=lambda: self.now_s, echo=self.lines.append)
+    def progress(self) -> TerminalProgress:
+        return TerminalProgress(clock=lambda: self.now_s, echo=self.lines.append)
 
 
 def ended(
     benchmark: str = "suite.time_step", status: Status = Status.OK, reason: str = "", *metrics: MeasuredMetric
-) -> Outcome:
+) -> CellOutcome:
     cell = Cell(benchmark, None, (), 60.0, None, 600.0)
-    return Outcome(cell, status, reason, metrics, NOON, 1.0, 1.0, 0, "", ())
+    return CellOutcome(cell, status, reason, metrics, NOON, 1.0, 1.0, 0, "", ())
 
 
 def test_a_log_gets_a_line_for_each_round_with_the_time_left() -> None:
     watch = Watch()
     progress = watch.progress()
 
-    progress.stage("rounds", 4)
-    progress.step("round 1 of 2")
+    progress.start_stage("rounds", 4)
+    progress.report_step("round 1 of 2")
     for _ in range(2):
         watch.now_s += 20
-        progress.process(VISIT, ended())
-    progress.step("round 2 of 2")
+        progress.report_process(VISIT, ended())
+    progress.report_step("round 2 of 2")
 
     assert watch.lines == ["round 1 of 2", "round 2 of 2, about 40 s left"]
 
@@ -50,11 +50,11 @@ def test_pairs_that_are_bought_later_are_counted() -> None:
     watch = Watch()
     progress = watch.progress()
 
-    progress.stage("pairs", 1)
+    progress.start_stage("pairs", 1)
     watch.now_s += 30
-    progress.process(VISIT, ended())
-    progress.expect(9)
-    progress.step("pass 2")
+    progress.report_process(VISIT, ended())
+    progress.set_remaining(9)
+    progress.report_step("pass 2")
 
     assert watch.lines == ["pass 2, about 4 min 30 s left"]
 
@@ -65,10 +65,10 @@ def test_what_does_not_work_is_told_once_for_each_reason() -> None:
     no_gpu = MeasuredMetric("energy", "joules", "lower", Clock.VALUE, 0, (), Status.SKIPPED, "no GPU")
 
     for _ in range(2):
-        progress.process(VISIT, ended("suite.time_a", Status.SKIPPED, "needs two GPUs"))
-        progress.process(VISIT, ended("suite.time_b", Status.FAILED, "ValueError: no batch"))
-        progress.process(VISIT, ended("suite.time_c", Status.OK, "", no_gpu))
-        progress.process(VISIT, ended("suite.time_d", Status.OK, "", no_gpu))
+        progress.report_process(VISIT, ended("suite.time_a", Status.SKIPPED, "needs two GPUs"))
+        progress.report_process(VISIT, ended("suite.time_b", Status.FAILED, "ValueError: no batch"))
+        progress.report_process(VISIT, ended("suite.time_c", Status.OK, "", no_gpu))
+        progress.report_process(VISIT, ended("suite.time_d", Status.OK, "", no_gpu))
 
     assert watch.lines == [
         "  suite.time_a: skipped: needs two GPUs",
@@ -80,15 +80,15 @@ def test_what_does_not_work_is_told_once_for_each_reason() -> None:
 def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("perfci.cli.shared.terminal_progress.on_terminal", lambda: True)
+    monkeypatch.setattr("perfci.cli.shared.terminal_progress.is_terminal", lambda: True)
     watch = Watch()
-    progress = Progress(clock=lambda: watch.now_s)
+    progress = TerminalProgress(clock=lambda: watch.now_s)
 
-    progress.stage("rounds", 3)
+    progress.start_stage("rounds", 3)
     watch.now_s += 5
-    progress.process(VISIT, ended("suite.time_long_name"))
-    progress.process(VISIT, ended("suite.time_b"))
-    progress.say("the machine is in use")
+    progress.report_process(VISIT, ended("suite.time_long_name"))
+    progress.report_process(VISIT, ended("suite.time_b"))
+    progress.report("the machine is in use")
 
     long, short = "  rounds: 1/3, about 10 s left  suite.time_long_name", "  rounds: 2/3, about 2 s left  suite.time_b"
     cleared = "\r" + " " * len(short) + "\r"
@@ -97,4 +97,4 @@ def test_a_terminal_has_one_moving_line_that_gives_way_to_others(
 
 @pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")])
 def test_says_how_long(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 SUITE = """
     import random
@@ -39,9 +39,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for _ in range(3):
-            assert run(["compare", "HEAD", "HEAD"]) == 0
-        assert run(["compare", "HEAD~1", "HEAD", "--json", "compared.json"]) == 1
-        assert run(["run", "HEAD~2..HEAD", "--rounds", "3", "--no-confirm"]) == 0
+            assert run_cli(["compare", "HEAD", "HEAD"]) == 0
+        assert run_cli(["compare", "HEAD~1", "HEAD", "--json", "compared.json"]) == 1
+        assert run_cli(["run", "HEAD~2..HEAD", "--rounds", "3", "--no-confirm"]) == 0
     return folder
 
 
@@ -65,7 +65,7 @@ def change(path: Path, query: str, values: tuple = ()) -> None:
 
 
 def replayed(capsys: pytest.CaptureFixture[str], expected: int) -> str:
-    assert run(["check", "--replay", "--db", "sqlite:///perfci.db"]) == expected
+    assert run_cli(["check", "--replay", "--db", "sqlite:///perfci.db"]) == expected
     return capsys.readouterr().out
 
 
@@ -110,7 +110,7 @@ def test_a_lost_process_is_told(copied: Path, capsys: pytest.CaptureFixture[str]
 def test_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(copied, "delete from decisions where verdict_id = 1")
 
-    assert run(["check", "--replay", "--json", "--db", "sqlite:///perfci.db"]) == 0
+    assert run_cli(["check", "--replay", "--json", "--db", "sqlite:///perfci.db"]) == 0
 
     told = json.loads(capsys.readouterr().out)
     ((verdicts,),) = rows(copied, "select count(*) from verdicts")
@@ -119,7 +119,7 @@ def test_as_json(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_policy_replayed_with_what_was_known_says_the_same(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check", "--dry-run", "--json", "--db", "sqlite:///perfci.db"]) == 0
+    assert run_cli(["check", "--dry-run", "--json", "--db", "sqlite:///perfci.db"]) == 0
 
     assert json.loads(capsys.readouterr().out)["verdicts"] == []
 

@@ -14,8 +14,8 @@ import pytest
 from real_servers import serving
 from waiting import until
 
-from perfci.cli import run
-from perfci.cli.shared.supervised_process import STEADY_S, Beside
+from perfci.cli import run_cli
+from perfci.cli.shared.supervised_process import STABLE_AFTER_S, SupervisedProcess
 
 
 def of_session(process: subprocess.Popen[str]) -> list[str]:
@@ -107,7 +107,7 @@ def test_a_server_without_logins_is_read_only_on_a_network(here: Path) -> None:
 
 
 def test_writing_without_logins_on_a_network_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run(["serve", "--host", "0.0.0.0", "--writable"])
+    code = run_cli(["serve", "--host", "0.0.0.0", "--writable"])
 
     assert code == 2
     assert "Whoever reaches 0.0.0.0 could write without a login: set [access] mode" in capsys.readouterr().err
@@ -115,7 +115,7 @@ def test_writing_without_logins_on_a_network_is_refused(here: Path, capsys: pyte
 
 def test_a_verb_that_dies_at_once_is_started_less_and_less_often(tmp_path: Path) -> None:
     now = [0.0]
-    beside = Beside(["no-such-verb"], {}, tmp_path, clock=lambda: now[0])
+    beside = SupervisedProcess(["no-such-verb"], {}, tmp_path, clock=lambda: now[0])
     starts = []
     start = beside._start
 
@@ -129,7 +129,7 @@ def test_a_verb_that_dies_at_once_is_started_less_and_less_often(tmp_path: Path)
     beside._start = noted  # type: ignore[method-assign]
     for second in range(300):
         now[0] = float(second)
-        beside.keep()
+        beside.ensure_running()
 
     assert starts == [0, 3, 8, 17, 34, 67, 128, 189, 250]
-    assert STEADY_S == 60
+    assert STABLE_AFTER_S == 60

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 
 README = Path(__file__).parents[2] / "README.md"
 MODULE = """
@@ -48,9 +48,9 @@ def test_the_ten_lines_of_the_readme_give_every_group_of_metrics(
     (here / "benchmarks").mkdir()
     (here / "benchmarks" / "mine.py").write_text(ten_lines())
 
-    code = run(["run", "--smoke", "--rounds", "1", "--bench", r"\(1, 'bf16'\)"])
+    code = run_cli(["run", "--smoke", "--rounds", "1", "--bench", r"\(1, 'bf16'\)"])
     capsys.readouterr()
-    run(["export", "--format", "csv"])
+    run_cli(["export", "--format", "csv"])
 
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     measured = {(row["benchmark"].rpartition("_")[2], row["metric"]) for row in rows if row["status"] == "ok"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.store import open_store
 from tests.builders import PROJECT
 from tests.looks import a_move, look, told
@@ -28,7 +28,7 @@ def stored(here: Path) -> Path:
 
 
 def alerts(*arguments: str) -> int:
-    return run(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
+    return run_cli(["alerts", *arguments, "--db", "perfci.db", "--project", PROJECT])
 
 
 def test_lists_them_under_their_headings_by_number(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from builders import PROJECT, a_commit, a_result, a_run
 from databases import fresh_database
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.model import Run
 from perfci.net import http_client
@@ -49,27 +49,27 @@ def line(there: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
     monkeypatch.setenv("PERFCI_CLIENT_GIVE_UP_AFTER_S", "0")
     monkeypatch.setenv("PERFCI_TOKEN", "")
     monkeypatch.setattr(
-        send_runs, "open_client", lambda url, token: http_client.open_client(url, token=token, transport=line)
+        send_runs, "open_http_client", lambda url, token: http_client.open_http_client(url, token=token, transport=line)
     )
     yield line
     line.app.extensions["perfci_api"].group.close()
 
 
 def a_file(folder: Path, one: Run, name: str = "run.json") -> str:
-    (folder / name).write_text(run_document.write(one))
+    (folder / name).write_text(run_document.dump_run(one))
     return name
 
 
 def stored(store: Store) -> int:
     with store.read() as tx:
-        return len(measurements.sessions(tx, PROJECT))
+        return len(measurements.load_sessions(tx, PROJECT))
 
 
 def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]) -> None:
     name = a_file(here, a_run(a_result()))
 
-    assert run(["upload", name, "--server", SERVER]) == 0
-    assert run(["upload", name, "--server", SERVER]) == 0
+    assert run_cli(["upload", name, "--server", SERVER]) == 0
+    assert run_cli(["upload", name, "--server", SERVER]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"1 run sent to {SERVER}",
         f"0 runs sent to {SERVER}, 1 known there",
@@ -78,10 +78,10 @@ def test_sends_a_file_once(here: Path, line: Line, there: Store, capsys: pytest.
 
 
 def test_sends_what_was_exported(here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    exported = [run_document.write(a_run(a_result(), session=session)) for session in ("one", "two")]
+    exported = [run_document.dump_run(a_run(a_result(), session=session)) for session in ("one", "two")]
     (here / "runs.jsonl").write_text("".join(f"{one}\n" for one in exported))
 
-    assert run(["upload", "runs.jsonl", "--server", SERVER]) == 0
+    assert run_cli(["upload", "runs.jsonl", "--server", SERVER]) == 0
 
     assert capsys.readouterr().out.splitlines() == [f"2 runs sent to {SERVER}"]
     assert stored(there) == 2
@@ -95,7 +95,7 @@ def test_tokens_and_projects_of_a_server_are_kept_there(
 
     def told(*arguments: str) -> str:
         capsys.readouterr()
-        assert run(list(arguments)) == 0, capsys.readouterr().err
+        assert run_cli(list(arguments)) == 0, capsys.readouterr().err
         return capsys.readouterr().out
 
     assert told("project", "create", "acme/new") == "acme/new is there, and private\n"
@@ -108,7 +108,7 @@ def test_tokens_and_projects_of_a_server_are_kept_there(
     assert told("token", "revoke", token["uid"]) == f"token {token['uid']} is revoked\n"
     assert told("project", "list") == "public   acme/new\n"
     assert not (here / ".perfci" / "perfci.db").exists()
-    assert run(["token", "list", "--all-projects"]) == 2
+    assert run_cli(["token", "list", "--all-projects"]) == 2
     assert capsys.readouterr().err == (
         "perfci: What is for all projects is kept where the server's store is: do it there, with --db.\n"
     )
@@ -118,12 +118,12 @@ def test_a_named_store_goes_before_a_configured_server(
     here: Path, line: Line, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
-    run(["--db", "mine.db", "project", "create", "acme/mine"])
+    run_cli(["--db", "mine.db", "project", "create", "acme/mine"])
     capsys.readouterr()
 
-    assert run(["--db", "mine.db", "project", "list"]) == 0
+    assert run_cli(["--db", "mine.db", "project", "list"]) == 0
     assert capsys.readouterr().out == "private  acme/mine\n"
-    assert run(["project", "list", "--db", "mine.db", "--server", SERVER]) == 2
+    assert run_cli(["project", "list", "--db", "mine.db", "--server", SERVER]) == 2
     assert capsys.readouterr().err == ("perfci: Say --server or --db: these verbs work on the one or on the other.\n")
 
 
@@ -131,11 +131,11 @@ def test_keeps_what_it_cannot_send_for_the_next_flush(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line.is_open = False
-    assert run(["upload", a_file(here, a_run(a_result())), "--server", SERVER]) == 1
+    assert run_cli(["upload", a_file(here, a_run(a_result())), "--server", SERVER]) == 1
     said = capsys.readouterr()
 
     line.is_open = True
-    assert run(["flush"]) == 0
+    assert run_cli(["flush"]) == 0
 
     assert said.out == f"0 runs sent to {SERVER}, 1 still waiting (`perfci flush` tries again)\n"
     assert said.err == f"  {SERVER} does not answer: no route to host.\n"
@@ -145,11 +145,11 @@ def test_keeps_what_it_cannot_send_for_the_next_flush(
 def test_puts_a_refused_file_aside_and_sends_the_others(
     here: Path, line: Line, there: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
+    run_cli(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
     other = a_file(here, a_run(), "other.json")
     more = a_file(here, a_run(a_result(), commit=a_commit(2)), "more.json")
 
-    assert run(["upload", other, more, "--server", SERVER]) == 1
+    assert run_cli(["upload", other, more, "--server", SERVER]) == 1
 
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == f"1 run sent to {SERVER}, 1 refused"
@@ -158,12 +158,12 @@ def test_puts_a_refused_file_aside_and_sends_the_others(
 
 
 def test_asks_for_a_server(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["upload", a_file(here, a_run(a_result()))]) == 2
+    assert run_cli(["upload", a_file(here, a_run(a_result()))]) == 2
     assert "No server is named: give --server" in capsys.readouterr().err
 
 
 def test_has_nothing_to_flush(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["flush"]) == 0
+    assert run_cli(["flush"]) == 0
     assert capsys.readouterr().out == "nothing waits to be sent\n"
 
 
@@ -171,7 +171,7 @@ def test_writes_the_token_nowhere(here: Path, line: Line, monkeypatch: pytest.Mo
     line.is_open = False
     monkeypatch.setenv("PERFCI_TOKEN", "pfciu_secret")
 
-    run(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
+    run_cli(["upload", a_file(here, a_run(a_result())), "--server", SERVER])
 
     assert not any(b"secret" in path.read_bytes() for path in (here / ".perfci").rglob("*") if path.is_file())
 
@@ -187,13 +187,13 @@ def test_what_is_measured_here_is_stored_there_as_well(
     monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
     monkeypatch.setenv("PERFCI_PROJECT", PROJECT)
 
-    code = run(["run", "HEAD~2..HEAD", "--rounds", "2", "--send"])
+    code = run_cli(["run", "HEAD~2..HEAD", "--rounds", "2", "--send"])
 
     sent = capsys.readouterr().err.splitlines()[-1]
     with closing(open_store("sqlite:///.perfci/perfci.db", create=False)) as mine, mine.read() as tx:
-        measured = {one.uid for one in measurements.sessions(tx, PROJECT)}
+        measured = {one.uid for one in measurements.load_sessions(tx, PROJECT)}
     with there.read() as tx:
-        arrived = {one.uid: one.kind for one in measurements.sessions(tx, PROJECT)}
+        arrived = {one.uid: one.kind for one in measurements.load_sessions(tx, PROJECT)}
     assert code == 0
     assert sent == f"4 runs sent to {SERVER}"
     assert arrived.keys() == measured

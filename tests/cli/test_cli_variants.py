@@ -10,7 +10,7 @@ import pytest
 from builders import a_commit, a_pair, a_result, a_run, a_series
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.model import Role
 
@@ -65,7 +65,7 @@ def rows(project: GitProject, query: str) -> list[tuple]:
 def test_compares_variants_of_one_commit_with_the_first(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run(["compare", "--vary", "attn=sdpa,flash,math,broken", "--at", "HEAD"])
+    code = run_cli(["compare", "--vary", "attn=sdpa,flash,math,broken", "--at", "HEAD"])
 
     short = project.git("rev-parse", "HEAD")[:10]
     assert code == 1
@@ -99,7 +99,7 @@ def test_compares_variants_of_one_commit_with_the_first(
 
 
 def test_stores_what_variants_measured_and_leaves_histories_and_verdicts_alone(project: GitProject) -> None:
-    run(["compare", "--vary", "attn=sdpa,flash", "--bench", "step"])
+    run_cli(["compare", "--vary", "attn=sdpa,flash", "--bench", "step"])
 
     assert rows(project, "select distinct kind, state from sessions") == [
         ("variants", "finished"),
@@ -110,7 +110,7 @@ def test_stores_what_variants_measured_and_leaves_histories_and_verdicts_alone(p
 
 
 def test_a_rejected_variant_is_measured_once(project: GitProject) -> None:
-    run(["compare", "--vary", "attn=sdpa,broken,flash", "--bench", "step"])
+    run_cli(["compare", "--vary", "attn=sdpa,broken,flash", "--bench", "step"])
 
     of_broken = "from processes p join results r on p.result_id = r.id join series s on r.series_id = s.id " \
                 "where s.parameters like '%broken%'"  # fmt: skip
@@ -121,12 +121,12 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = ["compare", "--vary", "attn=sdpa,math", "--bench", "peak", "--at", "HEAD"]
-    run(asked)
+    run_cli(asked)
     with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
         database.execute("delete from processes where id > 1")
         database.execute("update sessions set state = 'running', finished_at = null")
 
-    assert run(asked) == 0
+    assert run_cli(asked) == 0
 
     assert "resuming an interrupted session: 1 readings are there already" in capsys.readouterr().err
     per_pair = rows(project, "select count(*) from processes group by pair order by pair")
@@ -134,7 +134,7 @@ def test_an_interrupted_comparison_goes_on_where_it_stopped(
 
 
 def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["compare", "--vary", "attn=sdpa,flash", "--bench", "step", "--json"])
+    run_cli(["compare", "--vary", "attn=sdpa,flash", "--bench", "step", "--json"])
 
     (told,) = json.loads(capsys.readouterr().out)["verdicts"]
     assert told["base_parameters"] == [["attn", "'sdpa'"], ["batch", "1"]]
@@ -145,7 +145,7 @@ def test_tells_both_sides_in_json(project: GitProject, capsys: pytest.CaptureFix
 def test_a_ladder_goes_on_from_the_last_good_step(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", LADDER)
 
-    code = run(["compare", "--ladder", "attention", "--bench", "step|loss"])
+    code = run_cli(["compare", "--ladder", "attention", "--bench", "step|loss"])
 
     out = capsys.readouterr().out
     assert code == 1
@@ -168,7 +168,7 @@ def test_goals_are_judged_at_the_end_of_a_comparison(project: GitProject, capsys
     goal = '[[goal]]\nname = "fast"\nmatch = "flash"\nrequire = ["step_time <= 0.9x", "peak_allocated <= 1x"]\n'
     project.commit("Faster", thing="MORE = -300\n", **{"perfci.toml": goal})
 
-    code = run(["compare", "HEAD~1", "HEAD", "--bench", "flash"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--bench", "flash"])
 
     assert code == 0
     assert capsys.readouterr().out.endswith(
@@ -184,13 +184,13 @@ def test_a_broken_goal_fails_where_no_regression_does(project: GitProject) -> No
     goal = '[[goal]]\nrequire = ["step_time <= 0.7x"]\nmatch = "step"\n'
     project.commit("A little faster", thing="MORE = -100\n", **{"perfci.toml": goal})
 
-    assert run(["compare", "HEAD~1", "HEAD", "--bench", "step.*flash"]) == 1
+    assert run_cli(["compare", "HEAD~1", "HEAD", "--bench", "step.*flash"]) == 1
 
 
 def test_an_undecided_goal_fails_only_when_strict(project: GitProject) -> None:
     project.write("perfci.toml", '[[goal]]\nrequire = ["step_time <= 1x", "peak_allocated <= 1x"]\n')
 
-    codes = [run(["compare", "HEAD", "HEAD", "--bench", "step.*flash", *more]) for more in ([], ["--strict"])]
+    codes = [run_cli(["compare", "HEAD", "HEAD", "--bench", "step.*flash", *more]) for more in ([], ["--strict"])]
 
     assert codes == [0, 3]
 
@@ -198,7 +198,7 @@ def test_an_undecided_goal_fails_only_when_strict(project: GitProject) -> None:
 def test_a_goal_declares_how_far_numerics_may_be_apart(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", '[[goal]]\nname = "close"\nrequire = ["loss within 5%"]\n')
 
-    code = run(["compare", "--vary", "attn=sdpa,math", "--bench", "loss"])
+    code = run_cli(["compare", "--vary", "attn=sdpa,math", "--bench", "loss"])
 
     assert code == 0
     assert "✓ goal close, attn=math: met" in capsys.readouterr().out
@@ -209,9 +209,9 @@ def test_judges_two_files_without_measuring(here: Path, capsys: pytest.CaptureFi
     for name, role, number in (("a.json", Role.BASE, 1), ("b.json", Role.HEAD, 2)):
         side = [process for pair in pairs for process in pair if process.role is role]
         document = a_run(a_result(a_series(), *side), commit=a_commit(number))
-        (here / name).write_text(run_document.write(document))
+        (here / name).write_text(run_document.dump_run(document))
 
-    code = run(["compare", "--files", "a.json", "b.json"])
+    code = run_cli(["compare", "--files", "a.json", "b.json"])
 
     out = capsys.readouterr().out
     assert code == 1
@@ -235,7 +235,7 @@ def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
     ladder = f'[[ladder]]\nname = "batch"\nsteps = [{steps}]\n'
     GitProject(here).commit("One benchmark", benchmarks__suite=suite, **{"perfci.toml": ladder})
 
-    code = run(["compare", "--ladder", "batch"])
+    code = run_cli(["compare", "--ladder", "batch"])
 
     assert code == 1
     assert capsys.readouterr().out.partition("\n\n")[2] == (
@@ -257,7 +257,7 @@ def test_a_ladder_stands_where_a_step_does_not_run_and_measures_its_total(
 def test_a_ladder_says_what_speed_was_paid_with(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
     project.write("perfci.toml", LADDER)
 
-    run(["compare", "--ladder", "attention", "--bench", "step|peak"])
+    run_cli(["compare", "--ladder", "attention", "--bench", "step|peak"])
 
     assert capsys.readouterr().out.endswith(
         "⇄ a trade at suite.Gpt('flash', 1): step_time got 25.0 % faster, "
@@ -282,7 +282,7 @@ def test_says_what_is_wrong_with(
 ) -> None:
     project.write("perfci.toml", LADDER)
 
-    code = run(arguments.split())
+    code = run_cli(arguments.split())
 
     assert (code, capsys.readouterr().err.strip()) == (2, f"perfci: {sentence}")
     assert not (project.folder / ".perfci" / "perfci.db").exists()
@@ -293,7 +293,7 @@ def test_a_goal_on_an_unknown_metric_stops_before_anything_is_measured(
 ) -> None:
     project.write("perfci.toml", '[[goal]]\nrequire = ["stp_time <= 0.7x"]\n')
 
-    code = run(["compare", "HEAD"])
+    code = run_cli(["compare", "HEAD"])
 
     assert (code, capsys.readouterr().err.strip()) == (
         2,
@@ -317,6 +317,6 @@ def test_says_what_is_wrong_in_the_configuration(
 ) -> None:
     project.write("perfci.toml", text)
 
-    code = run(["compare", "HEAD"])
+    code = run_cli(["compare", "HEAD"])
 
     assert (code, capsys.readouterr().err.strip()) == (2, f"perfci: {project.folder}/perfci.toml: {sentence}")

@@ -18,7 +18,7 @@ from cli.test_cli_interrupts import start, wait_for
 from git_project import GitProject
 from torture import survivors
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.cli.wrap import SNIPPET
 from perfci.runner.locks import machine_lock
 from perfci.store import open_store
@@ -44,7 +44,7 @@ def project(here: Path) -> GitProject:
 
 
 def wrap(*arguments: str) -> int:
-    return run(["wrap", *arguments])
+    return run_cli(["wrap", *arguments])
 
 
 def script(project: GitProject, text: str) -> list[str]:

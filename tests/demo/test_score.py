@@ -4,62 +4,62 @@ from __future__ import annotations
 
 from builders import a_commit, a_series, a_verdict
 
-from perfci.demo.detection_score import complaints, open_lines, score, score_table
-from perfci.demo.sample_repository import Planted
+from perfci.demo.detection_score import format_errors, format_inconclusive, format_score_table, score_verdicts
+from perfci.demo.sample_repository import PlantedChange
 from perfci.model import Interval, Stage, Verdict, VerdictKind
 
 SLOW, QUIET = a_commit(1, subject="Sleep a little"), a_commit(2, subject="Rename a variable")
 COMMITS = {commit.sha: commit for commit in (SLOW, QUIET)}
-PLANTED = Planted(SLOW.sha, SLOW.subject, "train.time_step", "time", "regression", 0.3)
+PLANTED = PlantedChange(SLOW.sha, SLOW.subject, "train.time_step", "time", "regression", 0.3)
 
 
 def convicted(sha: str, kind: VerdictKind = VerdictKind.REGRESSION, **changes: object) -> Verdict:
-    told = {"ratio": 1.31, "interval": Interval(1.2, 1.4), "pairs": 10, "stage": Stage.CONVICTION} | changes
+    told = {"ratio": 1.31, "interval": Interval(1.2, 1.4), "pairs": 10, "stage": Stage.CONFIRMATION} | changes
     return a_verdict(a_series("train.time_step"), kind, base="0" * 40, head=sha, **told)
 
 
 def test_a_change_found_at_its_own_commit_is_perfect() -> None:
-    result = score([PLANTED], [convicted(SLOW.sha)])
+    result = score_verdicts([PLANTED], [convicted(SLOW.sha)])
 
-    assert result.perfect
-    assert score_table(result, COMMITS).splitlines()[1].split() == [
-        "✓", SLOW.short, "Sleep", "a", "little", "train.time_step", "regression", "of", "about", "30.0", "%",
+    assert result.is_perfect
+    assert format_score_table(result, COMMITS).splitlines()[1].split() == [
+        "✓", SLOW.short_sha, "Sleep", "a", "little", "train.time_step", "regression", "of", "about", "30.0", "%",
         "regression", "+31.0", "%", "[+20.0", "%,", "+40.0", "%]", "10",
     ]  # fmt: skip
 
 
 def test_a_change_found_elsewhere_is_a_miss_and_a_false_alarm() -> None:
-    result = score([PLANTED], [convicted(QUIET.sha)])
+    result = score_verdicts([PLANTED], [convicted(QUIET.sha)])
 
-    assert not result.perfect
-    assert complaints(result, COMMITS) == [
-        f"missed: regression of train.time_step at {SLOW.short} (Sleep a little)",
-        f"false alarm: regression of train.time_step · time at {QUIET.short} (Rename a variable)",
+    assert not result.is_perfect
+    assert format_errors(result, COMMITS) == [
+        f"missed: regression of train.time_step at {SLOW.short_sha} (Sleep a little)",
+        f"false alarm: regression of train.time_step · time at {QUIET.short_sha} (Rename a variable)",
     ]
 
 
 def test_the_wrong_direction_does_not_count() -> None:
-    result = score([PLANTED], [convicted(SLOW.sha, VerdictKind.IMPROVEMENT)])
+    result = score_verdicts([PLANTED], [convicted(SLOW.sha, VerdictKind.IMPROVEMENT)])
 
     assert [p.sha for p in result.misses] == [SLOW.sha]
     assert len(result.false_alarms) == 1
 
 
 def test_a_suspicion_is_no_alarm() -> None:
-    result = score([], [convicted(QUIET.sha, stage=Stage.SCREENING)])
+    result = score_verdicts([], [convicted(QUIET.sha, stage=Stage.SCREENING)])
 
-    assert result.perfect
+    assert result.is_perfect
 
 
 def test_what_stays_open_says_what_would_decide() -> None:
     undecided = convicted(QUIET.sha, VerdictKind.INCONCLUSIVE, pairs_to_decide=1)
     hopeless = convicted(SLOW.sha, VerdictKind.INCONCLUSIVE, pairs_to_decide=None)
 
-    result = score([], [undecided, hopeless])
+    result = score_verdicts([], [undecided, hopeless])
 
-    assert result.perfect
-    assert open_lines(result, COMMITS) == [
-        f"inconclusive: train.time_step · time at {QUIET.short} (Rename a variable), about 1 more pair would decide",
-        f"inconclusive: train.time_step · time at {SLOW.short} (Sleep a little), "
+    assert result.is_perfect
+    assert format_inconclusive(result, COMMITS) == [
+        f"inconclusive: train.time_step · time at {QUIET.short_sha} (Rename a variable), about 1 more pair would decide",
+        f"inconclusive: train.time_step · time at {SLOW.short_sha} (Sleep a little), "
         "and no reasonable number of pairs would decide it",
     ]

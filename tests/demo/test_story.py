@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from perfci.demo.sample_repository import Planted, make_sample_repository, read_planted
+from perfci.demo.sample_repository import PlantedChange, make_sample_repository, read_planted_changes
 from perfci.model import PerfciError
 
 TRAINING = "training.Step.time_step"
@@ -33,8 +33,8 @@ def shas(repository: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def planted(repository: Path) -> list[Planted]:
-    return read_planted(repository)
+def planted(repository: Path) -> list[PlantedChange]:
+    return read_planted_changes(repository)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_says_in_one_sentence_that_git_is_missing(tmp_path: Path, monkeypatch: p
         make_sample_repository(tmp_path / "sample")
 
 
-def test_plants_every_kind_of_change(planted: list[Planted]) -> None:
+def test_plants_every_kind_of_change(planted: list[PlantedChange]) -> None:
     assert [(p.subject, p.benchmark, p.kind) for p in planted] == [
         ("Generate without gradients and without sorting", GENERATION, "improvement"),
         ("Compute the loss in double precision", TRAINING, "regression"),
@@ -121,10 +121,10 @@ def test_plants_every_kind_of_change(planted: list[Planted]) -> None:
         ("Generate with any model that scores tokens", GENERATION, "regression"),
         ("Follow the weights and gradients in histograms", TRAINING, "regression"),
     ]
-    assert all(abs(p.about) >= 0.15 and (p.about > 0) == (p.kind == "regression") for p in planted)
+    assert all(abs(p.relative_change) >= 0.15 and (p.relative_change > 0) == (p.kind == "regression") for p in planted)
 
 
-def test_reverts_a_regression_three_commits_later(repository: Path, shas: list[str], planted: list[Planted]) -> None:
+def test_reverts_a_regression_three_commits_later(repository: Path, shas: list[str], planted: list[PlantedChange]) -> None:
     wrong, revert = planted[1].sha, planted[3].sha
 
     assert shas.index(revert) - shas.index(wrong) == 3
@@ -148,9 +148,9 @@ def test_every_commit_runs_the_same_three_cells_on_its_own_code(visits: dict[str
 
 @pytest.mark.slow
 def test_peak_memory_moves_as_planted_and_elsewhere_by_not_one_byte(
-    visits: dict[str, Any], shas: list[str], planted: list[Planted]
+    visits: dict[str, Any], shas: list[str], planted: list[PlantedChange]
 ) -> None:
-    about = {p.sha: p.about for p in planted if p.benchmark == MEMORY}
+    about = {p.sha: p.relative_change for p in planted if p.benchmark == MEMORY}
 
     for before, after in itertools.pairwise(shas):
         change = visits[after]["peak_bytes"] / visits[before]["peak_bytes"] - 1
@@ -165,7 +165,7 @@ def test_the_suite_counts_memory_as_perfci_does(visits: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", [TRAINING, GENERATION])
 def test_innocent_commits_run_the_very_same_operators(
-    visits: dict[str, Any], shas: list[str], planted: list[Planted], benchmark: str
+    visits: dict[str, Any], shas: list[str], planted: list[PlantedChange], benchmark: str
 ) -> None:
     moved = {p.sha for p in planted if p.benchmark == benchmark}
     keeps_logits = {p.sha for p in planted if p.subject == "Keep the last logits for the notebooks"}  # one detach more
@@ -177,7 +177,7 @@ def test_innocent_commits_run_the_very_same_operators(
 
 @pytest.mark.slow
 def test_keeping_logits_costs_training_one_operator_that_copies_nothing(
-    visits: dict[str, Any], shas: list[str], planted: list[Planted]
+    visits: dict[str, Any], shas: list[str], planted: list[PlantedChange]
 ) -> None:
     (after,) = [p.sha for p in planted if p.subject == "Keep the last logits for the notebooks"]
     before = shas[shas.index(after) - 1]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from builders import a_commit
 
-from perfci.formats import Document, Given, read_documents
+from perfci.formats import ImportDefaults, ImportedRun, read_documents
 from perfci.model import Commit, Result
 
 FILES = Path(__file__).parent / "files"
@@ -14,14 +14,14 @@ FILES = Path(__file__).parent / "files"
 PROJECT = "acme/model"
 
 
-def read(path: Path, format_name: str, commit: Commit | None = None, **given: str) -> tuple[Document, list[str]]:
+def read(path: Path, format_name: str, commit: Commit | None = None, **given: str) -> tuple[ImportedRun, list[str]]:
     """The one run of a file, and what is said about the rest."""
     warnings: list[str] = []
-    asked = Given(PROJECT, commit or a_commit(), **given)  # type: ignore[arg-type]
+    asked = ImportDefaults(PROJECT, commit or a_commit(), **given)  # type: ignore[arg-type]
     [document] = read_documents(path, format_name, asked, warnings.append)
     return document, warnings
 
 
-def named(document: Document) -> dict[str, Result]:
+def named(document: ImportedRun) -> dict[str, Result]:
     """The results of a run by cell and metric."""
     return {one.series.label: one for one in document.run.results}

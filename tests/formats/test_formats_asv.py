@@ -17,8 +17,8 @@ from asv_builders import STARTED, AsvFolder, a_row, as_asv_reads, assert_equal_t
 from builders import a_sha
 
 from perfci.formats import detect_format, read_runs
-from perfci.formats.asv.asv_reader import memory_gb, variant_of
-from perfci.model import Boundaries, Clock, Machine, PerfciError, Result, Run, Status, Summary
+from perfci.formats.asv.asv_reader import build_variant, parse_memory_gb
+from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result, Run, SampleSummary, Status
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
@@ -65,8 +65,8 @@ def test_reads_a_sampled_benchmark_with_everything_asv_knows(folder: AsvFolder) 
     run = only_run(folder)
 
     [result] = run.results
-    assert result.summary == Summary(1.1, ci_lo=0.9, ci_hi=1.3, q25=1.0, q75=1.2, n=3)
-    assert (result.boundaries, result.number, result.series.metric.name) == (Boundaries.POOLED, 4, "time")
+    assert result.summary == SampleSummary(1.1, ci_lo=0.9, ci_hi=1.3, q25=1.0, q75=1.2, n=3)
+    assert (result.boundaries, result.number, result.series.metric.name) == (ProcessBoundaries.POOLED, 4, "time")
     [process] = result.processes
     assert (process.samples, process.clock) == ((1.0, 1.1, 1.2), Clock.WALL)
     assert process.started_at == datetime.fromtimestamp(STARTED / 1000, UTC)
@@ -79,7 +79,7 @@ def test_a_value_without_samples_is_a_summary(folder: AsvFolder) -> None:
 
     [result] = only_run(folder).results
 
-    assert (result.status, result.summary, result.processes) == (Status.OK, Summary(3.0), ())
+    assert (result.status, result.summary, result.processes) == (Status.OK, SampleSummary(3.0), ())
 
 
 def test_null_is_a_failure_and_nan_a_skip(folder: AsvFolder) -> None:
@@ -103,7 +103,7 @@ def test_infinity_is_absent_where_it_is_a_bound_and_a_failure_where_it_is_the_va
 
     results = results_by_name(only_run(folder))
 
-    assert results["suite.time_it"].summary == Summary(2.0)
+    assert results["suite.time_it"].summary == SampleSummary(2.0)
     assert results["suite.track_loss"].status is Status.FAILED
     assert "infinity" in results["suite.track_loss"].reason
 
@@ -141,7 +141,7 @@ def test_of_cells_with_equal_text_the_last_counts_as_for_asv(folder: AsvFolder) 
 
     [result] = only_run(folder, warnings).results
 
-    assert result.summary == Summary(2.0)
+    assert result.summary == SampleSummary(2.0)
     assert as_asv_reads(file)["suite.time_it", ("<f>",)]["value"] == 2.0
     assert "equal as text" in warnings[0]
 
@@ -178,7 +178,7 @@ def test_versions_of_a_benchmark_stay_apart(folder: AsvFolder, store: Store) -> 
     ingest_path(store, folder.path, "asv", PROJECT)
 
     with store.read() as tx:
-        found = measurements.series_of_project(tx, PROJECT)
+        found = measurements.search_series(tx, PROJECT)
     assert sorted(one.series.benchmark.version for one in found) == ["", "v1", "v2"]
 
 
@@ -204,19 +204,19 @@ DIFFERENT_ENVIRONMENTS = [
 
 
 def test_no_two_environments_become_one() -> None:
-    variants = [variant_of(content) for content in DIFFERENT_ENVIRONMENTS]
+    variants = [build_variant(content) for content in DIFFERENT_ENVIRONMENTS]
 
     assert len(set(variants)) == len(DIFFERENT_ENVIRONMENTS)
 
 
 def test_an_environment_that_its_parts_explain_needs_no_name() -> None:
-    assert variant_of(DIFFERENT_ENVIRONMENTS[6]).values == (
+    assert build_variant(DIFFERENT_ENVIRONMENTS[6]).values == (
         ("environment_type", "conda"),
         ("python", "3.11"),
         ("numpy", "1.26"),
         ("scipy", ""),
     )
-    assert variant_of(DIFFERENT_ENVIRONMENTS[9]).values[-1] == ("env_name", "conda-py3.11-SPEED3")
+    assert build_variant(DIFFERENT_ENVIRONMENTS[9]).values[-1] == ("env_name", "conda-py3.11-SPEED3")
 
 
 @pytest.mark.parametrize(
@@ -226,11 +226,11 @@ def test_an_environment_that_its_parts_explain_needs_no_name() -> None:
 def test_the_path_of_an_interpreter_is_its_version(path: str) -> None:
     content = an_environment_file("existing-py" + path.replace("/", "_"), path)
 
-    assert variant_of(content).values == (("environment_type", "existing"), ("python", "3.11"))
+    assert build_variant(content).values == (("environment_type", "existing"), ("python", "3.11"))
 
 
 def test_an_older_file_without_an_environment_name_still_has_its_parts() -> None:
-    found = variant_of({"python": "2.7", "requirements": {"numpy": "1.8"}})
+    found = build_variant({"python": "2.7", "requirements": {"numpy": "1.8"}})
 
     assert found.values == (("python", "2.7"), ("numpy", "1.8"))
 
@@ -261,7 +261,7 @@ def test_a_machine_may_hide_its_hardware(folder: AsvFolder) -> None:
     [("16424144896", 15), (16424144896, 15), ("16039204", 15), ("16 GB", 16), ("", None), (None, None), ("lots", None)],
 )
 def test_memory_is_read_in_any_of_its_spellings(ram: object, gb: int | None) -> None:
-    assert memory_gb(ram) == gb
+    assert parse_memory_gb(ram) == gb
 
 
 def a_version_1_file(number: int = 1) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, st
         benchmarks = [
             record.series.benchmark for record in measurements.find_series(tx, PROJECT, "suite.time_it", "time")
         ]
-        code = {one.version: measurements.benchmark_code(tx, PROJECT, one) for one in benchmarks}
+        code = {one.version: measurements.load_benchmark_code(tx, PROJECT, one) for one in benchmarks}
     assert code == {"v0": None, "v1": "def time_it(): ..."}
 
 
@@ -373,7 +373,7 @@ def test_a_file_that_asv_has_added_to_adds_only_what_is_new(folder: AsvFolder, s
     assert (report.runs_new, report.values, report.samples) == (1, 1, 0)
     with store.read() as tx:
         [record] = measurements.find_series(tx, PROJECT, "suite.time_it", "time")
-        [point] = measurements.history(tx, record.id)
+        [point] = measurements.load_history(tx, record.id)
     assert [process.samples for process in point.processes] == [(1.0, 1.2)]
 
 
@@ -440,7 +440,7 @@ def no_environment_or_version_collapsed(store: Store, root: Path) -> bool:
         for name in one.get_all_result_keys()
     }
     with store.read() as tx:
-        return len(measurements.series_of_project(tx, PROJECT)) == len(theirs)
+        return len(measurements.search_series(tx, PROJECT)) == len(theirs)
 
 
 def test_a_folder_without_results_is_one_sentence(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 
 from perfci.formats import read_runs
 from perfci.formats.asv import asv_writer
-from perfci.model import Boundaries, Machine, Process, Result, Run, Status
+from perfci.model import Machine, Process, ProcessBoundaries, Result, Run, Status
 
 PROJECT = "acme/model"
 
@@ -73,7 +73,7 @@ def test_every_way_to_end_comes_back_as_asv_knows_it(tmp_path: Path) -> None:
     [found], lost = written(tmp_path, run)
 
     assert [one.status for one in found.results] == [Status.OK, Status.FAILED, Status.SKIPPED]
-    assert asv_writer.REASONS in lost
+    assert asv_writer.REASONS_LOST in lost
 
 
 def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_what_is_lost_is_said_once_each(tmp_path: Path) -> None:
 
     _, lost = written(tmp_path, *runs)
 
-    assert lost == [asv_writer.OBSERVED, asv_writer.PAIRED, asv_writer.POOLED, asv_writer.MACHINES]
+    assert lost == [asv_writer.ENVIRONMENT_LOST, asv_writer.PAIRS_LOST, asv_writer.PROCESSES_POOLED, asv_writer.MACHINES_BY_NAME]
 
 
 def test_runs_of_one_commit_in_one_environment_are_one_file(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_hole_in_a_grid_reads_as_skipped_and_is_said(tmp_path: Path) -> None:
     [found], lost = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
 
     assert [one.status for one in found.results] == [Status.OK, Status.SKIPPED, Status.SKIPPED, Status.OK]
-    assert asv_writer.GAPS in lost
+    assert asv_writer.GAPS_READ_AS_SKIPPED in lost
 
 
 def test_a_grid_that_would_explode_is_one_axis(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_grid_that_would_explode_is_one_axis(tmp_path: Path) -> None:
     [found], lost = written(tmp_path, a_run(*(a_result(a_series(parameters=cell)) for cell in cells)))
 
     assert len(found.results) == 7
-    assert asv_writer.AXES in lost
+    assert asv_writer.GRID_FLATTENED in lost
 
 
 def test_an_uncommitted_tree_is_left_out(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_an_uncommitted_tree_is_left_out(tmp_path: Path) -> None:
 
     asv_writer.write_folder([a_run(a_result(), commit=a_commit(dirty=True))], tmp_path, lost.append)
 
-    assert lost == [asv_writer.DIRTY]
+    assert lost == [asv_writer.DIRTY_SKIPPED]
     assert [path.name for path in tmp_path.rglob("*.json")] == ["benchmarks.json"]
 
 
@@ -226,7 +226,7 @@ def test_asv_publishes_it(tmp_path: Path) -> None:
                 a_result(a_series(parameters={"n": "1"}), Process(0, samples=(1.0 * number,))),
                 a_result(a_series(parameters={"n": "2"}), processes=(), status=Status.SKIPPED, reason="no GPU"),
                 a_result(a_series("old.track_it", "value", unit="x"), processes=(), summary=a_summary(7.0),
-                         boundaries=Boundaries.UNKNOWN),
+                         boundaries=ProcessBoundaries.UNKNOWN),
                 commit=commit, machine=a_machine(),
             )
         )  # fmt: skip

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from foreign_files import PROJECT
 
-from perfci.formats import FORMATS, Given, read_documents, run_builder, value_parsing
+from perfci.formats import READER_MODULES, ImportDefaults, read_documents, run_builder, value_parsing
 from perfci.model import Commit, PerfciError
 
 MIB = 2**20
 
-FILES = [name for name in FORMATS if name not in ("asv", "perfci")]
+FILES = [name for name in READER_MODULES if name not in ("asv", "perfci")]
 
 DEEP = b"[" * 200_000
 
@@ -40,7 +40,7 @@ def test_is_refused_in_one_sentence(tmp_path: Path, name: str, hostile: str) -> 
     path.write_bytes(HOSTILE[hostile]())
 
     with pytest.raises(PerfciError) as refused:
-        list(read_documents(path, name, Given(PROJECT, Commit("abcdef1")), lambda _: None))
+        list(read_documents(path, name, ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
 
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -52,7 +52,7 @@ def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
     path.write_text(json.dumps(entries))
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 results, which no run does"):
-        list(read_documents(path, "generic", Given(PROJECT, Commit("abcdef1")), lambda _: None))
+        list(read_documents(path, "generic", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
 
 
 def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_so_is_the_number_of_processes(tmp_path: Path) -> None:
     path.write_text(json.dumps({"results": [{"command": "x", "times": [1.0] * (run_builder.MAX_PROCESSES + 1)}]}))
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 runs of one command"):
-        list(read_documents(path, "hyperfine", Given(PROJECT, Commit("abcdef1")), lambda _: None))
+        list(read_documents(path, "hyperfine", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
 
 
 READ = """

@@ -44,7 +44,7 @@ def ingested(store: Store, number: int, *results: Result, kind: str = "import") 
 
 def exported(store: Store, *, samples: bool = False) -> str:
     with store.read() as tx:
-        return "".join(csv_export.export(tx, PROJECT, samples=samples))
+        return "".join(csv_export.export_csv(tx, PROJECT, samples=samples))
 
 
 def rows(text: str) -> list[dict[str, str]]:

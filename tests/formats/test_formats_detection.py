@@ -10,7 +10,7 @@ from asv_builders import a_result_file, a_row
 from builders import a_run
 from foreign_files import FILES
 
-from perfci.formats import FORMATS, HEAD_BYTES, detect_format, format_named, run_document
+from perfci.formats import HEAD_BYTES, READER_MODULES, detect_format, get_reader, run_document
 from perfci.formats.input_files import read_head
 from perfci.model import PerfciError
 
@@ -21,22 +21,22 @@ SAMPLES = sorted(path for path in FILES.rglob("*") if path.is_file() and path.su
 def test_one_format_claims_a_file(path: Path) -> None:
     head = read_head(path, HEAD_BYTES)
 
-    assert [name for name in FORMATS if format_named(name).recognises(path, head)] == [path.parent.name]
+    assert [name for name in READER_MODULES if get_reader(name).can_read(path, head)] == [path.parent.name]
 
 
 @pytest.mark.parametrize("name", ["asv", "perfci"])
 def test_one_format_claims_what_is_built(tmp_path: Path, name: str) -> None:
     path = tmp_path / "x"
-    content = run_document.write(a_run()) if name == "perfci" else json.dumps(a_result_file({"a.time_b": a_row([1.0])}))
+    content = run_document.dump_run(a_run()) if name == "perfci" else json.dumps(a_result_file({"a.time_b": a_row([1.0])}))
     path.write_text(content)
 
     head = read_head(path, HEAD_BYTES)
 
-    assert [one for one in FORMATS if format_named(one).recognises(path, head)] == [name]
+    assert [one for one in READER_MODULES if get_reader(one).can_read(path, head)] == [name]
 
 
 def test_an_odd_order_of_keys_is_found_behind_the_head(tmp_path: Path) -> None:
-    content = json.loads(run_document.write(a_run()))
+    content = json.loads(run_document.dump_run(a_run()))
     schema = content.pop("schema")
     path = tmp_path / "late.json"
     path.write_text(json.dumps({"origin": {"padding": "x" * HEAD_BYTES}} | content | {"schema": schema}))

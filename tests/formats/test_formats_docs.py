@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.formats import FORMATS, WRITERS
+from perfci.formats import READER_MODULES, WRITER_MODULES
 from perfci.formats.asv import asv_writer
 from perfci.formats.pytorch import perfci_records
 
@@ -16,10 +16,10 @@ LOSSES = [value for module in (asv_writer, perfci_records) for name, value in va
           if name.isupper() and isinstance(value, str) and " " in value]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", READER_MODULES)
 def test_every_format_is_described(name: str) -> None:
     assert f"| `{name}` | yes" in DOCS
-    assert (f"| `{name}` | yes, and written" in DOCS) == (name in WRITERS)
+    assert (f"| `{name}` | yes, and written" in DOCS) == (name in WRITER_MODULES)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -38,7 +38,7 @@ def test_a_unit_of_its_own_is_converted() -> None:
 def test_rates_are_shown_beside_the_time() -> None:
     found = named(read(FOLDER / "once.json", "google-benchmark")[0])
 
-    assert found["BM_Sort · items_per_second"].processes[0].clock is Clock.WITNESS
+    assert found["BM_Sort · items_per_second"].processes[0].clock is Clock.INFORMATIONAL
 
 
 def test_an_error_is_told() -> None:
@@ -50,8 +50,8 @@ def test_an_error_is_told() -> None:
 def test_an_authors_counter_is_quarantined() -> None:
     document, _ = read(FOLDER / "repetitions.json", "google-benchmark")
 
-    assert {one.metric for one in document.quarantined} == {"threads_seen"}
-    assert document.quarantined[0].result.processes[0].samples == (1.0, 1.0, 1.0)
+    assert {one.metric for one in document.unresolved} == {"threads_seen"}
+    assert document.unresolved[0].result.processes[0].samples == (1.0, 1.0, 1.0)
 
 
 def test_old_rows_without_a_type_are_known_by_their_ending(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_a_document_that_unpacks_without_end_is_refused(tmp_path: Path, pack: An
     bomb.write_bytes(pack(b" " * (run_document.MAX_BYTES + 1)))
 
     with pytest.raises(PerfciError, match=r"run\.json\.gz holds more than 64 MiB"):
-        run_document.read(bomb)
+        run_document.read_run(bomb)
 
 
 def test_an_error_half_way_leaves_nothing_behind(
@@ -253,7 +253,7 @@ def out_of_order(*_: object) -> None:
 
 def nothing_in(store: Store) -> bool:
     with store.read() as tx:
-        return measurements.projects(tx) == []
+        return measurements.load_project_records(tx) == []
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_a_folder_without_results_is_not_recognised(tmp_path: Path) -> None:
 
 def ingest_document(store: Store, tmp_path: Path, run: Run) -> IngestReport:
     path = tmp_path / "run.json"
-    path.write_text(run_document.write(run))
+    path.write_text(run_document.dump_run(run))
     return ingest_path(store, path, "auto", PROJECT)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.model import Boundaries, Clock, PerfciError, Status
+from perfci.model import Clock, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "hyperfine"
 
@@ -17,7 +17,7 @@ def test_every_run_of_a_command_is_a_process() -> None:
     found = named(read(FOLDER / "parameters.json", "hyperfine")[0])
 
     time = found["count {size}(10) · time"]
-    assert time.boundaries is Boundaries.PROCESS
+    assert time.boundaries is ProcessBoundaries.PROCESS
     assert [len(process.samples) for process in time.processes] == [1] * 5
 
 
@@ -32,7 +32,7 @@ def test_cpu_seconds_are_only_shown() -> None:
     found = named(read(FOLDER / "parameters.json", "hyperfine")[0])
 
     [process] = found["count {size}(10) · mean_cpu_time"].processes
-    assert (process.samples, process.clock) == ((0.0010642,), Clock.WITNESS)
+    assert (process.samples, process.clock) == ((0.0010642,), Clock.INFORMATIONAL)
 
 
 def test_a_command_that_failed_has_no_time() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.model import Boundaries, Clock, PerfciError, Status
+from perfci.model import Clock, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "nvbench"
 
@@ -31,14 +31,14 @@ def test_a_skipped_state_says_why() -> None:
 def test_rates_are_shown_beside_the_time() -> None:
     found = named(read(FOLDER / "jsonbin.json", "nvbench")[0])
 
-    assert found["copy(256) · bytes_per_second"].processes[0].clock is Clock.WITNESS
+    assert found["copy(256) · bytes_per_second"].processes[0].clock is Clock.INFORMATIONAL
 
 
 def test_an_older_file_holds_means_only() -> None:
     [result] = read(FOLDER / "2021.json", "nvbench")[0].run.results
 
     assert result.summary is not None
-    assert (result.summary.value, result.summary.n, result.boundaries) == (0.0023, 128, Boundaries.UNKNOWN)
+    assert (result.summary.value, result.summary.n, result.boundaries) == (0.0023, 128, ProcessBoundaries.UNKNOWN)
 
 
 def moved(tmp_path: Path, filename: str) -> Path:

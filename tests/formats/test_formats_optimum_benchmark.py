@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.model import Boundaries, Clock, Machine, PerfciError
+from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries
 
 FOLDER = FILES / "optimum-benchmark"
 
@@ -39,7 +39,7 @@ def test_memory_that_only_repeats_another_is_left_out_and_said() -> None:
 def test_quotients_are_shown_and_energy_is_in_joules() -> None:
     found = named(read(FOLDER / "benchmark.json", "optimum-benchmark")[0])
 
-    shown = {one.series.metric.name for one in found.values() if one.processes[0].clock is Clock.WITNESS}
+    shown = {one.series.metric.name for one in found.values() if one.processes[0].clock is Clock.INFORMATIONAL}
     assert shown == {"throughput", "energy_cpu", "energy_gpu", "energy_ram"}
     assert metrics()["prefill", "energy_total"] == (14400.0,)
 
@@ -63,7 +63,7 @@ def test_what_was_configured_are_the_parameters() -> None:
 def test_a_report_alone_is_read_but_tells_neither_load_nor_process() -> None:
     document, warnings = read(FOLDER / "benchmark_report.json", "optimum-benchmark")
 
-    assert document.run.results[0].boundaries is Boundaries.UNKNOWN
+    assert document.run.results[0].boundaries is ProcessBoundaries.UNKNOWN
     assert any("read benchmark.json, which has the configuration too" in warning for warning in warnings)
 
 
@@ -72,7 +72,7 @@ def test_several_processes_are_poured_together(tmp_path: Path) -> None:
     content["config"]["launcher"]["name"] = "torchrun"
     (tmp_path / "x.json").write_text(json.dumps(content))
 
-    assert read(tmp_path / "x.json", "optimum-benchmark")[0].run.results[0].boundaries is Boundaries.POOLED
+    assert read(tmp_path / "x.json", "optimum-benchmark")[0].run.results[0].boundaries is ProcessBoundaries.POOLED
 
 
 def test_a_target_is_needed(tmp_path: Path) -> None:

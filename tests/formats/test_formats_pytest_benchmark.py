@@ -12,7 +12,7 @@ import pytest
 from foreign_files import FILES, named, read
 
 from perfci.formats import detect_format
-from perfci.model import Boundaries, Clock, Machine, PerfciError, Status
+from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "pytest-benchmark"
 
@@ -22,7 +22,7 @@ def test_rounds_become_samples_of_one_process() -> None:
 
     [join] = [one for label, one in named(document).items() if "join" in label]
     assert [(p.clock, len(p.samples)) for p in join.processes] == [(Clock.WALL, 5)]
-    assert (join.number, join.boundaries) == (3, Boundaries.PROCESS)
+    assert (join.number, join.boundaries) == (3, ProcessBoundaries.PROCESS)
     assert warnings == ["extra_info of a benchmark is not kept"]
 
 
@@ -49,7 +49,7 @@ def test_a_file_without_rounds_keeps_the_median_and_says_so() -> None:
     document, warnings = read(FOLDER / "without_data.json", "pytest-benchmark")
 
     result = document.run.results[0]
-    assert (result.processes, result.boundaries) == ((), Boundaries.UNKNOWN)
+    assert (result.processes, result.boundaries) == ((), ProcessBoundaries.UNKNOWN)
     assert result.summary is not None
     assert result.summary.value == pytest.approx(2.8545e-7)
     assert "rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared" in warnings

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from perfci.formats import detect_format, read_runs, unit_conversion
 from perfci.formats.pytorch import perfci_records
-from perfci.model import Boundaries, Clock, Metric, PerfciError, Role, Run, Status
+from perfci.model import Clock, Metric, PerfciError, ProcessBoundaries, Role, Run, Status
 
 UPSTREAM = FILES / "pytorch" / "json-each-row.json"
 
@@ -71,13 +71,13 @@ def test_a_unit_in_the_name_is_converted_and_taken_off(stored: Callable[..., Pat
     [result] = read(stored(a_record("median_ttft_ms", 12.5)), "pytorch")[0].run.results
 
     assert result.series.metric == Metric("median_ttft", "seconds", "lower")
-    assert (result.processes[0].samples, result.boundaries) == ((0.0125,), Boundaries.UNKNOWN)
+    assert (result.processes[0].samples, result.boundaries) == ((0.0125,), ProcessBoundaries.UNKNOWN)
 
 
 def test_an_unknown_metric_is_quarantined_not_guessed(stored: Callable[..., Path]) -> None:
     document, _ = read(stored(a_record("goodness", 3.0), a_record("latency", 1.0)), "pytorch")
 
-    [kept] = document.quarantined
+    [kept] = document.unresolved
     assert list(named(document)) == ["vLLM benchmark(llama, 8) · latency"]
     assert (kept.metric, kept.reason) == ("goodness", "the unit of goodness is not known")
     assert kept.result.processes[0].samples == (3.0,)
@@ -132,7 +132,7 @@ def test_records_without_any_metric_are_refused(stored: Callable[..., Path]) -> 
 
 def a_full_run() -> Run:
     machine = a_machine(accelerator="NVIDIA H200", accelerators=2)
-    pooled = {"processes": (), "summary": a_summary(1.5, q25=1.0), "boundaries": Boundaries.POOLED}
+    pooled = {"processes": (), "summary": a_summary(1.5, q25=1.0), "boundaries": ProcessBoundaries.POOLED}
     series = a_series(machine=machine, parameters={"batch": "8", "dtype": "bf16"})
     return a_run(
         a_result(
@@ -173,7 +173,7 @@ def test_a_run_comes_back_whole_even_from_their_database(tmp_path: Path) -> None
     found, lost = round_trip(a_full_run(), tmp_path)
 
     assert found == [a_full_run()]
-    assert lost == [perfci_records.ROUNDED, perfci_records.NO_VALUES]
+    assert lost == [perfci_records.ROUNDED_NOTE, perfci_records.NO_VALUES_NOTE]
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e38, max_value=1e38)
@@ -216,19 +216,19 @@ def test_a_damaged_record_of_ours_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_units_and_names_mean(name: str, unit: str, metric: Metric, of_one: float) -> None:
-    known = unit_conversion.known(name, unit)
+    known = unit_conversion.identify_metric(name, unit)
 
     assert known is not None
-    assert (known.metric, known.scale.of(1.0)) == (metric, of_one)
+    assert (known.metric, known.conversion.convert(1.0)) == (metric, of_one)
 
 
 @pytest.mark.parametrize(("name", "unit"), [("score", ""), ("load", "furlong"), ("cpu", "Percent"), ("n", "count")])
 def test_what_nobody_can_know_is_not_guessed(name: str, unit: str) -> None:
-    assert unit_conversion.known(name, unit) is None
+    assert unit_conversion.identify_metric(name, unit) is None
 
 
 def test_a_direction_that_is_said_makes_a_metric_known() -> None:
-    known = unit_conversion.known("cpu", "Percent", "lower")
+    known = unit_conversion.identify_metric("cpu", "Percent", "lower")
 
     assert known is not None
     assert known.metric == Metric("cpu", "ratio", "lower")

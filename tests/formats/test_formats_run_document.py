@@ -28,7 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.formats import detect_format, read_runs, run_document
-from perfci.model import Boundaries, Clock, Machine, PerfciError, Process, Role, Run, Status
+from perfci.model import Clock, Machine, PerfciError, Process, ProcessBoundaries, Role, Run, Status
 
 
 def a_full_run() -> Run:
@@ -53,8 +53,8 @@ def a_full_run() -> Run:
     return a_run(
         a_result(a_series(parameters={"n": "8", "dtype": "'bf16'"}, **place), process, number=2**62),
         a_result(a_series("suite.oom", **place), a_failed_process(Status.OOM, exit_code=-9), status=Status.OOM),
-        a_result(a_series("suite.pooled", **place), boundaries=Boundaries.POOLED, summary=summary),
-        a_result(a_series("suite.speed", unit="tokens/s", direction="higher", **place), boundaries=Boundaries.UNKNOWN),
+        a_result(a_series("suite.pooled", **place), boundaries=ProcessBoundaries.POOLED, summary=summary),
+        a_result(a_series("suite.speed", unit="tokens/s", direction="higher", **place), boundaries=ProcessBoundaries.UNKNOWN),
         commit=a_commit(3, tags=("v1",), dirty=True),
         machine=machine,
         variant=variant,
@@ -64,21 +64,21 @@ def a_full_run() -> Run:
 
 
 def test_a_run_comes_back_as_it_was_written() -> None:
-    assert run_document.read(run_document.write(a_full_run()).encode()) == a_full_run()
+    assert run_document.read_run(run_document.dump_run(a_full_run()).encode()) == a_full_run()
 
 
 def test_a_run_without_anything_optional_comes_back() -> None:
     bare = a_run(machine=Machine(), suite="", harness="")
 
-    assert run_document.read(run_document.write(bare).encode()) == bare
+    assert run_document.read_run(run_document.dump_run(bare).encode()) == bare
 
 
 def test_a_file_may_be_packed(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    path.write_bytes(gzip.compress(run_document.write(a_full_run()).encode()))
+    path.write_bytes(gzip.compress(run_document.dump_run(a_full_run()).encode()))
 
     assert detect_format(path) == "perfci"
-    assert list(read_runs(path, "perfci", "acme/model")) == [run_document.read(path)] == [a_full_run()]
+    assert list(read_runs(path, "perfci", "acme/model")) == [run_document.read_run(path)] == [a_full_run()]
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -89,7 +89,7 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 def test_numbers_are_exact(samples: list[float], value: float) -> None:
     run = a_run(a_result(a_series(), a_process(*samples), summary=a_summary(value)))
 
-    [result] = run_document.read(run_document.write(run).encode()).results
+    [result] = run_document.read_run(run_document.dump_run(run).encode()).results
 
     assert [sample.hex() for sample in result.processes[0].samples] == [sample.hex() for sample in samples]
     assert result.summary is not None
@@ -100,14 +100,14 @@ def test_what_a_dying_program_wrote_can_always_be_sent() -> None:
     wild = a_failed_process(stderr_tail="x" * 200_000 + "\x00 \ud83d end")
     run = a_run(a_result(a_series(), wild, status=Status.FAILED))
 
-    [result] = run_document.read(run_document.write(run).encode()).results
+    [result] = run_document.read_run(run_document.dump_run(run).encode()).results
 
     assert result.processes[0].stderr_tail.endswith("x\ufffd ? end")
-    assert len(result.processes[0].stderr_tail) == run_document.MAX_TEXT
+    assert len(result.processes[0].stderr_tail) == run_document.MAX_TEXT_LENGTH
 
 
 def test_absent_is_absent_and_zero_is_zero() -> None:
-    [result] = json.loads(run_document.write(a_run(a_result(a_series(), a_process(0.0)))))["results"]
+    [result] = json.loads(run_document.dump_run(a_run(a_result(a_series(), a_process(0.0)))))["results"]
 
     assert result["processes"][0]["round"] == 0
     assert result["processes"][0]["samples"] == [0.0]
@@ -118,7 +118,7 @@ def test_documents_fit_the_published_schema() -> None:
     schema = run_document.json_schema()
 
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(json.loads(run_document.write(a_full_run())), schema)
+    jsonschema.validate(json.loads(run_document.dump_run(a_full_run())), schema)
 
 
 FIRST = "results.0.processes.0"
@@ -126,7 +126,7 @@ FIRST = "results.0.processes.0"
 
 def faulty(place: str, value: object) -> bytes:
     """A full document with one entry, addressed as ``results.0.metric``, replaced, added or (by ``...``) removed."""
-    content = json.loads(run_document.write(a_full_run()))
+    content = json.loads(run_document.dump_run(a_full_run()))
     *path, last = [int(step) if step.isdigit() else step for step in place.split(".")]
     part: Any = content
     for step in path:
@@ -177,25 +177,25 @@ def faulty(place: str, value: object) -> bytes:
 )
 def test_a_fault_is_told_with_its_place(place: str, value: object, says: str) -> None:
     with pytest.raises(PerfciError) as error:
-        run_document.read(faulty(place, value))
+        run_document.read_run(faulty(place, value))
 
     assert str(error.value).startswith(f"The run document is no valid perfci.run/1: {says}")
 
 
 def test_further_faults_are_counted() -> None:
     with pytest.raises(PerfciError, match="and 7 more faults"):
-        run_document.read(b'{"schema": 1, "a": 1, "b": 1}')
+        run_document.read_run(b'{"schema": 1, "a": 1, "b": 1}')
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"schema": "perfci.run/1"'])
 def test_what_is_no_document_at_all_is_one_sentence(body: bytes) -> None:
     with pytest.raises(PerfciError, match=r"^The run document is no valid perfci\.run/1: document: "):
-        run_document.read(body)
+        run_document.read_run(body)
 
 
 def test_a_truncated_packed_document_is_one_sentence() -> None:
     with pytest.raises(PerfciError, match="The run document is truncated or damaged"):
-        run_document.read(gzip.compress(run_document.write(a_full_run()).encode())[:-20])
+        run_document.read_run(gzip.compress(run_document.dump_run(a_full_run()).encode())[:-20])
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_truncated_packed_document_is_one_sentence() -> None:
 )
 def test_nothing_is_written_that_could_not_be_read(run: Run) -> None:
     with pytest.raises(PerfciError):
-        run_document.write(run)
+        run_document.dump_run(run)
 
 
 def test_a_ci_run_is_known_by_its_id_and_a_local_one_by_its_session() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.formats.step_log import FIELDS, Step, StepLog, parse_steps, read_steps
+from perfci.formats.step_log import STEP_FIELDS, StepLog, TrainingStep, parse_steps, read_steps
 
 
 def lines(*rows: object) -> bytes:
@@ -24,7 +24,7 @@ def test_a_steps_seconds_are_the_difference_of_its_time_to_the_line_before() -> 
     log = parse_steps(lines({"step": 0, "t": 100.0}, {"step": 1, "t": 100.5}, {"step": 2, "t": 101.5}))
 
     assert seconds(log) == [None, 0.5, 1.0]
-    assert log.faults == ()
+    assert log.errors == ()
 
 
 def test_a_given_step_time_is_believed_before_the_clock() -> None:
@@ -44,18 +44,18 @@ def test_keeps_what_else_a_step_says() -> None:
 
     (step,) = parse_steps(lines(told)).steps
 
-    assert step == Step(3, 0.5, 512.0, 2.5, 0.1, 1024.0)
+    assert step == TrainingStep(3, 0.5, 512.0, 2.5, 0.1, 1024.0)
 
 
 def test_a_new_epoch_begins_where_the_first_step_comes_again() -> None:
     log = parse_steps(lines(*({"step": step, "t": t} for step, t in [(0, 1), (1, 2), (2, 3), (0, 60), (1, 61)])))
 
     assert seconds(log) == [None, 1.0, 1.0, None, 1.0]
-    assert log.faults == ()
+    assert log.errors == ()
 
 
 def test_names_keys_that_mean_nothing_to_it() -> None:
-    assert parse_steps(lines({"step": 1, "step_time": 1, "lr": 0.1, "toekns": 5})).unused == ("lr", "toekns")
+    assert parse_steps(lines({"step": 1, "step_time": 1, "lr": 0.1, "toekns": 5})).unknown_keys == ("lr", "toekns")
 
 
 WRONG = {
@@ -79,29 +79,29 @@ WRONG = {
 def test_leaves_out_a_line_it_cannot_read_and_keeps_the_others(line: bytes, sentence: str) -> None:
     log = parse_steps(lines({"step": 1, "t": 1.0}, line, {"step": 3, "t": 3.0}))
 
-    assert log.faults == (sentence,)
+    assert log.errors == (sentence,)
     assert seconds(log) == [None, 1.0]
 
 
 def test_says_where_time_goes_backwards_and_goes_on_from_there() -> None:
     log = parse_steps(lines(*({"step": step, "t": t} for step, t in enumerate([10.0, 11.0, 7.8, 8.3, 8.3]))))
 
-    assert log.faults == ('line 3 has a "t" that goes back by 3.2 s', 'line 5 has the same "t" as the line before')
+    assert log.errors == ('line 3 has a "t" that goes back by 3.2 s', 'line 5 has the same "t" as the line before')
     assert seconds(log) == [None, 1.0, None, 0.5, None]
 
 
 def test_refuses_a_step_that_took_no_time() -> None:
     log = parse_steps(lines({"step": 0, "step_time": 0}, {"step": 1, "step_time": 0.5}))
 
-    assert log.faults == ('line 1 has "step_time": 0; seconds above 0 were expected',)
+    assert log.errors == ('line 1 has "step_time": 0; seconds above 0 were expected',)
     assert seconds(log) == [None, 0.5]
 
 
 def test_refuses_a_wait_for_data_that_is_longer_than_its_step() -> None:
     log = parse_steps(lines({"step": 0, "step_time": 0.2, "data_time": 0.5}))
 
-    assert log.faults == ("line 1 data_time 0.5 is longer than its step of 0.2 s, which includes it",)
-    assert log.steps == (Step(0, 0.2),)
+    assert log.errors == ("line 1 data_time 0.5 is longer than its step of 0.2 s, which includes it",)
+    assert log.steps == (TrainingStep(0, 0.2),)
 
 
 @pytest.mark.parametrize("loss", ["NaN", "Infinity", "-Infinity"])
@@ -110,7 +110,7 @@ def test_says_at_which_step_the_loss_was_lost(loss: str) -> None:
 
     log = parse_steps(lines(good, bad, bad.replace(b"7", b"8")))
 
-    assert log.diverged == f"the loss is {float(loss)} at step 7 (line 2)"
+    assert log.divergence == f"the loss is {float(loss)} at step 7 (line 2)"
     assert [step.loss for step in log.steps] == [2.0, None, None]
 
 
@@ -127,7 +127,7 @@ def test_a_file_that_never_came_holds_no_steps(tmp_path: Path) -> None:
 
 
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers())
-ROWS = st.dictionaries(st.sampled_from([*FIELDS, "other"]), VALUES) | VALUES
+ROWS = st.dictionaries(st.sampled_from([*STEP_FIELDS, "other"]), VALUES) | VALUES
 
 
 @given(st.lists(ROWS))
@@ -135,7 +135,7 @@ def test_reads_anything_that_is_json_into_finite_seconds_above_zero(rows: list[o
     log = parse_steps(lines(*rows))
 
     assert all(step.seconds is None or 0 < step.seconds < float("inf") for step in log.steps)
-    assert len(log.steps) + len(log.faults) >= sum(isinstance(row, dict) for row in rows)
+    assert len(log.steps) + len(log.errors) >= sum(isinstance(row, dict) for row in rows)
 
 
 @given(st.binary())

@@ -19,7 +19,7 @@ from asv_builders import AsvFolder, a_result_file
 from builders import a_commit, a_process, a_result, a_run, a_series, a_summary
 from foreign_files import FILES
 
-from perfci.formats import Given, read_documents, run_document
+from perfci.formats import ImportDefaults, read_documents, run_document
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
@@ -111,7 +111,7 @@ def test_run_documents(tmp_path: Path, store: Store, nth: int) -> None:
     path = tmp_path / "run.json"
 
     stored = 0
-    for changed in with_every_entry_odd(json.loads(run_document.write(RUN)), nth):
+    for changed in with_every_entry_odd(json.loads(run_document.dump_run(RUN)), nth):
         path.write_text(json.dumps(changed))
         stored += read_and_store(store, path, "perfci")
 
@@ -132,7 +132,7 @@ def test_files_of_other_tools(tmp_path: Path, name: str, nth: int) -> None:
     told = 0
     for changed in with_every_entry_odd(json.loads((FILES / name).read_text()), nth):
         path.write_text(json.dumps(changed))
-        told += sum(map(len, map(run_document.write, runs_of(path, format_name))))
+        told += sum(map(len, map(run_document.dump_run, runs_of(path, format_name))))
 
     assert told > 10_000 / nth
 
@@ -140,7 +140,7 @@ def test_files_of_other_tools(tmp_path: Path, name: str, nth: int) -> None:
 def runs_of(path: Path, format_name: str) -> list[Run]:
     """What is read must fit a run document; what nobody can read is one sentence."""
     try:
-        given = Given(PROJECT, a_commit(), "box")
+        given = ImportDefaults(PROJECT, a_commit(), "box")
         return [document.run for document in read_documents(path, format_name, given, lambda _: None)]
     except PerfciError:
         return []
@@ -168,13 +168,13 @@ def entries(content: Any) -> Iterator[tuple[Any, Any]]:
 def read_and_store(store: Store, path: Path, format_name: str) -> bool:
     """Read and store, then give the transaction up, so that the next file meets an empty database."""
     try:
-        documents = list(read_documents(path, format_name, Given(PROJECT), lambda _: None))
+        documents = list(read_documents(path, format_name, ImportDefaults(PROJECT), lambda _: None))
     except PerfciError:
         return False
     with contextlib.suppress(GivenUpError), store.begin() as tx:
-        ingest_runs(tx, [(one.run, one.key, one.body_hash) for one in documents])
+        ingest_runs(tx, [(one.run, one.idempotency_key, one.body_hash) for one in documents])
         for one in documents:
-            describe_benchmarks(tx, PROJECT, one.described)
+            describe_benchmarks(tx, PROJECT, one.benchmark_sources)
         raise GivenUpError
     return True
 

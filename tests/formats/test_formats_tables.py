@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.formats import csv_export, detect_format, read_runs
-from perfci.model import Boundaries, Metric, PerfciError, Process, Result
-from perfci.report.escaping import csv_cell
+from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
+from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store
 from perfci.store.writes import ingest
 
@@ -28,14 +28,14 @@ def test_units_tell_which_way_is_good_and_the_rest_is_quarantined() -> None:
         (Metric("value", "seconds", "lower"), 0.0125),
         (Metric("value", "bytes/s", "higher"), 250e6),
     ]
-    assert [one.reason for one in document.quarantined] == ["which way is good is not known of cpu in Percent"]
+    assert [one.reason for one in document.unresolved] == ["which way is good is not known of cpu in Percent"]
 
 
 def test_a_direction_that_is_given_settles_it() -> None:
     document, _ = read(CUSTOM, "generic", direction="lower")
 
     assert named(document)["cpu · value"].series.metric == Metric("value", "ratio", "lower")
-    assert document.quarantined == ()
+    assert document.unresolved == ()
 
 
 def test_a_value_that_is_no_number_is_said_and_kept_as_a_failure(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
         ingest.ingest_run(tx, run, "key", "body")
     path = tmp_path / "export.csv"
     with store.read() as tx:
-        path.write_text("".join(csv_export.export(tx, PROJECT, samples=True, named=csv_cell)), newline="")
+        path.write_text("".join(csv_export.export_csv(tx, PROJECT, samples=True, write_name=escape_csv_cell)), newline="")
     assert detect_format(path) == "csv"
     [found] = read_runs(path, "csv", PROJECT)
     assert (found.commit.sha, found.machine, found.variant) == (a_sha(1), run.machine, variant)
@@ -104,7 +104,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_defused_and_comes_back(store: St
 def test_one_value_a_row_is_a_summary() -> None:
     run = next(read_runs(TABLE, "csv", PROJECT))
 
-    assert {(one.boundaries, one.processes) for one in run.results} == {(Boundaries.UNKNOWN, ())}
+    assert {(one.boundaries, one.processes) for one in run.results} == {(ProcessBoundaries.UNKNOWN, ())}
 
 
 cells = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc", "Cf", "Zl", "Zp")), min_size=1, max_size=9)

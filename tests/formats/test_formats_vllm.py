@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.formats import Given, detect_format, read_documents
-from perfci.model import Boundaries, Clock, Commit, PerfciError, Status
+from perfci.formats import ImportDefaults, detect_format, read_documents
+from perfci.model import Clock, Commit, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "vllm"
 
@@ -45,7 +45,7 @@ def test_requests_of_a_load_are_samples() -> None:
 def test_means_and_percentiles_are_shown_and_never_judged() -> None:
     document, _ = read(FOLDER / "serve-detailed.json", "vllm")
 
-    shown = {one.series.metric.name for one in document.run.results if one.processes[0].clock is Clock.WITNESS}
+    shown = {one.series.metric.name for one in document.run.results if one.processes[0].clock is Clock.INFORMATIONAL}
     assert shown == {f"{what}_{which}" for what in ("ttft", "tpot", "itl") for which in ("mean", "p99")}
 
 
@@ -64,7 +64,7 @@ def test_the_load_is_the_parameters_and_metadata_the_variant() -> None:
 
 def the_lines() -> tuple[list[Any], list[str]]:
     warnings: list[str] = []
-    given = Given("acme/model", Commit("abcdef1"))
+    given = ImportDefaults("acme/model", Commit("abcdef1"))
     return list(read_documents(FOLDER / "serve.jsonl", "vllm", given, warnings.append)), warnings
 
 
@@ -72,7 +72,7 @@ def test_without_requests_the_median_stands_in_and_cannot_be_compared() -> None:
     [document, _], warnings = the_lines()
 
     [ttft] = [one for one in document.run.results if one.series.metric.name == "ttft"]
-    assert (ttft.summary.value, ttft.boundaries) == (0.2, Boundaries.UNKNOWN)
+    assert (ttft.summary.value, ttft.boundaries) == (0.2, ProcessBoundaries.UNKNOWN)
     assert any("give --save-detailed" in warning for warning in warnings)
 
 

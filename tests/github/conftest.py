@@ -11,8 +11,8 @@ from descriptions import HOSTS, Description, described
 from npm_files import asked_of_npm
 from stateful_github import FakeGitHub, pull
 
-from perfci.github.client import Client, connect
-from perfci.github.requester import Patience
+from perfci.github.client import GitHubClient, open_github_client
+from perfci.github.requester import GitHubRetryPolicy
 
 
 @pytest.fixture(params=list(HOSTS))
@@ -29,14 +29,14 @@ def hub(description: Description) -> Iterator[FakeGitHub]:
 
 
 @pytest.fixture
-def patience(hub: FakeGitHub) -> Patience:
+def patience(hub: FakeGitHub) -> GitHubRetryPolicy:
     """Time passes only by waiting, and no chance has a part in it."""
-    return Patience(now=lambda: hub.now_s, sleep=hub.sleep, dice=lambda: 1.0)
+    return GitHubRetryPolicy(now=lambda: hub.now_s, sleep=hub.sleep, random_fraction=lambda: 1.0)
 
 
 @pytest.fixture
-def client(hub: FakeGitHub, patience: Patience) -> Client:
-    return connect("t0ken", hub.description.base_url, patience=patience, transport=hub)
+def client(hub: FakeGitHub, patience: GitHubRetryPolicy) -> GitHubClient:
+    return open_github_client("t0ken", hub.description.base_url, retry_policy=patience, transport=hub)
 
 
 @pytest.fixture(scope="session")

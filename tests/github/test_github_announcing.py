@@ -22,23 +22,23 @@ from stateful_github import BASE, HEAD, OWNER, FakeGitHub, Told, pull
 from test_github_verbs import Job
 from test_github_verbs import job as job
 
-from perfci.cli import run
-from perfci.github.client import connect
-from perfci.net.api_client import Client
-from perfci.net.http_client import open_client
+from perfci.cli import run_cli
+from perfci.github.client import open_github_client
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client
 from perfci.service.uploads import send_runs
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.incidents import expected_changes
-from perfci.store.incidents.expected_changes import AnnouncementRecord
+from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.jobs import outbox
-from perfci.store.projects import create_project, project
+from perfci.store.projects import create_project, find_project
 from perfci_web import create_app
 
 MERGE = "d" * 40
 MERGED_AT = datetime(2026, 3, 1, 11, 30, tzinfo=UTC)
 BODY = "Keep two layers.\n\nPerfci-Expect: peak_bytes +3% the cache holds two layers\n"
-KEPT = AnnouncementRecord(MERGE, "peak_bytes", 0.03, "the cache holds two layers", "#7", MERGED_AT)
+KEPT = ExpectedChangeRecord(MERGE, "peak_bytes", 0.03, "the cache holds two layers", "#7", MERGED_AT)
 
 
 def merged(body: str = BODY, author: str = "ada", **changes: Any) -> dict[str, Any]:
@@ -62,9 +62,9 @@ def is_told(server: Server, proposal: dict[str, Any], delivery: str = "d-1") -> 
     return post(server.web, "pull_request", asked_of_npm(lambda: told_of_merge(proposal)), delivery).status_code
 
 
-def kept(store: Store) -> list[AnnouncementRecord]:
+def kept(store: Store) -> list[ExpectedChangeRecord]:
     with store.read() as tx:
-        return expected_changes.of_project(tx, "acme/model")
+        return expected_changes.load_expected_changes(tx, "acme/model")
 
 
 def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) -> None:
@@ -74,10 +74,10 @@ def test_github_tells_of_a_merge_and_what_was_announced_is_kept(server: Server) 
 
     assert (kept(server.store), server.events()) == ([KEPT], [("done", 0, "")])
     with server.store.read() as tx:
-        found = project(tx, "acme/model")
+        found = find_project(tx, "acme/model")
         assert found is not None
-        (line,) = [one for one in audit_log.lines(tx, found.id) if one.action == "announcement.tell"]
-        assert [one.subject for one in outbox.take(tx, ["look"], 9, server.now)] == ["announcements"]
+        (line,) = [one for one in audit_log.list_entries(tx, found.id) if one.action == "announcement.tell"]
+        assert [one.subject for one in outbox.load_due_work(tx, ["look"], 9, server.now)] == ["announcements"]
     assert (line.actor, line.subject, line.request_id) == (
         "github-repository/1", f"#7 at {MERGE[:12]}", "d-1",
     )  # fmt: skip
@@ -159,10 +159,10 @@ def upload_job(job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.Monk
     app = create_app(store, read_only=False, clock=lambda: NOON)
     transport = httpx.WSGITransport(app=app)
     monkeypatch.setattr(
-        "perfci.cli.github.commands.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
+        "perfci.cli.github.commands.open_github_client", lambda token, url: open_github_client(token, hub.description.base_url, transport=hub)
     )
     monkeypatch.setattr(
-        send_runs, "client_of", lambda config, url: Client(open_client("http://localhost:8787", transport=transport))
+        send_runs, "build_client", lambda config, url: ApiClient(open_http_client("http://localhost:8787", transport=transport))
     )
 
     def announce(*proposals: dict[str, Any], commits: Sequence[str] = (MERGE,)) -> int:
@@ -170,7 +170,7 @@ def upload_job(job: Job, store: Store, hub: FakeGitHub, monkeypatch: pytest.Monk
         event = {"ref": "refs/heads/main", "before": BASE, "after": MERGE, "commits": [{"id": one} for one in commits]}
         event["repository"] = {"id": 1, "full_name": "acme/model"}
         job.starts("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
-        return run(["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"])
+        return run_cli(["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"])
 
     yield announce
     app.extensions["perfci_api"].group.close()
@@ -205,7 +205,7 @@ def test_of_a_push_every_pull_request_is_asked_for(
 def test_of_a_large_push_the_newest_commits_are_asked_for(
     upload_job: Announce, hub: FakeGitHub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perfci.cli.github.commands.MOST_ASKED", 3)
+    monkeypatch.setattr("perfci.cli.github.commands.MAX_COMMITS_QUERIED", 3)
     older = [f"{number:040x}" for number in range(1200)]
 
     upload_job(merged(), commits=older)

@@ -14,7 +14,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import pytest
 
 from perfci.github import artifact_archive
-from perfci.github.artifact_archive import Hostile, contents, runs_in
+from perfci.github.artifact_archive import InvalidArtifact, read_archive, select_run_documents
 
 GOOD = {"findings.json": b'{"project": "acme/model"}', "runs/s-0.json": b"{}", "runs/s-1.json": b'{"more": 1}'}
 MIB = 1024 * 1024
@@ -99,7 +99,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     ),
     "a flat bomb": (lambda: zipped({"findings.json": b"0" * 20 * MIB}), "it unpacks to more than any comparison takes"),
     "large without packing": (
-        lambda: zipped({"findings.json": b"0" * (artifact_archive.MOST_BYTES + 1)}, ZIP_STORED), "it unpacks to more than",
+        lambda: zipped({"findings.json": b"0" * (artifact_archive.MAX_FILE_BYTES + 1)}, ZIP_STORED), "it unpacks to more than",
     ),
     "large together": (
         lambda: zipped({f"runs/{n}.json": b"0" * 30 * MIB for n in range(3)}, ZIP_STORED), "it unpacks to more than",
@@ -133,8 +133,8 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 def test_refuses_what_no_comparison_hands_over(made: str) -> None:
     build, why = HOSTILE[made]
 
-    with pytest.raises(Hostile) as caught:
-        contents(build())
+    with pytest.raises(InvalidArtifact) as caught:
+        read_archive(build())
 
     told = str(caught.value)
     assert told.startswith(f"The artifact cannot be what `perfci github compare` hands over: {why}")
@@ -143,10 +143,10 @@ def test_refuses_what_no_comparison_hands_over(made: str) -> None:
 
 def test_reads_what_a_comparison_hands_over() -> None:
     for packing in (ZIP_STORED, ZIP_DEFLATED):
-        files = contents(zipped(GOOD, packing))
+        files = read_archive(zipped(GOOD, packing))
 
         assert files == GOOD
-        assert sorted(runs_in(files)) == ["runs/s-0.json", "runs/s-1.json"]
+        assert sorted(select_run_documents(files)) == ["runs/s-0.json", "runs/s-1.json"]
 
 
 def test_reads_a_zip_that_was_written_as_it_came() -> None:
@@ -168,7 +168,7 @@ def test_reads_a_zip_that_was_written_as_it_came() -> None:
         for name, body in GOOD.items():
             archive.writestr(name, body)
 
-    assert contents(stream.got) == GOOD
+    assert read_archive(stream.got) == GOOD
 
 
 def test_passes_over_what_it_does_not_know_unread() -> None:
@@ -182,7 +182,7 @@ def test_passes_over_what_it_does_not_know_unread() -> None:
         "x/findings.json": b"",
     }
 
-    assert contents(zipped(GOOD | others)) == GOOD
+    assert read_archive(zipped(GOOD | others)) == GOOD
 
 
 def test_passes_over_folders() -> None:
@@ -191,19 +191,19 @@ def test_passes_over_folders() -> None:
         archive.mkdir("runs")
         archive.writestr("runs/s-0.json", b"{}")
 
-    assert contents(made.getvalue()) == {"runs/s-0.json": b"{}"}
+    assert read_archive(made.getvalue()) == {"runs/s-0.json": b"{}"}
 
 
 def test_a_bomb_takes_no_more_memory_than_is_allowed() -> None:
     bomb = zipped({"findings.json": b"0" * 100 * MIB})
     tracemalloc.start()
 
-    with pytest.raises(Hostile):
-        contents(bomb)
+    with pytest.raises(InvalidArtifact):
+        read_archive(bomb)
 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 2 * artifact_archive.MOST_BYTES + 8 * MIB
+    assert peak < 2 * artifact_archive.MAX_FILE_BYTES + 8 * MIB
 
 
 def test_whatever_is_damaged_ends_in_the_one_sentence() -> None:
@@ -215,8 +215,8 @@ def test_whatever_is_damaged_ends_in_the_one_sentence() -> None:
         for _ in range(dice.randint(1, 4)):
             damaged[dice.randrange(len(damaged))] = dice.randrange(256)
         try:
-            read += contents(bytes(damaged)) == GOOD
-        except Hostile:
+            read += read_archive(bytes(damaged)) == GOOD
+        except InvalidArtifact:
             continue
 
     assert read < 5000

@@ -18,11 +18,11 @@ from signed_webhooks import HERE, a_bound_project, post, told_of_comment
 from stateful_github import HEAD, OWNER, FakeGitHub, Told, Trouble, Unmade, comment
 from test_github_announcing import BODY, MERGE, merged
 
-from perfci.service.pulls.reconciliation_poll import CatchingUp
-from perfci.service.worker.leased_loop import MISSED, Courier
+from perfci.service.pulls.reconciliation_poll import ReconciliationPoll
+from perfci.service.worker.leased_loop import POLL_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.incidents import expected_changes
-from perfci.store.projects import project, set_project
+from perfci.store.projects import find_project, update_project
 
 HOUR = timedelta(hours=1)
 
@@ -38,12 +38,12 @@ def a_run(began: datetime = NOON - HOUR, ended: datetime = NOON - HOUR / 2, **ch
 
 
 @pytest.fixture
-def catching_up(server: Server) -> CatchingUp:
+def catching_up(server: Server) -> ReconciliationPoll:
     server.hub.runs = [a_run()]
-    return CatchingUp(server.store, server.app)
+    return ReconciliationPoll(server.store, server.app)
 
 
-def test_a_delivery_that_was_lost_is_made_up_for(server: Server, catching_up: CatchingUp) -> None:
+def test_a_delivery_that_was_lost_is_made_up_for(server: Server, catching_up: ReconciliationPoll) -> None:
     assert catching_up(server.now) == 1
 
     assert server.works() == 1
@@ -53,7 +53,7 @@ def test_a_delivery_that_was_lost_is_made_up_for(server: Server, catching_up: Ca
 
 
 def test_what_was_told_is_not_told_again_and_nothing_is_written(
-    server: Server, catching_up: CatchingUp, monkeypatch: pytest.MonkeyPatch
+    server: Server, catching_up: ReconciliationPoll, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.is_told()
     monkeypatch.setattr(Store, "begin", lambda _: pytest.fail("nothing was to be written"))
@@ -61,7 +61,7 @@ def test_what_was_told_is_not_told_again_and_nothing_is_written(
     assert catching_up(server.now) == 0
 
 
-def test_what_was_found_once_is_not_found_again(server: Server, catching_up: CatchingUp) -> None:
+def test_what_was_found_once_is_not_found_again(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.troubles = [*[None] * 5, Told(404)]  # the sixth looks for the run, and gives up
     found = catching_up(server.now)
     server.works()
@@ -70,7 +70,7 @@ def test_what_was_found_once_is_not_found_again(server: Server, catching_up: Cat
     assert [state for state, _, _ in server.events()] == ["failed"]
 
 
-def test_a_run_that_was_started_again_is_told_again(server: Server, catching_up: CatchingUp) -> None:
+def test_a_run_that_was_started_again_is_told_again(server: Server, catching_up: ReconciliationPoll) -> None:
     server.is_told()
     server.now += 3 * HOUR
     server.hub.runs = [a_run() | {"run_started_at": told_at(NOON + HOUR), "run_attempt": 2}]
@@ -92,7 +92,7 @@ def test_a_run_that_was_started_again_is_told_again(server: Server, catching_up:
     ids=["just now", "still on", "too old", "a push", "another file", "another owner"],
 )
 def test_what_is_none_of_our_business_or_still_told_is_left(
-    server: Server, catching_up: CatchingUp, run: dict[str, Any]
+    server: Server, catching_up: ReconciliationPoll, run: dict[str, Any]
 ) -> None:
     server.hub.runs = [run]
 
@@ -108,7 +108,7 @@ def said(body: str = ACCEPTS, at: datetime = NOON - HOUR / 2, **changes: Any) ->
 
 
 def test_a_comment_that_accepts_something_and_was_never_told_is_found(
-    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture
+    server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "perfci.github")
     server.is_told()
@@ -134,13 +134,13 @@ def test_a_comment_that_accepts_something_and_was_never_told_is_found(
     ],
     ids=["accepts nothing", "just now", "too old", "on an issue"],
 )
-def test_other_comments_are_left(server: Server, catching_up: CatchingUp, comment: dict[str, Any]) -> None:
+def test_other_comments_are_left(server: Server, catching_up: ReconciliationPoll, comment: dict[str, Any]) -> None:
     server.hub.runs, server.hub.comments = [], [comment]
 
     assert (catching_up(server.now), server.events()) == (0, [])
 
 
-def test_a_comment_that_was_told_is_not_told_again(server: Server, catching_up: CatchingUp) -> None:
+def test_a_comment_that_was_told_is_not_told_again(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.comments = [], [said()]
     post(server.web, "issue_comment", told_of_comment(ACCEPTS), "d-2")
 
@@ -151,14 +151,14 @@ def a_merge(at: datetime = NOON - HOUR / 2, body: str = BODY, **changes: Any) ->
     return merged(body, merged_at=told_at(at), updated_at=told_at(max(at, NOON - HOUR))) | changes
 
 
-def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: CatchingUp) -> None:
+def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.pulls = [], [a_merge()]
 
     found = [catching_up(server.now) for _ in range(2)]
     server.works()
 
     with server.store.read() as tx:
-        kept = expected_changes.of_project(tx, "acme/model")
+        kept = expected_changes.load_expected_changes(tx, "acme/model")
     assert (found, server.deliveries()) == ([1, 0], ["missed-merge-7"])
     assert [(one.sha, one.match, one.source) for one in kept] == [(MERGE, "peak_bytes", "#7")]
 
@@ -174,20 +174,20 @@ def test_a_merge_that_was_never_told_is_found(server: Server, catching_up: Catch
     ],
     ids=["announces nothing", "closed without a merge", "just now", "too old", "long untouched"],
 )
-def test_other_pull_requests_are_left(server: Server, catching_up: CatchingUp, proposal: dict[str, Any]) -> None:
+def test_other_pull_requests_are_left(server: Server, catching_up: ReconciliationPoll, proposal: dict[str, Any]) -> None:
     server.hub.runs, server.hub.pulls = [], [proposal]
 
     assert (catching_up(server.now), server.events()) == (0, [])
 
 
-def test_comments_that_cannot_be_asked_for_hold_up_no_run(server: Server, catching_up: CatchingUp) -> None:
+def test_comments_that_cannot_be_asked_for_hold_up_no_run(server: Server, catching_up: ReconciliationPoll) -> None:
     server.hub.troubles = [None, None, None, Told(403)]
     server.hub.comments = [said()]
 
     assert [catching_up(server.now) for _ in range(2)] == [1, 1]
 
 
-def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: CatchingUp) -> None:
+def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: ReconciliationPoll) -> None:
     others = [a_run(path=".github/workflows/lint.yml")] * 150
     old = [a_run(began=NOON - timedelta(days=4), id=number) for number in range(100, 400)]
     server.hub.runs = [*others, a_run(), *old]
@@ -206,7 +206,7 @@ def test_pages_are_read_until_they_are_too_old(server: Server, catching_up: Catc
     ids=["broken", "a limit", "down"],
 )
 def test_github_that_does_not_answer_is_asked_again_next_time(
-    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture, trouble: Trouble, why: str
+    server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture, trouble: Trouble, why: str
 ) -> None:
     server.hub.troubles = [trouble]
 
@@ -217,7 +217,7 @@ def test_github_that_does_not_answer_is_asked_again_next_time(
     assert found == [0, 1]
 
 
-def test_one_repository_does_not_hold_up_another(server: Server, catching_up: CatchingUp) -> None:
+def test_one_repository_does_not_hold_up_another(server: Server, catching_up: ReconciliationPoll) -> None:
     a_bound_project(server.store, NOON, "acme/first", replace(HERE, repository_id=0, slug="acme/first"))
     server.hub.troubles = [Told(503)]
 
@@ -225,7 +225,7 @@ def test_one_repository_does_not_hold_up_another(server: Server, catching_up: Ca
 
 
 def test_where_the_app_is_not_installed_nothing_is_asked_for(
-    server: Server, catching_up: CatchingUp, caplog: pytest.LogCaptureFixture
+    server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.hub.installed = False
 
@@ -234,17 +234,17 @@ def test_where_the_app_is_not_installed_nothing_is_asked_for(
     assert caplog.text == ""
 
 
-def test_an_archived_project_is_not_asked_for(server: Server, catching_up: CatchingUp) -> None:
+def test_an_archived_project_is_not_asked_for(server: Server, catching_up: ReconciliationPoll) -> None:
     with server.store.begin() as tx:
-        found = project(tx, "acme/model")
+        found = find_project(tx, "acme/model")
         assert found is not None
-        set_project(tx, found.id, archived_at=NOON)
+        update_project(tx, found.id, archived_at=NOON)
 
     assert (catching_up(server.now), server.hub.asked) == (0, [])
 
 
-def test_of_many_processes_one_asks(server: Server, catching_up: CatchingUp, hub: FakeGitHub) -> None:
-    first, second = (Courier(server.store, MISSED, catching_up, lambda: server.now) for _ in range(2))
+def test_of_many_processes_one_asks(server: Server, catching_up: ReconciliationPoll, hub: FakeGitHub) -> None:
+    first, second = (LeasedLoop(server.store, POLL_LEASE, catching_up, lambda: server.now) for _ in range(2))
 
-    assert (first.step(), second.step()) == (1, 0)
+    assert (first.run_once(), second.run_once()) == (1, 0)
     assert sum(one.url.path.endswith("/installation") for one in hub.asked) == 1

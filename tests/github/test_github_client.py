@@ -6,127 +6,127 @@ import pytest
 from httpx import Response
 from stateful_github import STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
-from perfci.github.client import Client, connect
-from perfci.github.downloads import Limits
-from perfci.github.errors import Refused, Unanswered, Unreachable
-from perfci.github.requester import Patience
+from perfci.github.client import GitHubClient, open_github_client
+from perfci.github.downloads import DownloadLimits
+from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
+from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import PerfciError
 
-ENOUGH = Limits(most_bytes=10_000)
+ENOUGH = DownloadLimits(max_bytes=10_000)
 
 
-def test_reads_a_repository_by_name(client: Client) -> None:
-    found = client.repository("acme/model")
+def test_reads_a_repository_by_name(client: GitHubClient) -> None:
+    found = client.get_repository("acme/model")
 
     assert (found.id, found.owner.login, found.default_branch) == (1, "acme", "main")
 
 
 @pytest.mark.parametrize("name", ["acme", "acme/..", "acme/model/x", "acme/mo del", "../model", "-acme/model"])
-def test_asks_for_no_name_that_is_no_repository(client: Client, hub: FakeGitHub, name: str) -> None:
+def test_asks_for_no_name_that_is_no_repository(client: GitHubClient, hub: FakeGitHub, name: str) -> None:
     with pytest.raises(PerfciError, match="is no repository; expected for example acme/model"):
-        client.repository(name)
+        client.get_repository(name)
 
     assert hub.asked == []
 
 
-def test_tells_who_may_write(client: Client) -> None:
-    may = {login: client.permission("acme/model", login).may_write for login in ("ada", "bob", "eve")}
+def test_tells_who_may_write(client: GitHubClient) -> None:
+    may = {login: client.get_permission("acme/model", login).may_write for login in ("ada", "bob", "eve")}
 
     assert may == {"ada": True, "bob": True, "eve": False}
 
 
-def test_asks_about_commits_by_their_full_sha_only(client: Client) -> None:
+def test_asks_about_commits_by_their_full_sha_only(client: GitHubClient) -> None:
     with pytest.raises(PerfciError, match="'feature/x' is no commit's full sha"):
-        list(client.statuses("acme/model", "feature/x"))
+        list(client.list_statuses("acme/model", "feature/x"))
 
 
-def test_reads_all_pages_of_a_list(client: Client, hub: FakeGitHub) -> None:
+def test_reads_all_pages_of_a_list(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(number, "hello") for number in range(350)]
 
-    found = list(client.comments("acme/model", 7))
+    found = list(client.list_comments("acme/model", 7))
 
     assert [len(found), found[-1].id, len(hub.asked)] == [350, 349, 4]
 
 
-def test_reads_no_more_pages_than_github_can_fill(client: Client, hub: FakeGitHub) -> None:
+def test_reads_no_more_pages_than_github_can_fill(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(number, "hello") for number in range(3001)]
 
     with pytest.raises(PerfciError, match="GitHub has more than 3000 entries where perfci was to list the comments"):
-        list(client.comments("acme/model", 7))
+        list(client.list_comments("acme/model", 7))
 
     assert len(hub.asked) == 30
 
 
-def test_follows_no_page_to_another_host(hub: FakeGitHub, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follows_no_page_to_another_host(hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch) -> None:
     link = {"Link": '<https://evil.example.net/repos/acme/model/issues/7/comments?page=2>; rel="next"'}
     monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, headers=link, json=[]))
 
     with pytest.raises(PerfciError, match=r"links its next page at evil\.example\.net, where the token must not go"):
-        list(client.comments("acme/model", 7))
+        list(client.list_comments("acme/model", 7))
 
 
-def test_opens_an_issue_and_finds_it_again(client: Client, hub: FakeGitHub) -> None:
+def test_opens_an_issue_and_finds_it_again(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"issues": "write"})
 
     made = client.create_issue("acme/model", "slower", "by 9 %", ["perfci"])
 
-    assert client.newest_issues("acme/model", "perfci") == (made,)
+    assert client.list_newest_issues("acme/model", "perfci") == (made,)
     assert made.html_url == "https://github.com/acme/model/issues/1"
 
 
-def test_downloads_an_artifact_without_showing_the_token_to_its_host(client: Client, hub: FakeGitHub) -> None:
+def test_downloads_an_artifact_without_showing_the_token_to_its_host(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.artifact = bytes(range(256)) * 20
-    [artifact] = client.artifacts("acme/model", 4, "perfci-run")
+    [artifact] = client.list_run_artifacts("acme/model", 4, "perfci-run")
 
-    content = client.download("acme/model", artifact.id, ENOUGH)
+    content = client.download_artifact("acme/model", artifact.id, ENOUGH)
 
     assert content == hub.artifact
     assert hub.asked[-1].url.host == STORE
     assert "Authorization" not in hub.asked[-1].headers
 
 
-def test_takes_no_artifact_above_the_limit(client: Client, hub: FakeGitHub) -> None:
+def test_takes_no_artifact_above_the_limit(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.artifact = bytes(10_001)
 
     with pytest.raises(PerfciError, match="artifact 5 is larger than 10,000 bytes, the most that perfci takes"):
-        client.download("acme/model", 5, ENOUGH)
+        client.download_artifact("acme/model", 5, ENOUGH)
 
 
 def test_gives_up_on_an_artifact_that_drips(hub: FakeGitHub) -> None:
     hub.artifact = bytes(9_000)
     times = iter(range(0, 10_000, 50))
-    impatient = connect(
-        "t0ken", hub.description.base_url, patience=Patience(now=lambda: float(next(times))), transport=hub
+    impatient = open_github_client(
+        "t0ken", hub.description.base_url, retry_policy=GitHubRetryPolicy(now=lambda: float(next(times))), transport=hub
     )
 
     with pytest.raises(PerfciError, match="artifact 5 did not come within 120 s; perfci gave up on it"):
-        impatient.download("acme/model", 5, ENOUGH)
+        impatient.download_artifact("acme/model", 5, ENOUGH)
 
 
-def test_tells_nobody_the_address_that_opens_an_artifact(client: Client, hub: FakeGitHub) -> None:
+def test_tells_nobody_the_address_that_opens_an_artifact(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [None, Told(403)] * 5
 
-    with pytest.raises(Refused) as caught:
-        client.download("acme/model", 5, ENOUGH)
+    with pytest.raises(GitHubError) as caught:
+        client.download_artifact("acme/model", 5, ENOUGH)
 
     assert str(caught.value) == f"{STORE} did not hand over artifact 5: 403. Try again later."
 
 
 @pytest.mark.parametrize("place", ["http://files.example.net/5", "file:///etc/passwd", "", "/signed/5"])
 def test_downloads_from_https_only(
-    hub: FakeGitHub, client: Client, monkeypatch: pytest.MonkeyPatch, place: str
+    hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     monkeypatch.setattr(hub, "handle_request", lambda asked: Response(302, headers={"Location": place}))
 
     with pytest.raises(PerfciError, match="GitHub named no https address to fetch artifact 5 from"):
-        client.download("acme/model", 5, ENOUGH)
+        client.download_artifact("acme/model", 5, ENOUGH)
 
 
-def test_names_the_permission_that_is_missing(client: Client, hub: FakeGitHub) -> None:
+def test_names_the_permission_that_is_missing(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.tokens["t0ken"] = Grant("perfci[bot]", {}, app=7)
 
-    with pytest.raises(Refused) as caught:
-        client.pull("acme/model", 7)
+    with pytest.raises(GitHubError) as caught:
+        client.get_pull("acme/model", 7)
 
     assert str(caught.value) == (
         "GitHub refused to read pull request acme/model#7: 403 Resource not accessible by integration. "
@@ -134,11 +134,11 @@ def test_names_the_permission_that_is_missing(client: Client, hub: FakeGitHub) -
     )
 
 
-def test_believes_github_which_permission_it_wants(client: Client, hub: FakeGitHub) -> None:
+def test_believes_github_which_permission_it_wants(client: GitHubClient, hub: FakeGitHub) -> None:
     wanted = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write,contents=read"}
     hub.troubles = [Told(403, wanted, "Resource not accessible by personal access token")]
 
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(GitHubError) as caught:
         client.create_comment("acme/model", 7, "hello")
 
     assert str(caught.value).endswith(
@@ -169,24 +169,24 @@ def test_believes_github_which_permission_it_wants(client: Client, hub: FakeGitH
     ],
 )  # fmt: skip
 def test_says_what_was_asked_what_github_said_and_what_to_do(
-    client: Client, hub: FakeGitHub, told: Told, sentence: str
+    client: GitHubClient, hub: FakeGitHub, told: Told, sentence: str
 ) -> None:
     hub.troubles = [told]
 
-    with pytest.raises(Refused) as caught:
-        client.repository("acme/model")
+    with pytest.raises(GitHubError) as caught:
+        client.get_repository("acme/model")
 
     assert str(caught.value) == sentence
     assert len(hub.asked) == 1
 
 
 def test_says_when_the_address_is_not_that_of_the_api(
-    hub: FakeGitHub, client: Client, monkeypatch: pytest.MonkeyPatch
+    hub: FakeGitHub, client: GitHubClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub, "handle_request", lambda asked: Response(200, text="<html>"))
 
     with pytest.raises(PerfciError) as caught:
-        client.repository("acme/model")
+        client.get_repository("acme/model")
 
     assert str(caught.value) == (
         f"{hub.description.base_url} was to read acme/model and answered something else than GitHub does "
@@ -195,19 +195,19 @@ def test_says_when_the_address_is_not_that_of_the_api(
     )
 
 
-def test_asks_again_after_a_burst_of_server_errors(client: Client, hub: FakeGitHub) -> None:
+def test_asks_again_after_a_burst_of_server_errors(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Told(502), Told(503, {"Retry-After": "7"}), Dropped, Unmade]
 
-    assert client.repository("acme/model").id == 1
+    assert client.get_repository("acme/model").id == 1
 
     assert hub.slept == [1.0, 7.0, 4.0, 8.0]
 
 
-def test_gives_up_on_a_server_that_stays_broken(client: Client, hub: FakeGitHub) -> None:
+def test_gives_up_on_a_server_that_stays_broken(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Told(502)] * 9
 
-    with pytest.raises(Refused) as caught:
-        client.repository("acme/model")
+    with pytest.raises(GitHubError) as caught:
+        client.get_repository("acme/model")
 
     assert str(caught.value) == (
         "GitHub could not read acme/model: 502 Bad Gateway. Try again later; www.githubstatus.com says how GitHub is."
@@ -215,16 +215,16 @@ def test_gives_up_on_a_server_that_stays_broken(client: Client, hub: FakeGitHub)
     assert len(hub.asked) == 5
 
 
-def test_never_writes_a_second_comment_for_an_answer_that_got_lost(client: Client, hub: FakeGitHub) -> None:
+def test_never_writes_a_second_comment_for_an_answer_that_got_lost(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Dropped]
 
-    with pytest.raises(Unanswered, match="It may be done or not; asking again finds out"):
+    with pytest.raises(GitHubNoResponse, match="It may be done or not; asking again finds out"):
         client.create_comment("acme/model", 7, "hello")
 
     assert [one["body"] for one in hub.comments] == ["hello"]
 
 
-def test_writes_again_where_no_connection_was_made(client: Client, hub: FakeGitHub) -> None:
+def test_writes_again_where_no_connection_was_made(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Unmade, Unmade]
 
     client.create_comment("acme/model", 7, "hello")
@@ -232,11 +232,11 @@ def test_writes_again_where_no_connection_was_made(client: Client, hub: FakeGitH
     assert ([one["body"] for one in hub.comments], hub.slept) == (["hello"], [1.0, 2.0])
 
 
-def test_says_that_nothing_was_done_where_nobody_listens(client: Client, hub: FakeGitHub) -> None:
+def test_says_that_nothing_was_done_where_nobody_listens(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Unmade] * 9
     host = hub.description.base_url.split("/")[2]
 
-    with pytest.raises(Unreachable) as caught:
+    with pytest.raises(GitHubUnreachable) as caught:
         client.create_comment("acme/model", 7, "hello")
 
     assert str(caught.value) == (
@@ -244,7 +244,7 @@ def test_says_that_nothing_was_done_where_nobody_listens(client: Client, hub: Fa
     )
 
 
-def test_edits_again_whatever_happened(client: Client, hub: FakeGitHub) -> None:
+def test_edits_again_whatever_happened(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(5, "old")]
     hub.troubles = [Dropped, Told(500)]
 
@@ -265,7 +265,7 @@ LIMITS = [
 
 @pytest.mark.parametrize(("told", "waits_s"), LIMITS)
 def test_waits_as_long_as_github_asks_even_before_it_writes(
-    client: Client, hub: FakeGitHub, told: Told, waits_s: float
+    client: GitHubClient, hub: FakeGitHub, told: Told, waits_s: float
 ) -> None:
     hub.troubles = [told]
 
@@ -274,39 +274,39 @@ def test_waits_as_long_as_github_asks_even_before_it_writes(
     assert (hub.slept, len(hub.comments)) == ([waits_s], 1)
 
 
-def test_waits_no_longer_than_its_patience_and_says_until_when(client: Client, hub: FakeGitHub) -> None:
+def test_waits_no_longer_than_its_patience_and_says_until_when(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790003600"}, "API rate limit")]
 
-    with pytest.raises(Refused) as caught:
-        client.repository("acme/model")
+    with pytest.raises(GitHubError) as caught:
+        client.get_repository("acme/model")
 
     assert str(caught.value) == (
         "GitHub lets perfci read acme/model only after 2026-09-21 15:13:20 UTC: 403 API rate limit. Try again then."
     )
-    assert (hub.slept, caught.value.after_s, caught.value.passing) == ([], 3600.0, True)
+    assert (hub.slept, caught.value.retry_after_s, caught.value.is_transient) == ([], 3600.0, True)
 
 
-def test_a_missing_permission_is_no_limit_to_wait_for(client: Client, hub: FakeGitHub) -> None:
+def test_a_missing_permission_is_no_limit_to_wait_for(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [Told(403, {"X-RateLimit-Remaining": "4999"}, "Resource not accessible by integration")]
 
-    with pytest.raises(Refused):
-        client.repository("acme/model")
+    with pytest.raises(GitHubError):
+        client.get_repository("acme/model")
 
     assert hub.slept == []
 
 
-def test_lists_open_pull_requests_of_a_branch(client: Client, hub: FakeGitHub) -> None:
+def test_lists_open_pull_requests_of_a_branch(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(7), pull(8, branch="other"), pull(9) | {"state": "closed"}, pull(10, repository=2)]
 
-    assert [one.number for one in client.open_pulls("acme/model", "acme", "faster")] == [7]
+    assert [one.number for one in client.list_open_pulls("acme/model", "acme", "faster")] == [7]
 
 
 @pytest.mark.parametrize("token", ["", "ghp_s3cret\n", "ghp_s3cret x", "ghp_s3crét", "ghp_s3cret\x00"])
 def test_sends_no_token_that_is_none_and_does_not_show_it(hub: FakeGitHub, token: str) -> None:
-    client = connect(token, hub.description.base_url, transport=hub)
+    client = open_github_client(token, hub.description.base_url, transport=hub)
 
     with pytest.raises(PerfciError, match="is empty or holds a character that no token has") as caught:
-        client.repository("acme/model")
+        client.get_repository("acme/model")
 
     assert "s3cr" not in str(caught.value)
     assert hub.asked == []

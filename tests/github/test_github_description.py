@@ -16,16 +16,16 @@ from descriptions import PREFIXES, Description
 from perfci.github import operations as ask
 from perfci.github import shapes
 from perfci.github.app_auth import PERMISSIONS
-from perfci.github.operations import ALL, Operation
+from perfci.github.operations import ALL_OPERATIONS, GitHubOperation
 
-ANSWERS: dict[Operation, Any] = {
-    ask.GET_REPOSITORY: shapes.Repository,
+ANSWERS: dict[GitHubOperation, Any] = {
+    ask.GET_REPOSITORY: shapes.RepositoryDetails,
     ask.GET_PERMISSION: shapes.Permission,
     ask.GET_PULL: shapes.PullRequest,
     ask.LIST_PULLS: list[shapes.PullRequest],
     ask.LIST_PULLS_OF_COMMIT: list[shapes.PullRequest],
     ask.LIST_COMMENTS: list[shapes.Comment],
-    ask.LIST_TALK: list[shapes.Comment],
+    ask.LIST_REPOSITORY_COMMENTS: list[shapes.Comment],
     ask.CREATE_COMMENT: shapes.Comment,
     ask.UPDATE_COMMENT: shapes.Comment,
     ask.LIST_ISSUES: list[shapes.Issue],
@@ -39,9 +39,9 @@ ANSWERS: dict[Operation, Any] = {
     ask.LIST_WORKFLOW_RUNS: shapes.WorkflowRuns,
     ask.LIST_ARTIFACTS: shapes.Artifacts,
     ask.LIST_REPOSITORY_ARTIFACTS: shapes.Artifacts,
-    ask.GET_APP: shapes.App,
+    ask.GET_APP: shapes.AppInfo,
     ask.GET_INSTALLATION: shapes.InstallationRef,
-    ask.MINT_TOKEN: shapes.MintedToken,
+    ask.CREATE_INSTALLATION_TOKEN: shapes.MintedToken,
 }
 """What perfci reads from each answer; the others' answers are not read."""
 
@@ -50,19 +50,19 @@ UNREAD = {ask.DELETE_COMMENT, ask.DOWNLOAD_ARTIFACT}
 
 
 def test_every_operation_is_here() -> None:
-    assert set(ALL) == set(ANSWERS) | UNREAD
+    assert set(ALL_OPERATIONS) == set(ANSWERS) | UNREAD
 
 
 @pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda one: f"{one.method} {one.path}")
-def test_reads_githubs_own_examples(description: Description, operation: Operation) -> None:
+def test_reads_githubs_own_examples(description: Description, operation: GitHubOperation) -> None:
     example = description.example(operation)
 
     assert example is not None
-    shapes.read(ANSWERS[operation], json.dumps(example).encode())
+    shapes.parse_payload(ANSWERS[operation], json.dumps(example).encode())
 
 
 @pytest.mark.parametrize("operation", list(ANSWERS), ids=lambda one: f"{one.method} {one.path}")
-def test_reads_only_what_github_says_it_answers(description: Description, operation: Operation) -> None:
+def test_reads_only_what_github_says_it_answers(description: Description, operation: GitHubOperation) -> None:
     schema = description.answer(operation)
 
     assert list(faults(description, ANSWERS[operation], schema, operation.path)) == []
@@ -108,7 +108,7 @@ def merged(description: Description, schema: Any) -> tuple[dict[str, Any], set[s
 
 def test_names_permissions_as_github_does(description: Description) -> None:
     known = description.document["components"]["schemas"]["app-permissions"]["properties"]
-    needs = {tuple(one.split(": ")) for operation in ALL for one in operation.needs} | set(PERMISSIONS.items())
+    needs = {tuple(one.split(": ")) for operation in ALL_OPERATIONS for one in operation.permissions} | set(PERMISSIONS.items())
 
     assert [(name, level) for name, level in needs if level not in known[name]["enum"]] == []
 
@@ -119,7 +119,7 @@ def test_the_manual_lists_every_permission_and_no_other() -> None:
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
     listed = {one.strip("` ") for row in rows for one in row.split(" or ")}
 
-    named = {one for operation in ALL for one in operation.needs}
+    named = {one for operation in ALL_OPERATIONS for one in operation.permissions}
 
     assert {one for one in named if not is_included(one, listed)} == set()
     assert listed <= named

@@ -12,23 +12,23 @@ import pytest
 from npm_files import EXAMPLES, asked_of_npm, content
 from stateful_github import HEAD, FakeGitHub, pull
 
-from perfci.github.client import Client
-from perfci.github.find_pulls import pulls_of_run
-from perfci.github.pull_report import Overtaken
+from perfci.github.client import GitHubClient
+from perfci.github.find_pulls import find_pulls_of_run
+from perfci.github.pull_report import ReportOutdated
 from perfci.github.webhook_events import (
-    KINDS,
+    EVENT_TYPES,
     CheckRunEvent,
     CheckSuiteEvent,
-    Event,
     InstallationEvent,
     IssueCommentEvent,
     PingEvent,
     PullRequestEvent,
     PushEvent,
+    WebhookEvent,
     WorkflowRunEvent,
-    event,
+    parse_event,
 )
-from perfci.github.webhook_signature import is_signed
+from perfci.github.webhook_signature import has_valid_signature
 from perfci.model import PerfciError
 
 HERE = {"id": 1, "full_name": "acme/model"}
@@ -42,8 +42,8 @@ def examples() -> dict[str, list[dict[str, Any]]]:
     return {kind["name"]: kind["examples"] for kind in found}
 
 
-def read(kind: str, **sent: Any) -> Event | None:
-    return event(kind, json.dumps(sent).encode())
+def read(kind: str, **sent: Any) -> WebhookEvent | None:
+    return parse_event(kind, json.dumps(sent).encode())
 
 
 def test_takes_or_passes_over_every_event_that_github_sends() -> None:
@@ -53,7 +53,7 @@ def test_takes_or_passes_over_every_event_that_github_sends() -> None:
 
     assert len(kinds) == 58
     assert sum(map(len, kinds.values())) == 329
-    assert told == {kind: {KINDS.get(kind, type(None))} for kind in kinds}
+    assert told == {kind: {EVENT_TYPES.get(kind, type(None))} for kind in kinds}
 
 
 def test_reads_what_matters_from_what_github_sends() -> None:
@@ -142,14 +142,14 @@ def test_reads_the_short_ones() -> None:
 )  # fmt: skip
 def test_says_what_an_event_lacks(body: bytes, why: str) -> None:
     with pytest.raises(PerfciError) as caught:
-        event("ping", body)
+        parse_event("ping", body)
 
     assert str(caught.value).startswith(f"This ping event is not as GitHub sends them ({why}")
     assert str(caught.value).endswith("The webhook's content type has to be application/json.")
 
 
 def test_reads_nothing_of_kinds_it_does_nothing_about() -> None:
-    assert event("star", b"no JSON at all") is None
+    assert parse_event("star", b"no JSON at all") is None
 
 
 def signed(body: bytes, secret: str) -> str:
@@ -160,13 +160,13 @@ def test_believes_githubs_own_example_of_a_signature() -> None:
     """From https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries"""
     header = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 
-    assert is_signed(b"Hello, World!", header, ["It's a Secret to Everybody"])
+    assert has_valid_signature(b"Hello, World!", header, ["It's a Secret to Everybody"])
 
 
 def test_two_secrets_hold_while_one_replaces_the_other() -> None:
     both = ["new", "old"]
 
-    assert [is_signed(b"{}", signed(b"{}", secret), both) for secret in ("new", "old", "older")] == [True, True, False]
+    assert [has_valid_signature(b"{}", signed(b"{}", secret), both) for secret in ("new", "old", "older")] == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -174,54 +174,54 @@ def test_two_secrets_hold_while_one_replaces_the_other() -> None:
     ["", "sha256=", "sha256=é", "sha1=" + "0" * 40, signed(b"{} ", "s"), signed(b"{}", "s").upper(), signed(b"{}", "")],
 )
 def test_believes_no_other_signature(header: str) -> None:
-    assert not is_signed(b"{}", header, ["s", ""])
+    assert not has_valid_signature(b"{}", header, ["s", ""])
 
 
 def test_believes_nothing_without_a_secret() -> None:
-    assert not is_signed(b"{}", signed(b"{}", ""), ["", ""])
-    assert not is_signed(b"{}", signed(b"{}", ""), [])
+    assert not has_valid_signature(b"{}", signed(b"{}", ""), ["", ""])
+    assert not has_valid_signature(b"{}", signed(b"{}", ""), [])
 
 
-def test_finds_the_pull_request_of_a_run_by_numbers(client: Client, hub: FakeGitHub) -> None:
+def test_finds_the_pull_request_of_a_run_by_numbers(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(6, branch="other"), pull(7), pull(8, repository=3)]
 
-    found = pulls_of_run(client, client.workflow_run("acme/model", 4))
+    found = find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
     assert [one.number for one in found] == [7]
 
 
-def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(client: Client, hub: FakeGitHub) -> None:
+def test_branches_of_one_name_in_forks_of_one_owner_are_told_apart(client: GitHubClient, hub: FakeGitHub) -> None:
     run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
     hub.pulls = [pull(7, repository=2), pull(8, repository=2)]
     hub.pulls[0]["head"]["repo"] = {"id": 99, "full_name": "fork2/model-of-old"}
     told = read("workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": FORK})
     assert isinstance(told, WorkflowRunEvent)
 
-    assert [one.number for one in pulls_of_run(client, told.workflow_run)] == [8]
+    assert [one.number for one in find_pulls_of_run(client, told.workflow_run)] == [8]
 
 
-def test_a_run_of_an_older_commit_has_no_report(client: Client, hub: FakeGitHub) -> None:
+def test_a_run_of_an_older_commit_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(7, head="d" * 40)]
 
-    with pytest.raises(Overtaken) as caught:
-        pulls_of_run(client, client.workflow_run("acme/model", 4))
+    with pytest.raises(ReportOutdated) as caught:
+        find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
     assert str(caught.value) == (
         "acme/model#7 is at dddddddddddd by now and workflow run 4 measured aaaaaaaaaaaa: its result is not shown."
     )
 
 
-def test_a_run_without_an_open_pull_request_has_no_report(client: Client, hub: FakeGitHub) -> None:
+def test_a_run_without_an_open_pull_request_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls[0]["state"] = "closed"
 
-    with pytest.raises(Overtaken, match="No open pull request of acme/model comes from acme:faster"):
-        pulls_of_run(client, client.workflow_run("acme/model", 4))
+    with pytest.raises(ReportOutdated, match="No open pull request of acme/model comes from acme:faster"):
+        find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
 
-def test_a_run_of_a_fork_that_is_gone_has_no_report(client: Client, hub: FakeGitHub) -> None:
+def test_a_run_of_a_fork_that_is_gone_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
     run = {"id": 4, "event": "pull_request", "head_sha": HEAD, "head_branch": "faster", "repository": HERE}
     told = read("workflow_run", action="completed", repository=HERE, workflow_run=run | {"head_repository": None})
     assert isinstance(told, WorkflowRunEvent)
 
-    with pytest.raises(Overtaken, match="Workflow run 4 of acme/model came from a fork that is gone"):
-        pulls_of_run(client, told.workflow_run)
+    with pytest.raises(ReportOutdated, match="Workflow run 4 of acme/model came from a fork that is gone"):
+        find_pulls_of_run(client, told.workflow_run)

@@ -23,11 +23,11 @@ from stateful_github import BASE, HEAD, NEWER, OWNER, Dropped, FakeGitHub, Told,
 from test_github_verbs import job as job
 
 from perfci.config import Settings
-from perfci.policies import Standards
+from perfci.policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.access import audit_log, github_bindings
-from perfci.store.projects import project
+from perfci.store.projects import find_project
 from perfci.store.queries import measurements
 
 
@@ -54,10 +54,10 @@ def test_it_is_judged_here_as_well(server: Server) -> None:
     server.is_told()
     server.works()
 
-    JudgeWorker(server.store, lambda _: Standards(), clock=lambda: server.now).empty()
+    JudgeWorker(server.store, lambda _: ProjectPolicies(), clock=lambda: server.now).drain()
 
     with server.store.read() as tx:
-        (verdict,) = measurements.verdict_records(tx, "acme/model", base=BASE, head=HEAD)
+        (verdict,) = measurements.load_verdict_records(tx, "acme/model", base=BASE, head=HEAD)
     assert (verdict.verdict.kind, round(verdict.verdict.ratio or 0, 2)) == ("regression", 1.2)
 
 
@@ -102,7 +102,7 @@ def test_somebody_else_goes_on_where_one_died(server: Server, monkeypatch: pytes
         raise KeyboardInterrupt
 
     server.is_told()
-    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.tell", dies)
+    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.report_to_pull", dies)
     with pytest.raises(KeyboardInterrupt):
         server.works()
     monkeypatch.undo()
@@ -182,7 +182,7 @@ def test_it_is_given_up_after_five_hours(server: Server) -> None:
 def test_a_mistake_of_ours_is_tried_again_and_kept(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.pulls_of_run", lambda client, ran: 1 / 0)
+    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.find_pulls_of_run", lambda client, ran: 1 / 0)
     server.is_told()
 
     server.works()
@@ -235,9 +235,9 @@ def test_what_is_overtaken_is_done(server: Server, happens: Callable[[FakeGitHub
 def test_nothing_is_asked_for_a_project_that_is_bound_no_more(server: Server) -> None:
     server.is_told()
     with server.store.begin() as tx:
-        found = project(tx, "acme/model")
+        found = find_project(tx, "acme/model")
         assert found is not None
-        github_bindings.unbind(tx, found.id)
+        github_bindings.unbind_repository(tx, found.id)
 
     server.works()
 
@@ -343,9 +343,9 @@ def test_the_audit_log_says_who_sent_it(server: Server) -> None:
     server.works()
 
     with server.store.read() as tx:
-        found = project(tx, "acme/model")
+        found = find_project(tx, "acme/model")
         assert found is not None
-        (line,) = audit_log.lines(tx, found.id)
+        (line,) = audit_log.list_entries(tx, found.id)
     assert (line.actor, line.action, line.request_id) == ("github-repository/1", "run.receive", "d-1")
 
 

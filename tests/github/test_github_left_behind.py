@@ -21,7 +21,7 @@ from stateful_github import BASE, HEAD, NEWER, pull
 from test_github_verbs import Job
 from test_github_verbs import job as job
 
-from perfci.cli import run as run_verb
+from perfci.cli import run_cli as run_verb
 from perfci.formats import run_document
 from perfci.model import Commit, Role, Run
 
@@ -160,7 +160,7 @@ def test_what_is_no_comparison_of_this_commit_is_not_stored(
 
 
 def post_run(server: Server, run: Run) -> None:
-    body, key = run_document.write(run), run_document.idempotency_key(run)
+    body, key = run_document.dump_run(run), run_document.idempotency_key(run)
     headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
     assert server.web.test_client().post("/api/v1/runs", data=body, headers=headers).status_code == 201
 

@@ -12,11 +12,11 @@ from comments import hungrier, slower, told
 from git_project import GitProject
 from report_builders import a_series, a_verdict
 
-from perfci.cli.compare.variants import Asked
-from perfci.cli.github.slowdown_profiles import profile_sides, slowest
-from perfci.cli.shared.context import repository_here
+from perfci.cli.compare.variants import ComparisonOptions
+from perfci.cli.github.slowdown_profiles import profile_slowdowns, worst_slowdowns
+from perfci.cli.shared.context import current_repository
 from perfci.config import load_config
-from perfci.measure.profiles import Profiled, Row, Tables
+from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.frozen_suite import Cell
@@ -30,11 +30,11 @@ SUITE = """
     def time_broken():
         assert thing.WORK == 10_000
 """
-TABLES = Tables(
-    "cpu", "cpu", 4, 0.2, 0.5, None, (), (), (), (Row("aten::mm", 0.1, 0.5, 2),),
-    (Row("benchmarks/suite.py:4", 0.1, 0.5, 0),), {"kernels": "no GPU"},
+TABLES = ProfileReport(
+    "cpu", "cpu", 4, 0.2, 0.5, None, (), (), (), (ProfileRow("aten::mm", 0.1, 0.5, 2),),
+    (ProfileRow("benchmarks/suite.py:4", 0.1, 0.5, 0),), {"kernels": "no GPU"},
 )  # fmt: skip
-ASKED = Asked(None, "", False, None, False, False, None, None)
+ASKED = ComparisonOptions(None, "", False, None, False, False, None, None)
 
 
 def worse(name: str, ratio: float = 1.5) -> Verdict:
@@ -45,28 +45,28 @@ def compared(here: Path, *verdicts: Verdict) -> Findings:
     project = GitProject(here)
     project.commit("Begin", thing="WORK = 10_000\n", benchmarks__suite=SUITE)
     project.commit("Think harder", thing="WORK = 20_000\n")
-    repository = repository_here()
+    repository = current_repository()
     base, head = (repository.commit(repository.resolve(one)) for one in ("HEAD~1", "HEAD"))
     return Findings(verdicts, base, head)
 
 
-def profiled(found: Findings, asked: Asked = ASKED, until: float = math.inf) -> list[str]:
-    repository = repository_here()
-    return profile_sides(repository, load_config(repository.root), found, asked, Path("out"), until)
+def profiled(found: Findings, asked: ComparisonOptions = ASKED, until: float = math.inf) -> list[str]:
+    repository = current_repository()
+    return profile_slowdowns(repository, load_config(repository.root), found, asked, Path("out"), until)
 
 
 @pytest.fixture
 def profiler(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stands in for processes of seconds each; those of the suite itself are real in `tests/test_act.py`."""
 
-    def profile_cells(_: object, commit: Commit, cells: Sequence[Cell], out: Path) -> Iterator[Profiled]:
+    def profile_cells(_: object, commit: Commit, cells: Sequence[Cell], out: Path) -> Iterator[ProfiledCell]:
         for cell in cells:
             if cell.name == "suite.time_broken" and commit.subject != "Begin":
-                yield Profiled(cell, Status.FAILED, "AssertionError")
+                yield ProfiledCell(cell, Status.FAILED, "AssertionError")
                 continue
             (out / cell.name).mkdir(parents=True)
             (out / cell.name / "trace.json").write_text('{"traceEvents": []}')
-            yield Profiled(cell, Status.OK, "", out / cell.name, TABLES)
+            yield ProfiledCell(cell, Status.OK, "", out / cell.name, TABLES)
 
     monkeypatch.setattr("perfci.cli.github.slowdown_profiles.profile_cells", profile_cells)
 
@@ -82,13 +82,13 @@ def test_both_sides_are_profiled_unless_one_of_them_fails(here: Path) -> None:
         "suite.time_step-head.trace.json.gz", "suite.time_step-head.txt",
     ]  # fmt: skip
     text = Path("out/suite.time_step-head.txt").read_text()
-    assert text.startswith(f"suite.time_step at {found.head.short} Think harder\n4 calls of 200.0 ms on cpu;")
+    assert text.startswith(f"suite.time_step at {found.head.short_sha} Think harder\n4 calls of 200.0 ms on cpu;")
     assert gzip.decompress(Path("out/suite.time_step-base.trace.json.gz").read_bytes()) == b'{"traceEvents": []}'
 
 
 @pytest.mark.usefixtures("profiler")
 def test_a_trace_that_is_too_large_is_left_out(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfci.cli.github.slowdown_profiles.LARGEST_TRACE", 10)
+    monkeypatch.setattr("perfci.cli.github.slowdown_profiles.MAX_TRACE_BYTES", 10)
 
     profiled(compared(here, worse("time_step")))
 
@@ -103,7 +103,7 @@ def test_nothing_is_profiled_once_the_time_is_over(here: Path, monkeypatch: pyte
 
 
 def test_what_cannot_be_opened_again_is_not_profiled(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nowhere = Asked(Path("nowhere"), "", False, None, False, False, None, None)
+    nowhere = ComparisonOptions(Path("nowhere"), "", False, None, False, False, None, None)
 
     assert profiled(compared(here, worse("time_step")), nowhere) == []
     assert capsys.readouterr().err.startswith("the slowdowns are not profiled: ")
@@ -113,10 +113,10 @@ def test_the_three_worst_slowdowns_are_chosen() -> None:
     times = [worse(f"time_{k}", 1.1 + k / 10) for k in range(4)]
     better = a_verdict(VerdictKind.IMPROVEMENT, 0.5, (0.4, 0.6), series=a_series("suite.faster"))
 
-    assert slowest(told([*times, hungrier(), better])) == ["suite.time_3", "suite.time_2", "suite.time_1"]
+    assert worst_slowdowns(told([*times, hungrier(), better])) == ["suite.time_3", "suite.time_2", "suite.time_1"]
 
 
 def test_a_cell_that_is_slower_in_two_metrics_is_profiled_once() -> None:
     both = [worse("time_step"), a_verdict(series=a_series("suite.time_step", metric="wall_time"))]
 
-    assert slowest(told([*both, slower()])) == ["suite.time_step", slower().series.cell]
+    assert worst_slowdowns(told([*both, slower()])) == ["suite.time_step", slower().series.cell]

@@ -19,7 +19,7 @@ from signed_webhooks import PATH, SECRET, signature, told_of_run
 from stateful_github import BASE, HEAD, FakeGitHub, pull
 from waiting import until
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.store import open_store
 from perfci.store.queries import measurements
 from perfci.store.tables.github import RunEventRow
@@ -58,8 +58,8 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
     hub.public_key, hub.artifact, hub.runs = app_keys[1], artifact(here), [ended(18)]
     database = f"sqlite:///{here}/server.db"
     numbers = ["--repository-id", "1", "--owner-id", "10", "--workflow", ".github/workflows/perf.yml"]
-    assert run(["project", "create", "acme/model", "--db", database]) == 0
-    assert run(["project", "bind", "acme/model", *numbers, "--db", database, "--project", "acme/model"]) == 0
+    assert run_cli(["project", "create", "acme/model", "--db", database]) == 0
+    assert run_cli(["project", "bind", "acme/model", *numbers, "--db", database, "--project", "acme/model"]) == 0
 
     with on_loopback(hub) as api, serving(here, **SECRETS, PERFCI_APP_API=api, PERFCI_DB=database) as (_, url):
         status = deliver(url, json.dumps(told_of_run()).encode())
@@ -67,7 +67,7 @@ def test_a_webhook_becomes_comment_check_and_page_and_so_does_one_that_was_lost(
 
     assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
     with closing(open_store(database, create=False)) as store, store.read() as tx:
-        assert [one.uid for one in measurements.sessions(tx, "acme/model")] == ["pairs"]
+        assert [one.uid for one in measurements.load_sessions(tx, "acme/model")] == ["pairs"]
     assert f"{BASE[:10]}` (merge base) → head `{HEAD[:10]}" in hub.comments[0]["body"]
 
 
@@ -102,7 +102,7 @@ def test_says_before_it_serves_what_is_missing(
     for name, value in given.items():
         monkeypatch.setenv(name, app_keys[0] if value == "app" else value)
 
-    code = run(["serve", "--port", "0"])
+    code = run_cli(["serve", "--port", "0"])
 
     told = capsys.readouterr().err
     assert (code, sentence in told, "s3cret" in told) == (2, True, False)
@@ -114,6 +114,6 @@ def test_follows_what_waits_and_ends(
     monkeypatch.setenv("PERFCI_APP_ID", "Iv1.7")
     monkeypatch.setenv("PERFCI_APP_PRIVATE_KEY", app_keys[0])
 
-    code = run(["judge-worker", "--once"])
+    code = run_cli(["judge-worker", "--once"])
 
     assert (code, capsys.readouterr().out) == (0, "0 uploads judged, 0 messages sent, 0 runs of GitHub followed\n")

@@ -13,10 +13,10 @@ import pytest
 from git_project import GitProject
 from stateful_github import FakeGitHub, Grant, comment, pull
 
-from perfci.cli import run
-from perfci.cli.compare.commands import measured
+from perfci.cli import run_cli
+from perfci.cli.compare.commands import measure_comparison
 from perfci.formats import run_document
-from perfci.github.client import connect
+from perfci.github.client import open_github_client
 from perfci.model import PerfciError, Role
 
 SUITE = """
@@ -87,7 +87,7 @@ def github(hub: FakeGitHub, job: Job) -> FakeGitHub:
     hub.pulls = [pull(head=job.head)]
     hub.tokens = {"t0ken": WORKFLOW}
     job.monkeypatch.setattr(
-        "perfci.cli.github.commands.connect", lambda token, url: connect(token, hub.description.base_url, transport=hub)
+        "perfci.cli.github.commands.open_github_client", lambda token, url: open_github_client(token, hub.description.base_url, transport=hub)
     )
     return hub
 
@@ -95,7 +95,7 @@ def github(hub: FakeGitHub, job: Job) -> FakeGitHub:
 def test_a_pull_request_is_compared_with_where_it_left_main(job: Job) -> None:
     job.starts("pull_request", job.proposed())
 
-    code = run(["github", "compare"])
+    code = run_cli(["github", "compare"])
 
     handed = json.loads(Path("perfci-results/findings.json").read_text())
     assert code == 0
@@ -108,18 +108,18 @@ def test_a_pull_request_is_compared_with_where_it_left_main(job: Job) -> None:
 def test_what_was_measured_is_kept_for_a_server(job: Job) -> None:
     job.starts("pull_request", job.proposed())
 
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
 
-    runs = [run_document.read(path) for path in sorted(Path("perfci-results/runs").iterdir())]
+    runs = [run_document.read_run(path) for path in sorted(Path("perfci-results/runs").iterdir())]
     assert {one.commit.sha for one in runs} >= {job.head}
     assert len({run_document.idempotency_key(one) for one in runs}) == len(runs) == 4  # two commits, then fresh pairs
 
 
 def test_what_equals_came_to_is_kept_for_a_server_too(job: Job) -> None:
-    assert run(["compare", "HEAD", "HEAD", "--results", "night"]) == 0
+    assert run_cli(["compare", "HEAD", "HEAD", "--results", "night"]) == 0
 
     (document,) = Path("night/runs").iterdir()
-    roles = {process.role for result in run_document.read(document).results for process in result.processes}
+    roles = {process.role for result in run_document.read_run(document).results for process in result.processes}
     assert roles == {Role.BASE, Role.HEAD}
 
 
@@ -129,7 +129,7 @@ def test_what_main_did_since_stands_beside_what_the_pull_request_does(job: Job) 
     job.project.git("checkout", "--quiet", "--detach", job.head)
     job.starts("pull_request", job.proposed())
 
-    code = run(["github", "compare", "--main"])
+    code = run_cli(["github", "compare", "--main"])
 
     assert code == 0
     assert job.outputs == "verdict=worse\nregressions=1\n"
@@ -141,7 +141,7 @@ def test_a_main_that_stood_still_is_not_measured(job: Job, capsys: pytest.Captur
     job.target = job.project.git("merge-base", "main", job.head).strip()
     job.starts("pull_request", job.proposed())
 
-    run(["github", "compare", "--main"])
+    run_cli(["github", "compare", "--main"])
 
     assert "what main did since" not in capsys.readouterr().out
     assert "You, and main since" not in job.summary
@@ -152,7 +152,7 @@ def test_what_breaks_before_anything_is_measured_is_told(
 ) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
 
-    codes = [run(["github", "compare", "--bench", "nothing_of_that_name"]), run(["github", "report"])]
+    codes = [run_cli(["github", "compare", "--bench", "nothing_of_that_name"]), run_cli(["github", "report"])]
 
     why = capsys.readouterr().err.splitlines()[0].removeprefix("perfci: ")
     assert codes == [2, 0]
@@ -169,12 +169,12 @@ def test_a_main_that_cannot_be_measured_loses_nothing_of_the_rest(
     def but_main(repository: Any, config: Any, base: Any, head: Any, asked: Any) -> Any:
         if head.sha == job.target:
             raise PerfciError("the disk is full")
-        return measured(repository, config, base, head, asked)
+        return measure_comparison(repository, config, base, head, asked)
 
-    monkeypatch.setattr("perfci.cli.github.commands.measured", but_main)
+    monkeypatch.setattr("perfci.cli.github.commands.measure_comparison", but_main)
     job.starts("pull_request", job.proposed())
 
-    code = run(["github", "compare", "--main"])
+    code = run_cli(["github", "compare", "--main"])
 
     assert (code, job.outputs) == (0, "verdict=worse\nregressions=1\n")
     assert "what main did since is not known: the disk is full" in capsys.readouterr().err
@@ -185,7 +185,7 @@ def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
     job.head = job.project.commit("Say it better", **{"README.md": "# Model\n", "docs__guide.md": "How\n"})
     job.starts("pull_request", job.proposed())
 
-    code = run(["github", "compare"])
+    code = run_cli(["github", "compare"])
 
     assert code == 0
     assert job.outputs == "verdict=identical\nregressions=0\n"
@@ -194,9 +194,9 @@ def test_a_change_that_no_benchmark_sees_is_not_measured(job: Job) -> None:
 
 def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
 
-    codes = [run(["github", "report"]), run(["github", "report"])]
+    codes = [run_cli(["github", "report"]), run_cli(["github", "report"])]
 
     assert codes == [0, 0]
     (told,), (check,) = github.comments, github.checks
@@ -207,9 +207,9 @@ def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGit
 
 def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
 
-    run(["github", "report", "--gate", "block"])
+    run_cli(["github", "report", "--gate", "block"])
 
     assert [check["conclusion"] for check in github.checks] == ["failure"]
 
@@ -217,9 +217,9 @@ def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
 def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, github: FakeGitHub) -> None:
     github.tokens = {"t0ken": Grant("github-actions[bot]", ALWAYS | {"pull_requests": "write", "statuses": "write"})}
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
 
-    code = run(["github", "report"])
+    code = run_cli(["github", "report"])
 
     assert code == 0
     assert [(one["state"], one["description"]) for one in github.statuses] == [
@@ -229,13 +229,13 @@ def test_without_the_right_to_checks_a_status_says_that_it_is_advice(job: Job, g
 
 def test_whoever_may_write_accepts_what_a_commit_costs(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
-    run(["github", "report", "--gate", "block"])
+    run_cli(["github", "compare"])
+    run_cli(["github", "report", "--gate", "block"])
     asked = f"/perfci accept {job.head[:10]} REASON"
     before = github.comments[0]["body"]
     github.comments.append(comment(50, asked.replace("REASON", "the cache is meant, @everyone"), "bob"))
 
-    run(["github", "report", "--gate", "block"])
+    run_cli(["github", "report", "--gate", "block"])
 
     assert asked in before
     assert "**Accepted:** `bob: the cache is meant, @everyone`" in github.comments[0]["body"]
@@ -259,9 +259,9 @@ def test_what_a_pull_request_announces_is_held_against_what_was_found(
 ) -> None:
     github.pulls[0] |= {"body": f"Keep two layers.\n\n{line}\n", "user": {"id": 3, "login": author}}
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
 
-    run(["github", "report", "--gate", "block"])
+    run_cli(["github", "report", "--gate", "block"])
 
     assert [one["conclusion"] for one in github.checks] == [conclusion]
     assert "**Announced** in the pull request:" in github.comments[0]["body"]
@@ -269,8 +269,8 @@ def test_what_a_pull_request_announces_is_held_against_what_was_found(
 
 def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
-    run(["github", "report", "--gate", "block"])
+    run_cli(["github", "compare"])
+    run_cli(["github", "report", "--gate", "block"])
     github.artifact, github.measured = zipped(Path("perfci-results/findings.json")), ["c" * 40, job.head]
     github.comments.append(comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"))
     bare = tmp_path / "bare"
@@ -278,7 +278,7 @@ def test_accepting_needs_no_measuring(job: Job, github: FakeGitHub, tmp_path: Pa
     job.monkeypatch.chdir(bare)
     job.starts("issue_comment", said(github.comments[-1]), TOKEN="t0ken")
 
-    code = run(["github", "report", "--gate", "block"])
+    code = run_cli(["github", "report", "--gate", "block"])
 
     assert code == 0
     assert "**Accepted:** `bob: it is meant`" in github.comments[0]["body"]
@@ -291,7 +291,7 @@ def test_without_results_there_is_nothing_to_accept(
     words = f"/perfci accept {job.head[:10]} it is meant"
     job.starts("issue_comment", said(comment(50, words, "bob")), TOKEN="t0ken")
 
-    code = run(["github", "report"])
+    code = run_cli(["github", "report"])
 
     assert (code, github.writes) == (0, [])
     assert capsys.readouterr().out == f"acme/model#7: no results of {job.head[:12]} are kept: measure it again\n"
@@ -303,7 +303,7 @@ def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.
 
     for event in (talk, issue):
         job.starts("issue_comment", event, TOKEN="t0ken")
-        assert run(["github", "report"]) == 0
+        assert run_cli(["github", "report"]) == 0
 
     assert github.asked == []
     assert capsys.readouterr().out.splitlines() == ["this comment accepts nothing of a pull request: nothing to do"] * 2
@@ -321,10 +321,10 @@ def test_other_talk_is_passed_over(job: Job, github: FakeGitHub, capsys: pytest.
 )
 def test_nothing_else_accepts_anything(words: str, login: str, job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
     github.comments.append(comment(50, words.replace("HEAD", job.head[:10]), login))
 
-    run(["github", "report", "--gate", "block"])
+    run_cli(["github", "report", "--gate", "block"])
 
     assert [one["conclusion"] for one in github.checks] == ["failure"]
 
@@ -333,15 +333,15 @@ def test_what_is_overtaken_is_told_and_fails_nothing(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
     github.pulls = [pull(head="c" * 40, repository=2)]
     capsys.readouterr()
 
-    codes = [run(["github", "report"])]
+    codes = [run_cli(["github", "report"])]
     job.starts("workflow_run", followed(job.head, fork=2), TOKEN="t0ken")
-    codes.append(run(["github", "report"]))
+    codes.append(run_cli(["github", "report"]))
     github.pulls[0]["state"] = "closed"
-    codes.append(run(["github", "report"]))
+    codes.append(run_cli(["github", "report"]))
 
     older = job.head[:12]
     assert capsys.readouterr().out.splitlines() == [
@@ -355,13 +355,13 @@ def test_what_is_overtaken_is_told_and_fails_nothing(
 
 def test_while_a_newer_commit_is_measured_the_comment_says_of_which_one_it_is(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
-    run(["github", "report"])
+    run_cli(["github", "compare"])
+    run_cli(["github", "report"])
     newer = "c" * 40
     github.pulls = [pull(head=newer, repository=2)]
     job.starts("workflow_run", followed(newer, fork=2, action="requested", conclusion=None), TOKEN="t0ken")
 
-    codes = [run(["github", "report", "nothing-yet"]), run(["github", "report", "nothing-yet"])]
+    codes = [run_cli(["github", "report", "nothing-yet"]), run_cli(["github", "report", "nothing-yet"])]
 
     (told,), lines = github.comments, github.comments[0]["body"].splitlines()
     assert codes == [0, 0]
@@ -379,7 +379,7 @@ def test_a_job_without_a_checkout_finds_the_comment_of_one_that_had_its(
 ) -> None:
     Path("perfci.toml").write_text('[project]\nname = "tiny-lm"\n')
     job.starts("pull_request", job.proposed())
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
     results, bare = Path("perfci-results").absolute(), tmp_path / "bare"
     bare.mkdir()
     job.monkeypatch.chdir(bare)
@@ -387,7 +387,7 @@ def test_a_job_without_a_checkout_finds_the_comment_of_one_that_had_its(
 
     for where, conclusion in ((results, "success"), (bare / "nothing", "cancelled")):
         job.starts("workflow_run", followed(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
-        assert run(["github", "report", str(where)]) == 0
+        assert run_cli(["github", "report", str(where)]) == 0
 
     (told,), (check,) = github.comments, github.checks
     assert told["body"].startswith("<!-- perfci report acme/model -->")
@@ -399,11 +399,11 @@ def test_results_about_another_commit_are_refused(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
     job.head = "c" * 40
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
 
-    code = run(["github", "report"])
+    code = run_cli(["github", "report"])
 
     assert code == 2
     assert github.writes == []
@@ -412,11 +412,11 @@ def test_results_about_another_commit_are_refused(
 
 def test_a_job_that_follows_a_fork_asks_github_whose_it_is(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed())
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
     github.pulls = [pull(head=job.head, repository=2)]
     job.starts("workflow_run", followed(job.head, fork=2), TOKEN="t0ken")
 
-    code = run(["github", "report"])
+    code = run_cli(["github", "report"])
 
     assert code == 0
     assert [one["issue"] for one in github.comments] == [7]
@@ -426,7 +426,7 @@ def test_a_job_that_was_cancelled_says_so(job: Job, github: FakeGitHub) -> None:
     github.pulls = [pull(head=job.head, repository=2)]
     job.starts("workflow_run", followed(job.head, fork=2, conclusion="cancelled"), TOKEN="t0ken")
 
-    code = run(["github", "report"])
+    code = run_cli(["github", "report"])
 
     assert code == 0
     assert [(check["conclusion"], check["output"]["title"]) for check in github.checks] == [("neutral", "Not run")]
@@ -444,7 +444,7 @@ def test_hostile_results_are_refused_in_a_sentence(
     Path("perfci-results").mkdir()
     Path("perfci-results/findings.json").write_text(wrong)
 
-    code = run(["github", "report"])
+    code = run_cli(["github", "report"])
 
     assert code == 2
     assert github.writes == []
@@ -453,14 +453,14 @@ def test_hostile_results_are_refused_in_a_sentence(
 
 def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None:
     job.starts("pull_request", job.proposed(), TOKEN="t0ken")
-    run(["github", "compare"])
+    run_cli(["github", "compare"])
     path = Path("perfci-results/findings.json")
     told = json.loads(path.read_text())
     told["findings"] |= {"page": "https://evil.example", "accepted": "by the maintainers", "command": ["curl", "evil"]}
     told["findings"] |= {"alike": True}
     path.write_text(json.dumps(told))
 
-    run(["github", "report"])
+    run_cli(["github", "report"])
 
     (told,) = github.comments
     assert "evil" not in told["body"]
@@ -471,7 +471,7 @@ def test_links_in_results_are_not_believed(job: Job, github: FakeGitHub) -> None
 def test_outside_of_a_job_it_says_what_does_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     GitProject(here).commit("Begin")
 
-    code = run(["github", "compare"])
+    code = run_cli(["github", "compare"])
 
     assert code == 2
     assert "this is no job of GitHub Actions" in capsys.readouterr().err

@@ -38,10 +38,10 @@ from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import audit_log, github_bindings
 from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import Told
+from perfci.store.jobs.run_events import RunEventPayload
 from perfci_web import create_app
 
-TOLD = Told("d-1", INSTALLATION, "acme/model", RUN, "completed")
+TOLD = RunEventPayload("d-1", INSTALLATION, "acme/model", RUN, "completed")
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def served(store: Store, over: ExitStack, settings: Settings = SETTINGS, secrets
     return app
 
 
-def kept(store: Store) -> list[tuple[str, Told]]:
+def kept(store: Store) -> list[tuple[str, RunEventPayload]]:
     with store.read() as tx:
-        return [(one.project, one.told) for one in run_events.due(tx, NOW, 100)]
+        return [(one.project, one.payload) for one in run_events.load_due_run_events(tx, NOW, 100)]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_calls_a_repository_that_was_renamed_by_its_new_name(app: Flask, store: 
     post(app, "workflow_run", ended)
 
     with store.read() as tx:
-        bound, (line,) = github_bindings.repository_of(tx, made.id), audit_log.lines(tx, made.id)
+        bound, (line,) = github_bindings.find_bound_repository(tx, made.id), audit_log.list_entries(tx, made.id)
     assert bound is not None
     assert bound.slug == "acme/models"
     assert (line.actor, line.action, line.subject) == ("github-repository/1", "repository.rename", "acme/models")
@@ -150,7 +150,7 @@ def test_keeps_that_somebody_accepts_what_was_measured(app: Flask, store: Store)
     ]
 
     assert told == [202, 200, 200]
-    assert kept(store) == [("acme/model", Told("pe", INSTALLATION, "acme/model", 7, "accepted"))]
+    assert kept(store) == [("acme/model", RunEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))]
 
 
 def test_keeps_nothing_that_a_webhook_of_a_repository_tells(app: Flask, store: Store, ended: dict[str, Any]) -> None:

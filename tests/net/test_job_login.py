@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from perfci.net.api_client import Client, Refused
-from perfci.net.github_job_auth import NO_PERMISSION, JobLogin
-from perfci.net.http_client import open_client
-from perfci.net.spool_sender import Patience, flush
+from perfci.net.api_client import ApiClient, ApiError
+from perfci.net.github_job_auth import MISSING_ID_TOKEN_PERMISSION, GitHubJobAuth
+from perfci.net.http_client import open_http_client
+from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 
 SERVER, GITHUB = "https://perf.example.com", "https://pipelines.example/idtoken?api-version=2.0"
@@ -30,9 +30,9 @@ class Both:
         self.over: set[str] = set()
         self._numbers: Iterator[int] = count(1)
 
-    def client(self, ask_at: str = GITHUB) -> Client:
-        login = JobLogin(ask_at, "secret", SERVER, "acme/model")
-        return Client(open_client(SERVER, login=login, transport=httpx.MockTransport(self._handle)))
+    def client(self, ask_at: str = GITHUB) -> ApiClient:
+        login = GitHubJobAuth(ask_at, "secret", SERVER, "acme/model")
+        return ApiClient(open_http_client(SERVER, auth=login, transport=httpx.MockTransport(self._handle)))
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -65,7 +65,7 @@ def test_logs_in_with_the_first_request_and_tells_each_side_its_own_secret_only(
     client = both.client()
 
     for _ in range(2):
-        client.upload(b"", KEY)
+        client.upload_run(b"", KEY)
 
     assert both.asked == [
         ("pipelines.example/idtoken", "secret"),
@@ -77,19 +77,19 @@ def test_logs_in_with_the_first_request_and_tells_each_side_its_own_secret_only(
 
 def test_logs_in_again_once_its_token_is_over(both: Both) -> None:
     client = both.client()
-    client.upload(b"", KEY)
+    client.upload_run(b"", KEY)
     both.over.add("pfcir_1")
 
-    client.upload(b"", KEY)
+    client.upload_run(b"", KEY)
 
     assert [bearer for path, bearer in both.asked if path.endswith("/runs")] == ["pfcir_1", "pfcir_1", "pfcir_2"]
 
 
 def test_asks_for_a_permission_where_the_server_asks_who_it_is(both: Both) -> None:
-    with pytest.raises(Refused) as refused:
-        both.client(ask_at="").upload(b"", KEY)
+    with pytest.raises(ApiError) as refused:
+        both.client(ask_at="").upload_run(b"", KEY)
 
-    assert (str(refused.value), refused.value.status) == (NO_PERMISSION, 401)
+    assert (str(refused.value), refused.value.status) == (MISSING_ID_TOKEN_PERMISSION, 401)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_keeps_every_document_of_a_job_that_cannot_log_in(
     spool.put(b"{}", KEY, SERVER)
     both.broken[path] = answer
 
-    flushed = flush(spool, both.client(), Patience(give_up_after_s=0))
+    flushed = flush_spool(spool, both.client(), FlushRetryPolicy(give_up_after_s=0))
 
-    assert (flushed.told, flushed.waiting, flushed.refused) == ([said], 1, [])
+    assert (flushed.messages, flushed.waiting, flushed.rejected) == ([said], 1, [])
 
 
 def test_tries_again_where_github_is_busy(both: Both, tmp_path: Path) -> None:
@@ -121,6 +121,6 @@ def test_tries_again_where_github_is_busy(both: Both, tmp_path: Path) -> None:
     spool.put(b"{}", KEY, SERVER)
     both.broken["/idtoken"] = httpx.Response(503)
 
-    flushed = flush(spool, both.client(), Patience(sleep=lambda _: both.broken.clear()))
+    flushed = flush_spool(spool, both.client(), FlushRetryPolicy(sleep=lambda _: both.broken.clear()))
 
     assert (len(flushed.sent), flushed.waiting) == (1, 0)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from job_tokens import ISSUER, KID, NOW, jwks, published
 
-from perfci.net.jwks import MOST_BYTES, IssuerKeys, Unanswered
+from perfci.net.jwks import MAX_BYTES, IssuerKeys, IssuerUnavailable
 
 
 class Line:
@@ -44,56 +44,56 @@ def line() -> Line:
 
 
 def test_asks_the_one_configured_address_and_remembers(line: Line) -> None:
-    found = [line.keys.key(KID) for _ in range(3)]
+    found = [line.keys.get_key(KID) for _ in range(3)]
 
     assert found == [published()] * 3
     assert line.asked == [f"{ISSUER}/.well-known/jwks"]
 
 
 def test_asks_again_after_an_hour(line: Line) -> None:
-    line.keys.key(KID)
+    line.keys.get_key(KID)
     line.publishes(published("new"))
 
     line.later(minutes=59)
-    before = line.keys.key(KID)
+    before = line.keys.get_key(KID)
     line.later(minutes=1)
 
-    assert (before, line.keys.key(KID), line.keys.key("new")) == (published(), None, published("new"))
+    assert (before, line.keys.get_key(KID), line.keys.get_key("new")) == (published(), None, published("new"))
     assert len(line.asked) == 2
 
 
 def test_asks_for_unknown_ids_once_a_minute(line: Line) -> None:
-    line.keys.key(KID)
+    line.keys.get_key(KID)
     line.publishes(published(), published("rotated"))
 
     found = []
     for seconds in (1, 58, 1):
         line.later(seconds=seconds)
-        found += [line.keys.key("rotated"), line.keys.key("made up")]
+        found += [line.keys.get_key("rotated"), line.keys.get_key("made up")]
 
     assert [one is None for one in found] == [True, True, True, True, False, True]
     assert len(line.asked) == 2
 
 
 def test_goes_on_with_old_keys_for_a_day_while_nobody_answers(line: Line) -> None:
-    line.keys.key(KID)
+    line.keys.get_key(KID)
     line.breaks()
 
     line.later(hours=23, minutes=59)
-    assert line.keys.key(KID) == published()
+    assert line.keys.get_key(KID) == published()
 
     line.later(minutes=1)
-    with pytest.raises(Unanswered, match="does not tell its keys at this moment"):
-        line.keys.key(KID)
+    with pytest.raises(IssuerUnavailable, match="does not tell its keys at this moment"):
+        line.keys.get_key(KID)
 
 
 def test_asks_no_more_than_once_a_minute_while_nobody_answers(line: Line) -> None:
-    line.keys.key(KID)
+    line.keys.get_key(KID)
     line.breaks()
     line.later(hours=2)
 
     for _ in range(5):
-        line.keys.key(KID)
+        line.keys.get_key(KID)
 
     assert len(line.asked) == 2
 
@@ -101,13 +101,13 @@ def test_asks_no_more_than_once_a_minute_while_nobody_answers(line: Line) -> Non
 def test_has_no_keys_before_the_first_answer(line: Line) -> None:
     line.breaks()
     for _ in range(3):
-        with pytest.raises(Unanswered):
-            line.keys.key(KID)
+        with pytest.raises(IssuerUnavailable):
+            line.keys.get_key(KID)
 
     line.publishes(published())
     line.later(seconds=5)
 
-    assert (line.keys.key(KID), len(line.asked)) == (published(), 2)
+    assert (line.keys.get_key(KID), len(line.asked)) == (published(), 2)
 
 
 @pytest.mark.parametrize(
@@ -119,15 +119,15 @@ def test_has_no_keys_before_the_first_answer(line: Line) -> None:
         httpx.Response(200, json=[published()]),
         httpx.Response(200, json={"keys": {"kid": KID}}),
         httpx.Response(200, json={"keys": ["key", {"kid": 1}, {}]}),
-        httpx.Response(200, json={"keys": [published()], "more": "x" * MOST_BYTES}),
+        httpx.Response(200, json={"keys": [published()], "more": "x" * MAX_BYTES}),
         httpx.Response(200, content=gzip.compress(b"{}"), headers={"Content-Encoding": "gzip"}),
         httpx.Response(200, json={"keys": []}),
     ],
     ids=["elsewhere", "page", "deep", "list", "no list", "no keys", "too long", "packed", "none"],
 )
 def test_takes_nothing_over_that_is_no_list_of_keys(line: Line, answer: httpx.Response) -> None:
-    line.keys.key(KID)
+    line.keys.get_key(KID)
     line.answer = lambda: answer
     line.later(hours=1)
 
-    assert line.keys.key(KID) == published()
+    assert line.keys.get_key(KID) == published()

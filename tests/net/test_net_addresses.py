@@ -6,7 +6,7 @@ import ipaddress
 
 import pytest
 
-from perfci.net.address_check import Forbidden, checked_addresses, is_public
+from perfci.net.address_check import ForbiddenAddress, is_public, resolve_checked
 
 INSIDE = (
     "127.0.0.1", "127.8.9.1", "0.0.0.0", "10.0.0.1", "172.16.5.4", "192.168.1.1", "169.254.169.254", "100.64.0.1",
@@ -29,19 +29,19 @@ def test_lets_through_what_is_public(address: str) -> None:
 
 
 def test_one_address_inside_refuses_them_all() -> None:
-    with pytest.raises(Forbidden, match="which is no address of the public internet"):
-        checked_addresses("rebound.example", 443, resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
+    with pytest.raises(ForbiddenAddress, match="which is no address of the public internet"):
+        resolve_checked("rebound.example", 443, resolver=lambda host, port: ["8.8.8.8", "10.0.0.1"])
 
 
 def test_a_network_that_an_operator_named_may_be_reached() -> None:
     named = [ipaddress.ip_network("10.1.0.0/16")]
 
-    found = checked_addresses("chat.internal", 443, named, resolve=lambda host, port: ["10.1.2.3"])
+    found = resolve_checked("chat.internal", 443, named, resolver=lambda host, port: ["10.1.2.3"])
 
     assert found == ["10.1.2.3"]
 
 
 @pytest.mark.parametrize("spelling", ["0x7f000001", "2130706433", "127.1", "0177.0.0.1", "localhost"])
 def test_other_spellings_of_this_machine_are_refused(spelling: str) -> None:
-    with pytest.raises(Forbidden):
-        checked_addresses(spelling, 443)
+    with pytest.raises(ForbiddenAddress):
+        resolve_checked(spelling, 443)

@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from perfci.model import PerfciError
-from perfci.net.address_check import Forbidden
-from perfci.net.checked_http import MOST_BYTES, CheckedTransport, Unreachable, request
-from perfci.net.http_client import open_client
+from perfci.net.address_check import ForbiddenAddress
+from perfci.net.checked_http import MAX_RESPONSE_BYTES, CheckedTransport, HostUnreachable, send_request
+from perfci.net.http_client import open_http_client
 
 HERE = [ipaddress.ip_network("127.0.0.0/8")]
 
@@ -64,7 +64,7 @@ def receiver() -> Iterator[ThreadingHTTPServer]:
 def test_connects_to_the_address_that_was_checked_and_names_the_host(receiver: ThreadingHTTPServer) -> None:
     url = f"http://chat.example:{receiver.server_port}/hook?x=1"
 
-    answer = request("POST", url, body=b"{}", allowed=HERE, resolve=lambda host, port: ["127.0.0.1"])
+    answer = send_request("POST", url, body=b"{}", allowed_networks=HERE, resolver=lambda host, port: ["127.0.0.1"])
 
     assert answer.status == 200
     ((path, headers, body),) = receiver.seen  # type: ignore[attr-defined]
@@ -72,47 +72,47 @@ def test_connects_to_the_address_that_was_checked_and_names_the_host(receiver: T
 
 
 def test_follows_no_redirect(receiver: ThreadingHTTPServer) -> None:
-    answer = request("POST", f"http://127.0.0.1:{receiver.server_port}/elsewhere", allowed=HERE)
+    answer = send_request("POST", f"http://127.0.0.1:{receiver.server_port}/elsewhere", allowed_networks=HERE)
 
     assert answer.status == 302
     assert len(receiver.seen) == 1  # type: ignore[attr-defined]
 
 
 def test_reads_a_little_of_an_endless_answer(receiver: ThreadingHTTPServer) -> None:
-    answer = request("POST", f"http://127.0.0.1:{receiver.server_port}/endless", allowed=HERE)
+    answer = send_request("POST", f"http://127.0.0.1:{receiver.server_port}/endless", allowed_networks=HERE)
 
-    assert len(answer.body) == MOST_BYTES
+    assert len(answer.body) == MAX_RESPONSE_BYTES
 
 
 def test_gives_up_on_an_answer_that_drips(receiver: ThreadingHTTPServer) -> None:
-    with pytest.raises(Unreachable, match="did not answer"):
-        request("POST", f"http://127.0.0.1:{receiver.server_port}/drip", allowed=HERE, within_s=0.3)
+    with pytest.raises(HostUnreachable, match="did not answer"):
+        send_request("POST", f"http://127.0.0.1:{receiver.server_port}/drip", allowed_networks=HERE, timeout_s=0.3)
 
 
 def test_a_name_that_means_this_machine_is_refused_before_anything_is_sent(receiver: ThreadingHTTPServer) -> None:
-    with pytest.raises(Forbidden):
-        request("POST", f"https://hook.example:{receiver.server_port}/", resolve=lambda host, port: ["127.0.0.1"])
+    with pytest.raises(ForbiddenAddress):
+        send_request("POST", f"https://hook.example:{receiver.server_port}/", resolver=lambda host, port: ["127.0.0.1"])
 
     assert receiver.seen == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("url", ["http://hook.example/", "https://hook.example:8443/"])
 def test_outside_only_https_on_its_own_port_is_used(url: str) -> None:
-    with pytest.raises(Forbidden, match="only https on port 443 is used"):
-        request("POST", url, resolve=lambda host, port: ["8.8.8.8"])
+    with pytest.raises(ForbiddenAddress, match="only https on port 443 is used"):
+        send_request("POST", url, resolver=lambda host, port: ["8.8.8.8"])
 
 
 @pytest.mark.parametrize("url", ["ftp://a.example/", "file:///etc/passwd", "https://", "https://me:pw@a.example/", "x"])
 def test_what_is_no_web_address_is_told(url: str) -> None:
     with pytest.raises(PerfciError, match="address"):
-        request("POST", url)
+        send_request("POST", url)
 
 
 def test_a_client_asks_through_it_with_the_same_care(receiver: ThreadingHTTPServer) -> None:
     url = f"http://127.0.0.1:{receiver.server_port}"
-    with open_client(url, transport=CheckedTransport(HERE, 100)) as client:
+    with open_http_client(url, transport=CheckedTransport(HERE, 100)) as client:
         answer = client.post("/endless", json={"x": 1}, headers={"X-Perfci": "yes"})
-    with open_client(url, transport=CheckedTransport((), 100)) as stranger, pytest.raises(Forbidden):
+    with open_http_client(url, transport=CheckedTransport((), 100)) as stranger, pytest.raises(ForbiddenAddress):
         stranger.post("/hook")
 
     ((path, headers, body),) = receiver.seen  # type: ignore[attr-defined]

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from perfci.net.api_client import Client
-from perfci.net.http_client import open_client
-from perfci.net.shapes.runs import Receipt
-from perfci.net.spool_sender import Patience, flush
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client
+from perfci.net.shapes.runs import UploadReceipt
+from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 
 SERVER = "https://perf.example.com"
@@ -42,14 +42,14 @@ def spool(tmp_path: Path) -> Spool:
     return spool
 
 
-def a_client(*answers: Answer) -> Client:
+def a_client(*answers: Answer) -> ApiClient:
     """A server that gives these answers in turn, and the last one for ever."""
     left = list(answers)
 
     def handle(request: httpx.Request) -> httpx.Response:
         return (left.pop(0) if len(left) > 1 else left[0])(request)
 
-    return Client(open_client(SERVER, token="pfciu_x", transport=httpx.MockTransport(handle)))
+    return ApiClient(open_http_client(SERVER, token="pfciu_x", transport=httpx.MockTransport(handle)))
 
 
 def stored(request: httpx.Request) -> httpx.Response:
@@ -61,7 +61,7 @@ def known(request: httpx.Request) -> httpx.Response:
 
 
 def receipt(request: httpx.Request, *, stored: bool) -> httpx.Response:
-    told = Receipt(key=request.headers["Idempotency-Key"], project="p", stored=stored, results=1, samples=1)
+    told = UploadReceipt(key=request.headers["Idempotency-Key"], project="p", stored=stored, results=1, samples=1)
     return httpx.Response(201 if stored else 200, text=told.model_dump_json())
 
 
@@ -73,55 +73,55 @@ def says(status: int, **headers: str) -> Answer:
     return lambda _: httpx.Response(status, headers=headers, text="no problem document")
 
 
-def patience(time: Time, **changes: object) -> Patience:
+def patience(time: Time, **changes: object) -> FlushRetryPolicy:
     values = {
         "monotonic": lambda: time.now,
         "sleep": time.sleep,
         "dice": lambda: 1.0,
         "now_ms": lambda: 1_700_000_000_000,
     }
-    return Patience(**{**values, **changes})  # type: ignore[arg-type]
+    return FlushRetryPolicy(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_forgets_what_the_server_acknowledged(spool: Spool, time: Time) -> None:
-    flushed = flush(spool, a_client(stored), patience(time))
+    flushed = flush_spool(spool, a_client(stored), patience(time))
 
     assert [one.key for one in flushed.sent] == [KEYS[0]]
-    assert (flushed.waiting, spool.waiting(SERVER)) == (0, [])
+    assert (flushed.waiting, spool.list_waiting(SERVER)) == (0, [])
 
 
 def test_takes_a_lost_answer_for_no_answer_and_asks_again(spool: Spool, time: Time) -> None:
-    flushed = flush(spool, a_client(lost, known), patience(time))
+    flushed = flush_spool(spool, a_client(lost, known), patience(time))
 
-    assert (len(flushed.known), time.slept) == (1, [1.0])
+    assert (len(flushed.already_stored), time.slept) == (1, [1.0])
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 415, 422])
 def test_puts_aside_what_will_never_be_taken(spool: Spool, time: Time, status: int) -> None:
-    flushed = flush(spool, a_client(says(status)), patience(time))
+    flushed = flush_spool(spool, a_client(says(status)), patience(time))
 
-    assert (len(flushed.refused), flushed.waiting, time.slept) == (1, 0, [])
-    assert str(status) in flushed.refused[0]
+    assert (len(flushed.rejected), flushed.waiting, time.slept) == (1, 0, [])
+    assert str(status) in flushed.rejected[0]
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404])
 def test_keeps_what_another_token_or_address_may_send(spool: Spool, time: Time, status: int) -> None:
-    flushed = flush(spool, a_client(says(status)), patience(time))
+    flushed = flush_spool(spool, a_client(says(status)), patience(time))
 
-    assert (flushed.waiting, len(flushed.told), time.slept) == (1, 1, [])
+    assert (flushed.waiting, len(flushed.messages), time.slept) == (1, 1, [])
 
 
 def test_waits_as_long_as_it_was_told(spool: Spool, time: Time) -> None:
-    flush(spool, a_client(says(429, **{"Retry-After": "7"}), says(503, **{"Retry-After": "2"}), stored), patience(time))
+    flush_spool(spool, a_client(says(429, **{"Retry-After": "7"}), says(503, **{"Retry-After": "2"}), stored), patience(time))
 
     assert time.slept == [7.0, 2.0]
 
 
 def test_waits_longer_each_time_and_gives_up_without_forgetting(spool: Spool, time: Time) -> None:
-    flushed = flush(spool, a_client(lost), patience(time, give_up_after_s=30.0))
+    flushed = flush_spool(spool, a_client(lost), patience(time, give_up_after_s=30.0))
 
     assert time.slept == [1.0, 2.0, 4.0, 8.0]
-    assert (flushed.waiting, flushed.told) == (1, [f"{SERVER} does not answer: the connection was reset."])
+    assert (flushed.waiting, flushed.messages) == (1, [f"{SERVER} does not answer: the connection was reset."])
 
 
 def test_goes_on_for_days_where_nothing_ends_it(spool: Spool, time: Time) -> None:
@@ -129,9 +129,9 @@ def test_goes_on_for_days_where_nothing_ends_it(spool: Spool, time: Time) -> Non
     answers: Iterator[Answer] = iter([lost] * three_days)
     client = a_client(*answers, known)
 
-    flushed = flush(spool, client, patience(time, give_up_after_s=None))
+    flushed = flush_spool(spool, client, patience(time, give_up_after_s=None))
 
-    assert (len(flushed.known), flushed.waiting) == (1, 0)
+    assert (len(flushed.already_stored), flushed.waiting) == (1, 0)
     assert time.now > 3 * 86_400
 
 
@@ -139,24 +139,24 @@ def test_one_bad_document_does_not_hold_up_the_others(spool: Spool, time: Time) 
     spool.put(b"[]", KEYS[1], SERVER, now_ms=1_700_000_000_001)
     client = a_client(says(500), stored, says(500), says(500))
 
-    flushed = flush(spool, client, patience(time, give_up_after_s=2.0))
+    flushed = flush_spool(spool, client, patience(time, give_up_after_s=2.0))
 
     assert [one.key for one in flushed.sent] == [KEYS[1]]
-    assert [one.key for one in spool.waiting(SERVER)] == [KEYS[0]]
+    assert [one.key for one in spool.list_waiting(SERVER)] == [KEYS[0]]
 
 
 def test_says_what_waits_too_long(spool: Spool, time: Time) -> None:
     later = 1_700_000_000_000 + 8 * 86_400_000
 
-    flushed = flush(spool, a_client(lost), patience(time, give_up_after_s=0.0, now_ms=lambda: later))
+    flushed = flush_spool(spool, a_client(lost), patience(time, give_up_after_s=0.0, now_ms=lambda: later))
 
-    assert flushed.told[-1] == "1 of them wait for more than 7 days"
+    assert flushed.messages[-1] == "1 of them wait for more than 7 days"
 
 
 def test_believes_no_receipt_for_another_key(spool: Spool, time: Time) -> None:
-    other = Receipt(key=KEYS[2], project="p", stored=True, results=1, samples=1).model_dump_json()
+    other = UploadReceipt(key=KEYS[2], project="p", stored=True, results=1, samples=1).model_dump_json()
 
-    flushed = flush(spool, a_client(lambda _: httpx.Response(201, text=other)), patience(time, give_up_after_s=0.0))
+    flushed = flush_spool(spool, a_client(lambda _: httpx.Response(201, text=other)), patience(time, give_up_after_s=0.0))
 
     assert (flushed.sent, flushed.waiting) == ([], 1)
 
@@ -168,6 +168,6 @@ def test_sends_the_token_to_no_other_host(spool: Spool, time: Time) -> None:
         asked.append(request.url.host)
         return httpx.Response(307, headers={"Location": "https://evil.example.net/"})
 
-    flush(spool, a_client(redirect), patience(time))
+    flush_spool(spool, a_client(redirect), patience(time))
 
     assert asked == ["perf.example.com"]

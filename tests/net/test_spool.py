@@ -21,9 +21,9 @@ def spool(tmp_path: Path) -> Spool:
 def test_keeps_a_document_until_it_is_done(spool: Spool) -> None:
     item = spool.put(b"{}", KEY, SERVER, now_ms=1_700_000_000_000)
 
-    assert [(one.key, gzip.decompress(one.packed)) for one in spool.waiting(SERVER)] == [(KEY, b"{}")]
-    spool.done(item)
-    assert spool.waiting(SERVER) == []
+    assert [(one.key, gzip.decompress(one.compressed_body)) for one in spool.list_waiting(SERVER)] == [(KEY, b"{}")]
+    spool.remove(item)
+    assert spool.list_waiting(SERVER) == []
 
 
 def test_lists_what_waits_oldest_first_and_for_its_server_only(spool: Spool) -> None:
@@ -31,28 +31,28 @@ def test_lists_what_waits_oldest_first_and_for_its_server_only(spool: Spool) -> 
     spool.put(b"1", KEY, SERVER, now_ms=1_700_000_000_001)
     spool.put(b"3", KEY, "http://localhost:8787", now_ms=1_700_000_000_000)
 
-    assert [one.key for one in spool.waiting(SERVER)] == [KEY, OTHER]
-    assert spool.servers() == ["http://localhost:8787", SERVER]
+    assert [one.key for one in spool.list_waiting(SERVER)] == [KEY, OTHER]
+    assert spool.list_servers() == ["http://localhost:8787", SERVER]
 
 
 def test_takes_the_same_document_once_and_another_one_of_the_same_key_beside_it(spool: Spool) -> None:
     for body in (b"1", b"1", b"2"):
         spool.put(body, KEY, SERVER, now_ms=1_700_000_000_000)
 
-    assert [gzip.decompress(one.packed) for one in spool.waiting(SERVER)] == [b"1", b"2"]
+    assert [gzip.decompress(one.compressed_body) for one in spool.list_waiting(SERVER)] == [b"1", b"2"]
 
 
 def test_leaves_a_file_that_a_crash_cut_off_aside(spool: Spool) -> None:
     item = spool.put(b"{}", KEY, SERVER)
     item.path.rename(item.path.with_name(f".{item.path.name}.1234abcd"))
 
-    assert spool.waiting(SERVER) == []
+    assert spool.list_waiting(SERVER) == []
 
 
 def test_puts_a_refused_document_aside_with_what_was_said_of_it(spool: Spool) -> None:
-    path = spool.refuse(spool.put(b"{}", KEY, SERVER), b'{"status": 409}')
+    path = spool.set_aside(spool.put(b"{}", KEY, SERVER), b'{"status": 409}')
 
-    assert spool.waiting(SERVER) == []
+    assert spool.list_waiting(SERVER) == []
     assert (path.read_bytes(), path.with_name(f"{path.name}.problem.json").read_bytes()) == (
         gzip.compress(b"{}", compresslevel=6, mtime=0),
         b'{"status": 409}',
@@ -67,10 +67,10 @@ def test_shows_its_files_to_nobody_else_and_to_no_commit(spool: Spool) -> None:
 
 
 def test_lets_one_process_send_at_a_time(spool: Spool) -> None:
-    with spool.locked() as first, Spool(spool.folder).locked() as second:
+    with spool.lock() as first, Spool(spool.folder).lock() as second:
         assert (first, second) == (True, False)
 
-    with spool.locked() as again:
+    with spool.lock() as again:
         assert again
 
 

@@ -20,7 +20,7 @@ from asv_runner.benchmarks.mark import SkipNotImplemented
 from bench.fake_device import FakeDevice
 from git_project import GitProject
 
-from perfci.cli import run
+from perfci.cli import run_cli
 from perfci.doctor import collect_facts
 
 TYPES = (GpuTimeBenchmark, GpuMemoryBenchmark, TtftBenchmark, TpotBenchmark, E2elBenchmark)
@@ -127,7 +127,7 @@ def test_asv_measures_and_stores_all_samples(
 
 @pytest.mark.slow
 def test_perfci_measures_the_same_suite(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["run", "--rounds", "1"]) == 0
+    assert run_cli(["run", "--rounds", "1"]) == 0
 
     query = """
         select b.name, s.metric, s.unit, p.status, p.clock, p.reason from processes p
@@ -147,7 +147,7 @@ def test_perfci_measures_the_same_suite(project: GitProject, capsys: pytest.Capt
 def test_the_doctor_finds_it_registered(installed_plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(installed_plugin))
 
-    facts = collect_facts.environment(sys.executable)
+    facts = collect_facts.probe_environment(sys.executable)
 
     (ours,) = [plugin for plugin in facts.plugins if plugin.name == "asv_bench_perfci"]
     assert (sorted(ours.types), ours.errors) == (["e2el", "gpumemory", "gputime", "tpot", "ttft"], ())

@@ -21,7 +21,7 @@ from perfci.model import (
     Status,
     Verdict,
     VerdictKind,
-    pairs_of,
+    to_named_values,
 )
 
 EXPECTED = Path(__file__).parent / "expected"
@@ -36,7 +36,7 @@ def a_series(
     **parameters: object,
 ) -> Series:
     machine = Machine(cpu="AMD EPYC", cores=2, memory_gb=16)
-    return Series(Benchmark(name, "1"), pairs_of(parameters), Metric(metric, unit, direction), machine)
+    return Series(Benchmark(name, "1"), to_named_values(parameters), Metric(metric, unit, direction), machine)
 
 
 def a_commit(number: int) -> Commit:
@@ -67,7 +67,7 @@ def a_verdict(
     interval: tuple[float, float] | None = (1.159, 1.208),
     *,
     series: Series | None = None,
-    stage: Stage = Stage.CONVICTION,
+    stage: Stage = Stage.CONFIRMATION,
     base: int = 17,
     head: int = 18,
     levels: tuple[float | None, float | None] = (0.0124, 0.0147),

@@ -21,22 +21,30 @@ from comments import (
 from report_builders import a_series, a_verdict
 
 from perfci.model import Stage, VerdictKind
-from perfci.report.pulls.check_result import CONCLUSIONS, Gate, State, check_title, conclusion, state_of, status_text
+from perfci.report.pulls.check_result import (
+    CHECK_RESULTS,
+    CheckState,
+    GateMode,
+    check_result,
+    check_state,
+    check_title,
+    commit_status_description,
+)
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import NotMeasured
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.goals.goal_verdict import Outcome
-from perfci.verdicts.variants.variant_contrast import Rejection
+from perfci.report.pulls.placeholder_comment import NotMeasuredReason
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.goals.goal_verdict import GoalOutcome
+from perfci.verdicts.variants.variant_contrast import VariantRejection
 
 FINE = told(same(3))
 WORSE = told([slower(), *same(3)])
 ACCEPTED = replace(WORSE, accepted="ada: it is meant")
-ANNOUNCED = replace(WORSE, announced=[Announcement("step_time", 0.2, "it is meant")])
-EXCEEDED = replace(WORSE, announced=[Announcement("step_time", 0.1, "it is meant")])
-STRANGE = replace(WORSE, announced=[Announcement("step_time", 0.2, "it is meant", counts=False)])
+ANNOUNCED = replace(WORSE, announced=[ExpectedChange("step_time", 0.2, "it is meant")])
+EXCEEDED = replace(WORSE, announced=[ExpectedChange("step_time", 0.1, "it is meant")])
+STRANGE = replace(WORSE, announced=[ExpectedChange("step_time", 0.2, "it is meant", is_authorized=False)])
 OPEN = told([undecided(), *same(3)])
 
-TABLE: list[tuple[str, Findings | NotMeasured, Gate, str, str]] = [
+TABLE: list[tuple[str, Findings | NotMeasuredReason, GateMode, str, str]] = [
     ("all within bounds", FINE, "advisory", "success", "success"),
     ("all within bounds", FINE, "block", "success", "success"),
     ("regression", WORSE, "advisory", "neutral", "success"),
@@ -52,52 +60,52 @@ TABLE: list[tuple[str, Findings | NotMeasured, Gate, str, str]] = [
     ("hardware mismatch", told([not_comparable(), *same(3)]), "block", "neutral", "success"),
     ("no base", told([new()]), "block", "neutral", "success"),
     ("nothing compared", told([]), "block", "neutral", "success"),
-    ("identical input", NotMeasured.IDENTICAL, "advisory", "success", "success"),
-    ("identical input", NotMeasured.IDENTICAL, "block", "success", "success"),
-    ("cancelled", NotMeasured.CANCELLED, "advisory", "neutral", "error"),
-    ("cancelled", NotMeasured.CANCELLED, "block", "cancelled", "error"),
-    ("out of time", NotMeasured.BUDGET, "advisory", "neutral", "error"),
-    ("out of time", NotMeasured.BUDGET, "block", "cancelled", "error"),
-    ("we broke", NotMeasured.BROKEN, "advisory", "neutral", "error"),
-    ("we broke", NotMeasured.BROKEN, "block", "timed_out", "error"),
+    ("identical input", NotMeasuredReason.IDENTICAL, "advisory", "success", "success"),
+    ("identical input", NotMeasuredReason.IDENTICAL, "block", "success", "success"),
+    ("cancelled", NotMeasuredReason.CANCELLED, "advisory", "neutral", "error"),
+    ("cancelled", NotMeasuredReason.CANCELLED, "block", "cancelled", "error"),
+    ("out of time", NotMeasuredReason.BUDGET, "advisory", "neutral", "error"),
+    ("out of time", NotMeasuredReason.BUDGET, "block", "cancelled", "error"),
+    ("we broke", NotMeasuredReason.BROKEN, "advisory", "neutral", "error"),
+    ("we broke", NotMeasuredReason.BROKEN, "block", "timed_out", "error"),
 ]
 
 
 @pytest.mark.parametrize(("row", "found", "gate", "check", "status"), TABLE)
-def test_each_row_of_the_table(row: str, found: Findings | NotMeasured, gate: Gate, check: str, status: str) -> None:
-    ended = conclusion(found, gate)
+def test_each_row_of_the_table(row: str, found: Findings | NotMeasuredReason, gate: GateMode, check: str, status: str) -> None:
+    ended = check_result(found, gate)
 
     assert (ended.check, ended.status) == (check, status)
 
 
 def test_the_table_has_a_row_for_every_state_and_gate() -> None:
-    assert {(state_of(found), gate) for _, found, gate, _, _ in TABLE} == set(CONCLUSIONS)
+    assert {(check_state(found), gate) for _, found, gate, _, _ in TABLE} == set(CHECK_RESULTS)
 
 
 @pytest.mark.parametrize("gate", ["advisory", "block"])
-def test_only_what_is_decided_well_is_a_success(gate: Gate) -> None:
-    fine = {State.FINE, State.ACCEPTED, State.IDENTICAL}
+def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
+    fine = {CheckState.PASSED, CheckState.ACCEPTED, CheckState.IDENTICAL}
 
-    assert {state for state in State if CONCLUSIONS[state, gate].check == "success"} == fine
+    assert {state for state in CheckState if CHECK_RESULTS[state, gate].check == "success"} == fine
 
 
 @pytest.mark.parametrize(
     ("found", "state"),
     [
-        (told([faster(), *same(1)]), State.FINE),
-        (told([new(), *same(1)]), State.FINE),
-        (told([dropped(), *same(1)]), State.OPEN),
-        (told([failed(), *same(1)]), State.WORSE),
-        (told([a_verdict(stage=Stage.SCREENING), *same(1)]), State.OPEN),
-        (told(same(1), goals=[goal()]), State.WORSE),
-        (told(same(1), goals=[replace(goal(), outcome=Outcome.UNDECIDED)]), State.OPEN),
-        (told(same(1), rejected=[Rejection("model.Gpt", (), "another loss")]), State.WORSE),
-        (told([a_verdict(VerdictKind.MISSING, None, None, levels=(None, None))]), State.OPEN),
-        (told([undecided(), slower()]), State.WORSE),
+        (told([faster(), *same(1)]), CheckState.PASSED),
+        (told([new(), *same(1)]), CheckState.PASSED),
+        (told([dropped(), *same(1)]), CheckState.OPEN),
+        (told([failed(), *same(1)]), CheckState.WORSE),
+        (told([a_verdict(stage=Stage.SCREENING), *same(1)]), CheckState.OPEN),
+        (told(same(1), goals=[goal()]), CheckState.WORSE),
+        (told(same(1), goals=[replace(goal(), outcome=GoalOutcome.UNDECIDED)]), CheckState.OPEN),
+        (told(same(1), rejected=[VariantRejection("model.Gpt", (), "another loss")]), CheckState.WORSE),
+        (told([a_verdict(VerdictKind.MISSING, None, None, levels=(None, None))]), CheckState.OPEN),
+        (told([undecided(), slower()]), CheckState.WORSE),
     ],
 )
-def test_the_state_of_a_comparison(found: Findings, state: State) -> None:
-    assert state_of(found) is state
+def test_the_state_of_a_comparison(found: Findings, state: CheckState) -> None:
+    assert check_state(found) is state
 
 
 @pytest.mark.parametrize(
@@ -108,19 +116,19 @@ def test_the_state_of_a_comparison(found: Findings, state: State) -> None:
         (WORSE, "advisory", "1 regression (3 unchanged)", "1 regression (3 unchanged) (advisory)"),
         (ACCEPTED, "block", "1 regression (3 unchanged) (accepted)", "1 regression (3 unchanged) (accepted)"),
         (ANNOUNCED, "block", "1 regression (3 unchanged) (as announced)", "1 regression (3 unchanged) (as announced)"),
-        (NotMeasured.CANCELLED, "block", "Not run", "Not run"),
+        (NotMeasuredReason.CANCELLED, "block", "Not run", "Not run"),
         (told(thousand()), "block", "1,000 regressions (200 unchanged)", "1,000 regressions (200 unchanged)"),
     ],
 )
-def test_the_words_beside_them(found: Findings | NotMeasured, gate: Gate, title: str, status: str) -> None:
-    assert (check_title(found), status_text(found, gate)) == (title, status)
+def test_the_words_beside_them(found: Findings | NotMeasuredReason, gate: GateMode, title: str, status: str) -> None:
+    assert (check_title(found), commit_status_description(found, gate)) == (title, status)
 
 
 def test_a_status_is_never_longer_than_github_takes() -> None:
     kinds = [a_verdict(kind, stage=stage) for kind in VerdictKind for stage in Stage]
     absent = [a_verdict(VerdictKind.MISSING, levels=levels) for levels in ((1.0, None), (None, 1.0), (None, None))]
 
-    text = status_text(told([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory")
+    text = commit_status_description(told([*kinds, *absent] * 1234, goals=[goal()] * 1234), "advisory")
 
     assert len(text) == 140
     assert text.startswith("2,468 failed, 1,234 regressions, 1,234 suspected regressions, ")
@@ -131,4 +139,4 @@ def test_no_name_of_a_user_is_in_a_title_or_a_status() -> None:
     hostile = told([a_verdict(series=a_series("@team <b>", metric="fixes #1"), reason="fixes #2")])
 
     assert check_title(hostile) == "1 regression"
-    assert status_text(hostile) == "1 regression (advisory)"
+    assert commit_status_description(hostile) == "1 regression (advisory)"

@@ -14,26 +14,26 @@ from report_builders import a_commit, a_series, a_verdict
 
 from perfci.model import (
     Commit,
+    EnvironmentChange,
     Interval,
     Machine,
-    ObservedChange,
     Series,
     Stage,
     Variant,
     Verdict,
     VerdictKind,
-    pairs_of,
+    to_named_values,
 )
-from perfci.report.ablation_text import ladders_markdown
+from perfci.report.ablation_text import render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
-from perfci.report.pulls.pull_comment import LIMIT, comment, worth_a_comment
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.goals.goal_clauses import Clause
-from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
+from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
+from perfci.report.pulls.pull_comment import MAX_COMMENT_BYTES, render_comment, should_comment
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.goals.goal_clauses import GoalClause
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.variants.ablation import Ladder, Rung
-from perfci.verdicts.variants.variant_contrast import Rejection
+from perfci.verdicts.variants.ablation import Ablation, AblationStep
+from perfci.verdicts.variants.variant_contrast import VariantRejection
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -55,7 +55,7 @@ def test_each_form_renders_as_tables_and_our_own_link(form: str) -> None:
 
 
 def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
-    text = comment(told(thousand()))
+    text = render_comment(told(thousand()))
 
     assert "### perfci: 1,000 regressions on `1x NVIDIA H200` (200 unchanged)" in text
     assert "**Time**: 999 worse" in text
@@ -65,7 +65,7 @@ def test_the_counts_are_of_all_and_what_is_left_out_is_said() -> None:
 
 
 def test_the_one_kilobyte_more_is_not_buried_under_a_thousand_slowdowns() -> None:
-    text = comment(told(thousand()))
+    text = render_comment(told(thousand()))
 
     above = text[: text.index("<details>")]
     assert "**Memory**: 1 worse" in above
@@ -78,7 +78,7 @@ def test_rows_come_by_effect_against_noise() -> None:
     suspected = a_verdict(ratio=9.0, series=a_series("suspected"), stage=Stage.SCREENING)
     broken = a_verdict(VerdictKind.FAILED, None, None, series=a_series("broken"))
 
-    cells = page_of(comment(told([noisy, suspected, quiet, broken]))).cells
+    cells = page_of(render_comment(told([noisy, suspected, quiet, broken]))).cells
 
     assert [row[0] for row in cells if len(row) == 6] == ["Benchmark", "broken", "quiet", "noisy", "suspected"]
 
@@ -86,7 +86,7 @@ def test_rows_come_by_effect_against_noise() -> None:
 def test_hardware_stands_in_every_row_where_it_differs() -> None:
     other = replace(slower(), series=replace(slower().series, machine=Machine(accelerator="NVIDIA L4", accelerators=1)))
 
-    text = comment(told([slower(), other]))
+    text = render_comment(told([slower(), other]))
 
     assert "on 2 kinds of machine" in text
     assert "| Noise floor | Hardware |" in text
@@ -96,7 +96,7 @@ def test_hardware_stands_in_every_row_where_it_differs() -> None:
 def test_a_command_names_what_is_worse_or_open_and_a_shell_cannot_misread_it() -> None:
     hostile = a_verdict(series=a_series("time_$(rm -rf ~)'\n`x`"))
 
-    text = comment(told([hostile, undecided(), *same(1)]))
+    text = render_comment(told([hostile, undecided(), *same(1)]))
 
     assert "--bench 'time_..rm..rf......x.|model.Gpt.measure_training'\n" in text
 
@@ -104,7 +104,7 @@ def test_a_command_names_what_is_worse_or_open_and_a_shell_cannot_misread_it() -
 def test_a_working_tree_is_measured_again_without_a_head() -> None:
     head = replace(a_commit(18), dirty=True)
 
-    assert "perfci compare 0011001100 --bench" in comment(told([slower()], head=head))
+    assert "perfci compare 0011001100 --bench" in render_comment(told([slower()], head=head))
 
 
 @pytest.mark.parametrize(
@@ -115,30 +115,30 @@ def test_a_working_tree_is_measured_again_without_a_head() -> None:
         (told([undecided()]), True),
         (told([dropped()]), True),
         (REGRESSIONS, True),
-        (told([], rejected=[Rejection("model.Gpt.measure_training", (), "loss is 2.4 against 2.2")]), True),
+        (told([], rejected=[VariantRejection("model.Gpt.measure_training", (), "loss is 2.4 against 2.2")]), True),
     ],
 )
 def test_no_change_stays_silent(findings: Findings, said: bool) -> None:
-    assert worth_a_comment(findings) is said
+    assert should_comment(findings) is said
 
 
 def test_an_outdated_comment_is_outdated_once() -> None:
-    once = outdated(comment(REGRESSIONS), a_commit(19))
+    once = render_outdated(render_comment(REGRESSIONS), a_commit(19))
 
-    twice = outdated(once, a_commit(20))
+    twice = render_outdated(once, a_commit(20))
 
-    assert twice == once.replace(a_commit(19).short, a_commit(20).short)
+    assert twice == once.replace(a_commit(19).short_sha, a_commit(20).short_sha)
     assert once.splitlines()[0] == "> **Outdated:** there is a newer head, `0013001300`; its result takes this place."
 
 
 def test_main_that_stood_still_is_said_in_a_line() -> None:
-    text = comment(told([slower()], drift=same(3), main=a_commit(30)))
+    text = render_comment(told([slower()], drift=same(3), main=a_commit(30)))
 
     assert "**You, and main since** (now `001e001e00`): nothing moved on main." in text
 
 
 def test_an_address_that_is_none_is_no_link() -> None:
-    text = comment(told([slower()], page="https://perf.example.com/a) [b](https://evil.example"))
+    text = render_comment(told([slower()], page="https://perf.example.com/a) [b](https://evil.example"))
 
     assert page_of(text).links == []
 
@@ -191,15 +191,15 @@ def spoken_by(word: str) -> Findings:
         for stage in Stage
         for ratio, interval in ((1.2, Interval(1.1, 1.3)), (None, None))
     ]
-    clause = Clause(word, word, "<=", 1.0)
-    reached = ClauseVerdict(clause, Outcome.BROKEN, series, 1.0, Interval(1.0, 2.0), reason=word)
+    clause = GoalClause(word, word, "<=", 1.0)
+    reached = ClauseVerdict(clause, GoalOutcome.BROKEN, series, 1.0, Interval(1.0, 2.0), reason=word)
     return Findings(
-        some, Commit(word, word, word), Commit(word, word, word), merge_base=True, sides=word, manner="in turns",
-        goals=[GoalVerdict(word, Outcome.BROKEN, (reached,), about=word, reason=word)],
-        rejected=[Rejection(word, pairs_of({word: word}), word)], environment=[ObservedChange(word, word, word)],
-        drift=some, main=Commit(word), budget=word, accepted=word,
-        announced=[Announcement(word, 0.1, word), Announcement("nothing", 0.1, word)],
-        command=("perfci", word), page=word, profiled=[word],
+        some, Commit(word, word, word), Commit(word, word, word), merge_base=True, sides_label=word, measurement_order="in turns",
+        goals=[GoalVerdict(word, GoalOutcome.BROKEN, (reached,), subject=word, reason=word)],
+        rejections=[VariantRejection(word, to_named_values({word: word}), word)], environment_changes=[EnvironmentChange(word, word, word)],
+        main_drift=some, main_head=Commit(word), spent_budget=word, acceptance=word,
+        expected_changes=[ExpectedChange(word, 0.1, word), ExpectedChange("nothing", 0.1, word)],
+        reproduce_command=("perfci", word), report_url=word, profiled_cells=[word],
     )  # fmt: skip
 
 
@@ -221,7 +221,7 @@ LEFT_OUT = {
 
 
 def assert_nothing_escapes(word: str) -> None:
-    said, harmless = page_of(comment(spoken_by(word))), page_of(comment(spoken_by("plain")))
+    said, harmless = page_of(render_comment(spoken_by(word))), page_of(render_comment(spoken_by("plain")))
 
     assert set(outside(said)) <= set(outside(harmless)) | LEFT_OUT
     assert {len(row) for row in said.cells} <= {len(row) for row in harmless.cells}
@@ -243,20 +243,20 @@ def test_no_word_at_all_leaves_its_code_span_or_its_cell(word: str) -> None:
 
 @pytest.mark.parametrize("word", HOSTILE)
 def test_a_ladder_keeps_its_words_in_its_block(word: str) -> None:
-    ladder = Ladder(word, word, ((word, word),), (Rung(word, ()), Rung(word, (), fallen=f"oom: {word}")))
+    ladder = Ablation(word, word, ((word, word),), (AblationStep(word, ()), AblationStep(word, (), rejection_reason=f"oom: {word}")))
 
-    page = page_of(ladders_markdown([ladder], Policy()))
+    page = page_of(render_ablations_markdown([ladder], Policy()))
 
     assert [text for text in page.plain if text.strip()] == ["ladder "]
 
 
-@pytest.mark.parametrize("why", NotMeasured)
+@pytest.mark.parametrize("why", NotMeasuredReason)
 @pytest.mark.parametrize("word", HOSTILE)
-def test_what_a_machine_said_of_its_failure_stays_in_code(word: str, why: NotMeasured) -> None:
-    page = page_of(not_measured(why, Commit(word), Commit(word), detail=word, page=word))
+def test_what_a_machine_said_of_its_failure_stays_in_code(word: str, why: NotMeasuredReason) -> None:
+    page = page_of(render_not_measured(why, Commit(word), Commit(word), detail=word, page=word))
 
     assert page.links == []
-    harmless = not_measured(why, Commit("b"), Commit("h"), detail=word and "d", page="p")
+    harmless = render_not_measured(why, Commit("b"), Commit("h"), detail=word and "d", page="p")
     assert set(outside(page)) <= set(outside(page_of(harmless)))
 
 
@@ -285,26 +285,26 @@ verdicts = st.builds(
 def test_a_comment_stays_below_what_github_takes(some: list[Verdict], times: int, word: str) -> None:
     findings = replace(spoken_by(word), verdicts=some * times, drift=some * times)
 
-    text = comment(findings)
+    text = render_comment(findings)
 
     page_of(text)
-    assert len(text.encode()) < LIMIT
-    assert len(outdated(text, Commit(word)).encode()) < 65_535
+    assert len(text.encode()) < MAX_COMMENT_BYTES
+    assert len(render_outdated(text, Commit(word)).encode()) < 65_535
 
 
 def test_a_thousand_long_hostile_names_fit() -> None:
     words = [f"{k}{'`|' * 250}" for k in range(1000)]
     some = [a_verdict(series=hostile_series(word), reason=word) for word in words]
-    goals = [GoalVerdict(word, Outcome.BROKEN, (), reason=word) for word in words]
+    goals = [GoalVerdict(word, GoalOutcome.BROKEN, (), reason=word) for word in words]
 
-    text = comment(replace(spoken_by("😀" * 500), verdicts=some, drift=[drifted()] * 1000, goals=goals))
+    text = render_comment(replace(spoken_by("😀" * 500), verdicts=some, drift=[drifted()] * 1000, goals=goals))
 
-    assert len(text.encode()) < LIMIT
+    assert len(text.encode()) < MAX_COMMENT_BYTES
     assert "1,000 regressions, 1,000 goals broken" in text
     page_of(text)
 
 
 def test_what_was_measured_small_is_measured_small_again() -> None:
-    again = comment(told([slower()], smoke=True))
+    again = render_comment(told([slower()], smoke=True))
 
     assert "perfci compare 0011001100 0012001200 --smoke --bench model.Gpt.measure_training" in again

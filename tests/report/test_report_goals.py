@@ -5,10 +5,10 @@ from __future__ import annotations
 from report_builders import EXPECTED, a_series, a_verdict
 
 from perfci.model import Interval, VerdictKind
-from perfci.report.goal_text import goals_markdown, goals_text
-from perfci.verdicts.goals.goal_clauses import parse
-from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalVerdict, Outcome
-from perfci.verdicts.goals.tradeoffs import Trade
+from perfci.report.goal_text import format_goals, render_goals_markdown
+from perfci.verdicts.goals.goal_clauses import parse_clause
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
+from perfci.verdicts.goals.tradeoffs import Tradeoff
 
 TIME = a_series("model.Gpt.measure_training", metric="cpu_step_time", attn="'flash'")
 PEAK = a_series("model.Gpt.measure_training", "bytes", "peak_allocated", attn="'flash'")
@@ -18,39 +18,39 @@ LOSS = a_series("model.Gpt.measure_numerics", "loss", "loss_at_step_k", attn="'f
 
 def broken() -> GoalVerdict:
     clauses = (
-        ClauseVerdict(parse("step_time <= 0.67x"), Outcome.MET, TIME, 0.641, Interval(0.632, 0.65)),
-        ClauseVerdict(parse("peak_allocated <= 1.0x"), Outcome.BROKEN, PEAK, 1.125, Interval(1.125, 1.125)),
-        ClauseVerdict(parse("loss within 1%"), Outcome.MET, LOSS, 0.9985, Interval(0.997, 1.0)),
+        ClauseVerdict(parse_clause("step_time <= 0.67x"), GoalOutcome.MET, TIME, 0.641, Interval(0.632, 0.65)),
+        ClauseVerdict(parse_clause("peak_allocated <= 1.0x"), GoalOutcome.BROKEN, PEAK, 1.125, Interval(1.125, 1.125)),
+        ClauseVerdict(parse_clause("loss within 1%"), GoalOutcome.MET, LOSS, 0.9985, Interval(0.997, 1.0)),
         ClauseVerdict(
-            parse("e2el_p90 <= 2 s"), Outcome.UNDECIDED, TAIL, 1.96, Interval(1.88, 2.04),
+            parse_clause("e2el_p90 <= 2 s"), GoalOutcome.UNDECIDED, TAIL, 1.96, Interval(1.88, 2.04),
             "about 9 more pairs would decide",
         ),
-        ClauseVerdict(parse("ttft <= 300 ms"), Outcome.UNDECIDED, reason="it was not measured"),
+        ClauseVerdict(parse_clause("ttft <= 300 ms"), GoalOutcome.UNDECIDED, reason="it was not measured"),
     )  # fmt: skip
     gain = a_verdict(VerdictKind.IMPROVEMENT, 0.641, (0.632, 0.65), series=TIME)
     cost = a_verdict(VerdictKind.REGRESSION, 1.125, (1.125, 1.125), series=PEAK)
-    return GoalVerdict("fast enough", Outcome.BROKEN, clauses, (Trade(gain, cost),), about="attn=flash")
+    return GoalVerdict("fast enough", GoalOutcome.BROKEN, clauses, (Tradeoff(gain, cost),), subject="attn=flash")
 
 
 def rejected() -> GoalVerdict:
     reason = "loss_at_step_k is 2.31 against 2.2 of the baseline (5 %, allowed 0.5 % for bf16)"
-    return GoalVerdict("fast enough", Outcome.REJECTED, (), about="attn=wrong", reason=reason)
+    return GoalVerdict("fast enough", GoalOutcome.REJECTED, (), subject="attn=wrong", reason=reason)
 
 
 def test_tells_every_clause_with_its_own_interval() -> None:
-    assert goals_text([broken()]) == (EXPECTED / "goals.txt").read_text()
+    assert format_goals([broken()]) == (EXPECTED / "goals.txt").read_text()
 
 
 def test_a_goal_of_a_rejected_variant_needs_no_clauses() -> None:
-    assert goals_text([rejected()]) == (
+    assert format_goals([rejected()]) == (
         "✕ goal fast enough, attn=wrong: rejected: "
         "loss_at_step_k is 2.31 against 2.2 of the baseline (5 %, allowed 0.5 % for bf16)\n"
     )
-    assert goals_text([]) == ""
+    assert format_goals([]) == ""
 
 
 def test_writes_goals_as_a_list_for_a_comment() -> None:
-    assert goals_markdown([broken(), rejected()]) == (
+    assert render_goals_markdown([broken(), rejected()]) == (
         "- ✕ goal `fast enough`, `attn=flash`: **broken**, a trade\n"
         "  - ✓ `step_time <= 0.67x` `model.Gpt.measure_training('flash')`: "
         "`0.641x`, `[0.632, 0.650]`, `judged by cpu_step_time`\n"

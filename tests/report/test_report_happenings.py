@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perfci.report.incidents.activity_log import heading, told
-from perfci.report.number_format import lasting
+from perfci.report.incidents.activity_log import activity_heading, activity_text
+from perfci.report.number_format import format_duration
 
 CASES = [
     (("state", "new", "culprit_found", ""), "State", "new → culprit found"),
@@ -25,9 +25,9 @@ CASES = [
 
 @pytest.mark.parametrize(("line", "head", "sentence"), CASES)
 def test_says_each_line_in_words(line: tuple[str, str, str, str], head: str, sentence: str) -> None:
-    assert (heading(line[0], line[3]), told(*line)) == (head, sentence)
+    assert (activity_heading(line[0], line[3]), activity_text(*line)) == (head, sentence)
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(12, "less than a minute"), (60, "1 minute"), (507_600, "5 days")])
 def test_says_how_long_something_lasted(seconds: float, words: str) -> None:
-    assert lasting(seconds) == words
+    assert format_duration(seconds) == words

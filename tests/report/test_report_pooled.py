@@ -3,7 +3,7 @@
 import pytest
 
 from perfci.model import Interval
-from perfci.report.pooled_text import pooled_markdown, pooled_text
+from perfci.report.pooled_text import format_pooled, render_pooled_markdown
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 
 
@@ -45,5 +45,5 @@ def told(kind: PooledKind, ratio: float, lo: float, hi: float, agreeing: int) ->
     ],
 )  # fmt: skip
 def test_one_line_tells_it(found: PooledVerdict, text: str) -> None:
-    assert pooled_text(found) == text
-    assert pooled_markdown(found) == text.replace("all benchmarks together:", "**All benchmarks together:**")
+    assert format_pooled(found) == text
+    assert render_pooled_markdown(found) == text.replace("all benchmarks together:", "**All benchmarks together:**")

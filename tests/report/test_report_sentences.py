@@ -4,12 +4,12 @@ import pytest
 from report_builders import a_failure, a_history, a_point, a_series, a_verdict, one_of_each
 
 from perfci.model import ChangePoint, Stage, Status, VerdictKind
-from perfci.report.charts.series_trend import of_witness, trend_of
+from perfci.report.charts.series_trend import build_trend, hide_levels_of_informational
 from perfci.report.verdict_sentences import (
     comparison_sentence,
     counts_sentence,
     overview_sentence,
-    ranked,
+    rank_verdicts,
     trend_sentence,
     verdict_sentence,
 )
@@ -92,7 +92,7 @@ def test_a_suspicion_is_counted_apart_from_what_was_confirmed() -> None:
 
 
 def test_the_severest_verdict_leads() -> None:
-    assert [verdict.kind.value for verdict in ranked(reversed(one_of_each()))] == [
+    assert [verdict.kind.value for verdict in rank_verdicts(reversed(one_of_each()))] == [
         "failed", "regression", "inconclusive", "not_comparable", "missing", "improvement", "unchanged",
     ]  # fmt: skip
 
@@ -127,25 +127,25 @@ def test_an_overview_names_the_worst_regression() -> None:
 def test_a_trend_says_where_it_stands_and_what_moved_it() -> None:
     points = [*a_history(), a_failure(30)]
 
-    assert str(trend_sentence(trend_of(a_series(), points, [], [a_verdict()]))) == (
+    assert str(trend_sentence(build_trend(a_series(), points, [], [a_verdict()]))) == (
         "train.time_step stands at 14.67 ms. It got 18.3 % slower at 0012001200; 1 commit failed."
     )
 
 
 def test_a_trend_without_a_finding_says_so() -> None:
-    calm = trend_of(a_series(), a_history(by=1.0))
+    calm = build_trend(a_series(), a_history(by=1.0))
     step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.18, 0.0124, 0.0147)
-    open_one = trend_of(a_series(), a_history(), [step])
+    open_one = build_trend(a_series(), a_history(), [step])
 
     assert str(trend_sentence(calm)).endswith(". No change is recorded over 30 commits.")
     assert str(trend_sentence(open_one)).endswith(". 1 candidate change not confirmed.")
-    assert str(trend_sentence(trend_of(a_series(), [a_failure(0)]))) == (
+    assert str(trend_sentence(build_trend(a_series(), [a_failure(0)]))) == (
         "train.time_step has no measured value yet. 1 commit failed."
     )
 
 
 def test_a_witness_tells_its_newest_value_and_no_more() -> None:
-    trend = of_witness(trend_of(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)]))
+    trend = hide_levels_of_informational(build_trend(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)]))
 
     assert str(trend_sentence(trend)) == "train.time_step was 14.70 ms at 0001000100. 1 commit failed."
 
@@ -153,7 +153,7 @@ def test_a_witness_tells_its_newest_value_and_no_more() -> None:
 def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:
     skipped = a_failure(0, Status.SKIPPED, "NVML reads NVIDIA GPUs, and this is none.")
 
-    assert str(trend_sentence(trend_of(a_series(), [skipped]))) == (
+    assert str(trend_sentence(build_trend(a_series(), [skipped]))) == (
         "train.time_step is not available here. Why: NVML reads NVIDIA GPUs, and this is none."
     )
-    assert trend_sentence(trend_of(a_series(), [skipped, a_failure(1)])).detail == "1 commit failed"
+    assert trend_sentence(build_trend(a_series(), [skipped, a_failure(1)])).detail == "1 commit failed"

@@ -10,16 +10,23 @@ from report_builders import EXPECTED, a_failure, a_history, a_point, a_series, a
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
 from perfci.report.charts.palette import DARK, LIGHT, TOKENS
-from perfci.report.charts.series_trend import Trend, trend_of
-from perfci.report.charts.svg_charts import MOST_DOTS, badge_svg, drawn_note, interval_bar_svg, sparkline_svg, trend_svg
-from perfci.report.charts.svg_elements import STYLE
+from perfci.report.charts.series_trend import Trend, build_trend
+from perfci.report.charts.svg_charts import (
+    MAX_DOTS,
+    badge_svg,
+    downsampling_note,
+    render_interval_bar,
+    render_sparkline,
+    render_trend,
+)
+from perfci.report.charts.svg_elements import SVG_STYLE
 
 
 def a_trend() -> Trend:
     history = a_history()
     history[7] = a_failure(7)
     candidate = ChangePoint(a_series(), history[25].commit.sha, history[22].commit.sha, -0.1, 0.0147, 0.0132)
-    return trend_of(a_series(), history, [candidate], [a_verdict()])
+    return build_trend(a_series(), history, [candidate], [a_verdict()])
 
 
 def count(svg: str, shade: str) -> int:
@@ -30,9 +37,9 @@ def count(svg: str, shade: str) -> int:
 @pytest.mark.parametrize(
     ("name", "svg"),
     [
-        ("trend.svg", trend_svg(a_trend(), alone=True)),
-        ("sparkline.svg", sparkline_svg(a_trend())),
-        ("interval.svg", interval_bar_svg(a_verdict(), span=1.5)),
+        ("trend.svg", render_trend(a_trend(), standalone=True)),
+        ("sparkline.svg", render_sparkline(a_trend())),
+        ("interval.svg", render_interval_bar(a_verdict(), span=1.5)),
         ("badge.svg", badge_svg("perfci", "1 regression", "worse")),
     ],
 )
@@ -41,7 +48,7 @@ def test_a_picture_is_drawn_exactly_so(name: str, svg: str) -> None:
 
 
 def test_a_trend_has_a_dot_for_each_commit_and_a_cross_for_the_failed_one() -> None:
-    svg = trend_svg(a_trend())
+    svg = render_trend(a_trend())
 
     assert count(svg, "pc-dot") == 29
     assert count(svg, "pc-failed") == 1
@@ -49,7 +56,7 @@ def test_a_trend_has_a_dot_for_each_commit_and_a_cross_for_the_failed_one() -> N
 
 
 def test_a_conviction_is_filled_and_a_candidate_hollow() -> None:
-    svg = trend_svg(a_trend())
+    svg = render_trend(a_trend())
 
     assert count(svg, "pc-flag") == 2
     assert count(svg, "pc-hollow") == 1
@@ -57,24 +64,24 @@ def test_a_conviction_is_filled_and_a_candidate_hollow() -> None:
 
 
 def test_the_axis_admits_where_it_starts() -> None:
-    assert "y starts at 12.02 ms" in trend_svg(a_trend())
-    assert "lower is better ↓" in trend_svg(a_trend())
+    assert "y starts at 12.02 ms" in render_trend(a_trend())
+    assert "lower is better ↓" in render_trend(a_trend())
 
 
 def test_noise_does_not_look_like_a_storm() -> None:
-    calm = trend_of(a_series(), [a_point(k, 1.0 + 0.0001 * (k % 2)) for k in range(20)])
+    calm = build_trend(a_series(), [a_point(k, 1.0 + 0.0001 * (k % 2)) for k in range(20)])
 
-    heights = [float(y) for y in re.findall(r'class="pc-dot" cx="[^"]*" cy="([^"]*)"', trend_svg(calm))]
+    heights = [float(y) for y in re.findall(r'class="pc-dot" cx="[^"]*" cy="([^"]*)"', render_trend(calm))]
 
     assert max(heights) - min(heights) < 2
 
 
 def test_a_value_near_zero_is_drawn_from_zero() -> None:
-    assert "y starts at 0" in trend_svg(trend_of(a_series(), [a_point(0, 0.001), a_point(1, 0.1)]))
+    assert "y starts at 0" in render_trend(build_trend(a_series(), [a_point(0, 0.001), a_point(1, 0.1)]))
 
 
 def test_a_picture_says_in_words_what_it_shows() -> None:
-    root = ElementTree.fromstring(trend_svg(a_trend(), key="wide"))
+    root = ElementTree.fromstring(render_trend(a_trend(), id_prefix="wide"))
     ids = {element.get("id") for element in root.iter()}
 
     assert root.get("role") == "img"
@@ -85,65 +92,65 @@ def test_a_picture_says_in_words_what_it_shows() -> None:
 def test_no_name_breaks_out_of_a_picture() -> None:
     series = a_series("</title><script>alert(1)</script>", unit='"><svg onload=alert(1)>')
 
-    svg = trend_svg(trend_of(series, [a_point(0, 1.0), a_failure(1, reason="</title><b>")]))
+    svg = render_trend(build_trend(series, [a_point(0, 1.0), a_failure(1, reason="</title><b>")]))
 
     tags = {element.tag.split("}")[1] for element in ElementTree.fromstring(svg).iter()}
     assert tags <= {"svg", "title", "desc", "defs", "clipPath", "g", "rect", "line", "circle", "path", "text"}
 
 
 def test_a_page_brings_the_style_and_a_picture_alone_its_own() -> None:
-    assert "style" not in trend_svg(a_trend())
-    assert "prefers-color-scheme:dark" in trend_svg(a_trend(), alone=True)
+    assert "style" not in render_trend(a_trend())
+    assert "prefers-color-scheme:dark" in render_trend(a_trend(), standalone=True)
 
 
 def test_every_class_drawn_is_styled() -> None:
-    drawn = trend_svg(a_trend()) + sparkline_svg(a_trend()) + interval_bar_svg(a_verdict(), span=2)
+    drawn = render_trend(a_trend()) + render_sparkline(a_trend()) + render_interval_bar(a_verdict(), span=2)
     used = {name for names in re.findall(r'class="([^"]*)"', drawn) for name in names.split()}
 
-    assert used - set(re.findall(r"\.(pc-[a-z]+)", STYLE)) <= {"pc-trend", "pc-sparkline", "pc-interval"}
+    assert used - set(re.findall(r"\.(pc-[a-z]+)", SVG_STYLE)) <= {"pc-trend", "pc-sparkline", "pc-interval"}
 
 
 def test_a_long_history_is_merged_and_says_so() -> None:
-    trend = trend_of(a_series(), a_history(2000, step_at=1200), [], [])
+    trend = build_trend(a_series(), a_history(2000, step_at=1200), [], [])
 
-    assert count(trend_svg(trend), "pc-dot") <= MOST_DOTS
-    assert "2,000 commits" in drawn_note(trend)
+    assert count(render_trend(trend), "pc-dot") <= MAX_DOTS
+    assert "2,000 commits" in downsampling_note(trend)
 
 
 def test_a_short_history_draws_every_commit() -> None:
-    assert drawn_note(a_trend()) == "30 commits, one dot each"
+    assert downsampling_note(a_trend()) == "30 commits, one dot each"
 
 
 @pytest.mark.parametrize("points", [[], [a_failure(0)], [Point(a_failure(0).commit, Status.SKIPPED)]])
 def test_nothing_measured_is_said_in_words(points: list[Point]) -> None:
-    assert "no commit has a measured value" in trend_svg(trend_of(a_series(), points))
-    assert "<path" not in sparkline_svg(trend_of(a_series(), points))
+    assert "no commit has a measured value" in render_trend(build_trend(a_series(), points))
+    assert "<path" not in render_sparkline(build_trend(a_series(), points))
 
 
 @given(st.lists(st.floats(min_value=-1e9, max_value=1e9), min_size=1, max_size=30))
 @settings(deadline=None, derandomize=True, max_examples=60)
 def test_any_values_give_a_picture_inside_its_frame(values: list[float]) -> None:
-    trend = trend_of(a_series(), [a_point(k, value) for k, value in enumerate(values)])
+    trend = build_trend(a_series(), [a_point(k, value) for k, value in enumerate(values)])
 
-    dots = re.findall(r'class="pc-dot" cx="([^"]*)" cy="([^"]*)"', trend_svg(trend))
+    dots = re.findall(r'class="pc-dot" cx="([^"]*)" cy="([^"]*)"', render_trend(trend))
 
     assert len(dots) == len(values)
     assert all(0 <= float(x) <= 960 and 0 <= float(y) <= 340 for x, y in dots)
 
 
 def test_an_interval_beyond_the_axis_ends_in_an_arrow() -> None:
-    inside, beyond = (interval_bar_svg(a_verdict(interval=(1.1, hi)), span=1.3) for hi in (1.2, 1.9))
+    inside, beyond = (render_interval_bar(a_verdict(interval=(1.1, hi)), span=1.3) for hi in (1.2, 1.9))
 
     assert inside.count("<path") == 0
     assert beyond.count("<path") == 1
 
 
 def test_a_verdict_without_an_estimate_has_no_bar() -> None:
-    assert interval_bar_svg(a_verdict(VerdictKind.FAILED, None, None), span=2) == ""
+    assert render_interval_bar(a_verdict(VerdictKind.FAILED, None, None), span=2) == ""
 
 
 def test_an_interval_bar_is_told_in_words() -> None:
-    assert 'aria-label="regression, +18.3 %, from +15.9 % to +20.8 %"' in interval_bar_svg(a_verdict(), span=2)
+    assert 'aria-label="regression, +18.3 %, from +15.9 % to +20.8 %"' in render_interval_bar(a_verdict(), span=2)
 
 
 def luminance(colour: str) -> float:

@@ -5,8 +5,8 @@ import re
 import pytest
 from report_builders import EXPECTED, a_series, a_verdict, one_of_each
 
-from perfci.report.escaping import code_span, csv_cell, printable
-from perfci.report.text_tables import aligned, comparison_text, verdict_table
+from perfci.report.escaping import code_span, escape_csv_cell, make_printable
+from perfci.report.text_tables import align_table, format_comparison, format_verdict_table
 
 HOSTILE = [
     "plain",
@@ -29,17 +29,17 @@ HOSTILE = [
 
 
 def test_the_terminal_table() -> None:
-    assert comparison_text(one_of_each()) == (EXPECTED / "comparison.txt").read_text(encoding="utf-8")
+    assert format_comparison(one_of_each()) == (EXPECTED / "comparison.txt").read_text(encoding="utf-8")
 
 
 def test_both_levels_of_a_row_share_a_unit() -> None:
     grown = a_verdict(series=a_series(unit="bytes"), levels=(1000.0, 1200.0))
 
-    assert "0.9766 KiB  1.172 KiB" in verdict_table([grown])
+    assert "0.9766 KiB  1.172 KiB" in format_verdict_table([grown])
 
 
 def test_an_empty_comparison_says_so() -> None:
-    assert comparison_text([]) == "Nothing was compared.\n"
+    assert format_comparison([]) == "Nothing was compared.\n"
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -53,19 +53,19 @@ def test_a_code_span_ends_where_it_should(name: str) -> None:
 
 
 def test_wide_characters_line_up() -> None:
-    table = aligned(("name", "n"), [("速い", "1"), ("fast", "22")])
+    table = align_table(("name", "n"), [("速い", "1"), ("fast", "22")])
 
     assert table == "name   n\n速い   1\nfast  22"
 
 
 def test_a_table_of_nothing_is_nothing() -> None:
-    assert verdict_table([]) == ""
+    assert format_verdict_table([]) == ""
 
 
 def test_a_spreadsheet_runs_no_name() -> None:
-    assert csv_cell('=HYPERLINK("x")') == '\'=HYPERLINK("x")'
-    assert csv_cell("train.time_step") == "train.time_step"
+    assert escape_csv_cell('=HYPERLINK("x")') == '\'=HYPERLINK("x")'
+    assert escape_csv_cell("train.time_step") == "train.time_step"
 
 
 def test_printable_cuts_what_is_too_long() -> None:
-    assert printable("x" * 500) == "x" * 119 + "…"
+    assert make_printable("x" * 500) == "x" * 119 + "…"

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
-from perfci.model import ChangePoint, Point, Process, Stage, Status, Summary, VerdictKind
-from perfci.report.charts.series_trend import of_witness, tail, thinned, trend_of
+from perfci.model import ChangePoint, Point, Process, SampleSummary, Stage, Status, VerdictKind
+from perfci.report.charts.series_trend import build_trend, downsample, hide_levels_of_informational, keep_last_commits
 
 
 def a_change(commit: int, last_good: int, rel: float = 0.18) -> ChangePoint:
@@ -13,23 +13,23 @@ def a_change(commit: int, last_good: int, rel: float = 0.18) -> ChangePoint:
 
 
 def test_a_dot_is_the_level_of_a_commit_with_the_middle_half_of_its_processes() -> None:
-    (dot,) = trend_of(a_series(), [a_point(0, 1.0, 2.0, 3.0, 4.0, 9.0)]).dots
+    (dot,) = build_trend(a_series(), [a_point(0, 1.0, 2.0, 3.0, 4.0, 9.0)]).dots
 
     assert (dot.level, dot.lo, dot.hi, dot.processes) == (3.0, 2.0, 4.0, 5)
 
 
 def test_a_foreign_summary_keeps_its_quartiles() -> None:
-    point = Point(a_commit(0), Status.OK, summary=Summary(3.0, q25=2.5, q75=3.5))
+    point = Point(a_commit(0), Status.OK, summary=SampleSummary(3.0, q25=2.5, q75=3.5))
 
-    (dot,) = trend_of(a_series(), [point]).dots
+    (dot,) = build_trend(a_series(), [point]).dots
 
     assert (dot.level, dot.lo, dot.hi) == (3.0, 2.5, 3.5)
 
 
 def test_a_failed_commit_is_neither_a_gap_nor_a_zero() -> None:
-    trend = trend_of(a_series(), [a_point(0, 1.0), a_failure(1), a_point(2, 1.0)])
+    trend = build_trend(a_series(), [a_point(0, 1.0), a_failure(1), a_point(2, 1.0)])
 
-    assert [dot.index for dot in trend.failed] == [1]
+    assert [dot.index for dot in trend.failed_dots] == [1]
     assert [dot.level for dot in trend.dots] == [1.0, None, 1.0]
 
 
@@ -37,7 +37,7 @@ def test_a_commit_of_flagged_processes_is_shown_with_what_is_known_against_them(
     flagged = Process(0, samples=(9.0,), flags=("spawned: CUDA", "throttled: hot"))
     clean = Process(1, samples=(1.0,))
 
-    trend = trend_of(
+    trend = build_trend(
         a_series(), [Point(a_commit(k), Status.OK, some) for k, some in enumerate([(flagged,), (flagged, clean)])]
     )
 
@@ -45,22 +45,22 @@ def test_a_commit_of_flagged_processes_is_shown_with_what_is_known_against_them(
 
 
 def test_a_witness_stands_on_no_level_that_nobody_looked_for() -> None:
-    calm = trend_of(a_series(), [a_point(0, 1.0), a_point(1, 9.0)])
-    moved = trend_of(a_series(), [a_point(0, 1.0), a_point(1, 1.18)], [a_change(1, 0)])
+    calm = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 9.0)])
+    moved = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 1.18)], [a_change(1, 0)])
 
-    assert of_witness(calm).levels == ()
-    assert of_witness(moved) == moved
+    assert hide_levels_of_informational(calm).levels == ()
+    assert hide_levels_of_informational(moved) == moved
 
 
 def test_a_conviction_is_a_filled_mark_and_moves_the_level() -> None:
-    trend = trend_of(a_series(), a_history(), [], [a_verdict()])
+    trend = build_trend(a_series(), a_history(), [], [a_verdict()])
 
     assert [(mark.index, mark.state) for mark in trend.marks] == [(18, "convicted")]
     assert [(level.first, level.last) for level in trend.levels] == [(0, 17), (18, 29)]
 
 
 def test_a_change_point_alone_is_a_candidate() -> None:
-    (mark,) = trend_of(a_series(), a_history(), [a_change(18, 15)]).marks
+    (mark,) = build_trend(a_series(), a_history(), [a_change(18, 15)]).marks
 
     assert (mark.state, mark.index, mark.last_good_index, mark.kind) == ("candidate", 18, 15, VerdictKind.REGRESSION)
 
@@ -68,7 +68,7 @@ def test_a_change_point_alone_is_a_candidate() -> None:
 def test_a_candidate_that_a_second_look_clears_is_refuted_and_moves_nothing() -> None:
     cleared = a_verdict(VerdictKind.UNCHANGED, 1.0, (0.99, 1.01))
 
-    trend = trend_of(a_series(), a_history(), [a_change(18, 17)], [cleared])
+    trend = build_trend(a_series(), a_history(), [a_change(18, 17)], [cleared])
 
     assert [mark.state for mark in trend.marks] == ["refuted"]
     assert len(trend.levels) == 1
@@ -78,20 +78,20 @@ def test_a_conviction_outranks_the_screening_that_nominated_it() -> None:
     screened = a_verdict(ratio=1.3, stage=Stage.SCREENING)
 
     for verdicts in ([screened, a_verdict()], [a_verdict(), screened]):
-        (mark,) = trend_of(a_series(), a_history(), [], verdicts).marks
+        (mark,) = build_trend(a_series(), a_history(), [], verdicts).marks
         assert (mark.state, mark.ratio) == ("convicted", 1.183)
 
 
 def test_a_comparison_with_itself_or_with_later_commits_marks_nothing() -> None:
     verdicts = [a_verdict(base=18, head=18), a_verdict(base=20, head=18), a_verdict(base=3, head=99)]
 
-    assert trend_of(a_series(), a_history(), [], verdicts).marks == ()
+    assert build_trend(a_series(), a_history(), [], verdicts).marks == ()
 
 
 def test_the_tail_counts_anew_and_keeps_its_levels() -> None:
-    whole = trend_of(a_series(), a_history(), [], [a_verdict()])
+    whole = build_trend(a_series(), a_history(), [], [a_verdict()])
 
-    last = tail(whole, 15)
+    last = keep_last_commits(whole, 15)
 
     assert [dot.index for dot in last.dots] == list(range(15))
     assert [(mark.index, mark.last_good_index) for mark in last.marks] == [(3, 2)]
@@ -108,9 +108,9 @@ def test_the_tail_counts_anew_and_keeps_its_levels() -> None:
 @settings(deadline=None, derandomize=True, max_examples=60)
 def test_thinning_never_merges_what_matters(count: int, marked: set[int], failed: set[int], most: int) -> None:
     points = [a_failure(k) if k in failed else a_point(k, 1.0 + k) for k in range(count)]
-    trend = trend_of(a_series(), points, [a_change(k, k - 1) for k in marked if k < count])
+    trend = build_trend(a_series(), points, [a_change(k, k - 1) for k in marked if k < count])
 
-    drawn = thinned(trend, most)
+    drawn = downsample(trend, most)
 
     alone = {dot.index for dot in drawn.dots if dot.merged == 1}
     kept = {0, count - 1} | {k for k in marked if k < count} | {k for k in failed if k < count}

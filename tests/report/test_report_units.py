@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.report.number_format import age, counting, number, percent, quantity, scale_of, signed_percent
+from perfci.report.number_format import (
+    choose_scale,
+    format_age,
+    format_count,
+    format_number,
+    format_percent,
+    format_quantity,
+    format_signed_percent,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +43,7 @@ from perfci.report.number_format import age, counting, number, percent, quantity
     ],
 )
 def test_a_value_reads_in_the_unit_that_suits_it(value: float, unit: str, text: str) -> None:
-    assert quantity(value, unit) == text
+    assert format_quantity(value, unit) == text
 
 
 @pytest.mark.parametrize(
@@ -54,14 +62,14 @@ def test_a_value_reads_in_the_unit_that_suits_it(value: float, unit: str, text: 
     ],
 )
 def test_a_share_reads_as_a_percentage_and_another_ratio_as_a_number(value: float, name: str, text: str) -> None:
-    assert quantity(value, "ratio", name) == text
+    assert format_quantity(value, "ratio", name) == text
 
 
 def test_all_values_of_a_view_share_one_unit() -> None:
-    scale = scale_of([0.0005, 1.2], "seconds")
+    scale = choose_scale([0.0005, 1.2], "seconds")
 
-    assert scale.text(0.0005) == "0.0005000 s"
-    assert scale.number(1.2) == "1.2"
+    assert scale.format_value(0.0005) == "0.0005000 s"
+    assert scale.format_number(1.2) == "1.2"
 
 
 @pytest.mark.parametrize(
@@ -76,17 +84,17 @@ def test_all_values_of_a_view_share_one_unit() -> None:
     ],
 )
 def test_a_change_reads_with_its_sign(change: float, text: str) -> None:
-    assert signed_percent(change) == text
+    assert format_signed_percent(change) == text
 
 
 def test_a_change_too_small_to_write_has_no_sign() -> None:
-    assert signed_percent(-1e-9) == "0.00 %"
+    assert format_signed_percent(-1e-9) == "0.00 %"
 
 
 @given(st.floats(min_value=-1e12, max_value=1e12))
 @settings(deadline=None, derandomize=True)
 def test_a_number_reads_back_to_within_four_digits(value: float) -> None:
-    read = float(number(value).replace(",", "").replace("−", "-"))
+    read = float(format_number(value).replace(",", "").replace("−", "-"))
 
     assert math.isclose(read, value, rel_tol=6e-4)
 
@@ -94,17 +102,17 @@ def test_a_number_reads_back_to_within_four_digits(value: float) -> None:
 @given(st.floats(min_value=0, max_value=1e15), st.sampled_from(["seconds", "bytes", "count", "tokens/s", ""]))
 @settings(deadline=None, derandomize=True)
 def test_every_value_can_be_written(value: float, unit: str) -> None:
-    assert quantity(value, unit).strip()
-    assert percent(value).endswith(" %")
+    assert format_quantity(value, unit).strip()
+    assert format_percent(value).endswith(" %")
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(3, "just now"), (60, "1 minute ago"), (7300, "2 hours ago"), (86400 * 400, "1 year ago")]
 )
 def test_an_age_reads_roughly(seconds: float, text: str) -> None:
-    assert age(seconds) == text
+    assert format_age(seconds) == text
 
 
 def test_counting_knows_one_from_many() -> None:
-    assert counting(1, "pair") == "1 pair"
-    assert counting(1200, "series", "series") == "1,200 series"
+    assert format_count(1, "pair") == "1 pair"
+    assert format_count(1200, "series", "series") == "1,200 series"

@@ -5,51 +5,51 @@ from __future__ import annotations
 from report_builders import EXPECTED, a_series, a_verdict
 
 from perfci.model import Commit, Verdict, VerdictKind
-from perfci.report.ablation_text import ladder_text, ladders_markdown
+from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.pull_comment import comment
-from perfci.report.variant_text import variants_text
-from perfci.verdicts.goals.tradeoffs import Trade
+from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.variant_text import format_variants
+from perfci.verdicts.goals.tradeoffs import Tradeoff
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.variants.ablation import Ladder, Rung
-from perfci.verdicts.variants.numeric_parity import Numerics, Parity
-from perfci.verdicts.variants.variant_contrast import Contrast, Rejection, Variants
+from perfci.verdicts.variants.ablation import Ablation, AblationStep
+from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
+from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantRejection, VariantResults
 
 NAME = "model.Gpt.measure_training"
 BASE = (("attn", "'sdpa'"), ("batch", "8"))
 
 
-def contrast(metric: str, unit: str, attn: str, ratio: float, lo: float, hi: float, kind: VerdictKind) -> Contrast:
+def contrast(metric: str, unit: str, attn: str, ratio: float, lo: float, hi: float, kind: VerdictKind) -> VariantContrast:
     series = a_series(NAME, unit, metric, attn=f"'{attn}'", batch=8)
     before = 0.012 if unit == "seconds" else 2.0**30
     pairs_to_decide = 14 if kind is VerdictKind.INCONCLUSIVE else None
     verdict = a_verdict(
         kind, ratio, (lo, hi), series=series, levels=(before, before * ratio), pairs_to_decide=pairs_to_decide
     )
-    return Contrast(BASE, verdict)
+    return VariantContrast(BASE, verdict)
 
 
-def numerics(attn: str, parity: Parity, told: str = "") -> Numerics:
-    return Numerics(a_series(NAME, "loss", "loss_at_step_k", attn=f"'{attn}'", batch=8), parity, told)
+def numerics(attn: str, parity: ParityOutcome, told: str = "") -> NumericsCheck:
+    return NumericsCheck(a_series(NAME, "loss", "loss_at_step_k", attn=f"'{attn}'", batch=8), parity, told)
 
 
-def variants() -> Variants:
+def variants() -> VariantResults:
     faster = contrast("cpu_step_time", "seconds", "flash", 0.7, 0.69, 0.71, VerdictKind.IMPROVEMENT)
     larger = contrast("peak_allocated", "bytes", "flash", 1.125, 1.125, 1.125, VerdictKind.REGRESSION)
     unsure = contrast("cpu_step_time", "seconds", "math", 1.04, 0.98, 1.1, VerdictKind.INCONCLUSIVE)
-    wrong = Rejection(NAME, (("attn", "'wrong'"), ("batch", "8")), "loss at step 2 is 2.4 against 2.2 of the reference")
-    held = (numerics("flash", Parity.AGREES), numerics("math", Parity.UNDECIDED, "loss_at_step_k is 2.21 against 2.2"))
-    return Variants(("attn",), (faster, larger, unsure), (wrong,), held)
+    wrong = VariantRejection(NAME, (("attn", "'wrong'"), ("batch", "8")), "loss at step 2 is 2.4 against 2.2 of the reference")
+    held = (numerics("flash", ParityOutcome.AGREES), numerics("math", ParityOutcome.UNDECIDED, "loss_at_step_k is 2.21 against 2.2"))
+    return VariantResults(("attn",), (faster, larger, unsure), (wrong,), held)
 
 
-def trades(found: Variants) -> list[Trade]:
-    return [Trade(found.contrasts[0].verdict, found.contrasts[1].verdict)]
+def trades(found: VariantResults) -> list[Tradeoff]:
+    return [Tradeoff(found.contrasts[0].verdict, found.contrasts[1].verdict)]
 
 
 def test_puts_every_variant_next_to_the_baseline_benchmark_by_benchmark() -> None:
     found = variants()
 
-    assert variants_text(found, trades(found)) == (
+    assert format_variants(found, trades(found)) == (
         "1 regression, 1 inconclusive, 1 improvement, 1 variant rejected.\n"
         "\n"
         "✕ model.Gpt('wrong', 8) is rejected, whatever its speed: loss at step 2 is 2.4 against 2.2 of the reference\n"
@@ -69,16 +69,16 @@ def test_puts_every_variant_next_to_the_baseline_benchmark_by_benchmark() -> Non
 
 
 def test_a_verdict_between_variants_names_both_sides() -> None:
-    told = variants().contrasts[0].told
+    told = variants().contrasts[0].labelled_verdict
 
     assert told.series.label == "model.Gpt.measure_training('sdpa' → 'flash', 8) · cpu_step_time"
 
 
 def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
     found = variants()
-    told = [contrast.told for contrast in found.contrasts]
+    told = [contrast.labelled_verdict for contrast in found.contrasts]
 
-    lines = comment(Findings(told, Commit("ab" * 20), Commit("ab" * 20), rejected=found.rejections)).splitlines()
+    lines = render_comment(Findings(told, Commit("ab" * 20), Commit("ab" * 20), rejections=found.rejections)).splitlines()
 
     rejection = "- ✕ rejected: `model.Gpt('wrong', 8)`: `loss at step 2 is 2.4 against 2.2 of the reference`"
     assert "1 variant rejected" in lines[0]
@@ -91,7 +91,7 @@ def step(metric: str, unit: str, ratio: float, half: float, levels: tuple[float,
     return a_verdict(kind, ratio, (ratio - half, ratio + half), series=series, levels=levels, pairs=rounds)
 
 
-def a_ladder() -> Ladder:
+def a_ladder() -> Ablation:
     gib = 2.0**30
     bf16 = (
         step("peak_allocated", "bytes", 0.5, 0.0, (2 * gib, gib)),
@@ -106,29 +106,29 @@ def a_ladder() -> Ladder:
         step("cpu_step_time", "seconds", 0.78, 0.015, (0.012, 0.00936)),
     )
     rungs = (
-        Rung("baseline", ()),
-        Rung("+bf16", (), bf16, "baseline"),
-        Rung("+flash", (), fallen="rejected: fails parity, loss_at_step_k is 2.4 against 2.2"),
-        Rung("+checkpointing", (), checkpointing, "+bf16"),
+        AblationStep("baseline", ()),
+        AblationStep("+bf16", (), bf16, "baseline"),
+        AblationStep("+flash", (), rejection_reason="rejected: fails parity, loss_at_step_k is 2.4 against 2.2"),
+        AblationStep("+checkpointing", (), checkpointing, "+bf16"),
     )
-    return Ladder("memory first", NAME, (("batch", "8"),), rungs, total)
+    return Ablation("memory first", NAME, (("batch", "8"),), rungs, total)
 
 
 LADDER = (EXPECTED / "ladder.txt").read_text()
 
 
 def test_a_ladder_tells_each_steps_own_gain_and_the_total_for_time_and_memory() -> None:
-    assert ladder_text(a_ladder(), Policy()) == LADDER
+    assert format_ablation(a_ladder(), Policy()) == LADDER
 
 
 def test_a_ladder_keeps_its_columns_in_a_comment() -> None:
-    assert ladders_markdown([a_ladder()], Policy()) == f"### ladder `memory first`\n\n```\n{LADDER}```\n"
+    assert render_ablations_markdown([a_ladder()], Policy()) == f"### ladder `memory first`\n\n```\n{LADDER}```\n"
 
 
 def test_a_ladder_without_two_good_steps_says_so() -> None:
-    fallen = Ladder("short", NAME, (), (Rung("baseline", ()), Rung("+bf16", (), fallen="oom: CUDA out of memory")))
+    fallen = Ablation("short", NAME, (), (AblationStep("baseline", ()), AblationStep("+bf16", (), rejection_reason="oom: CUDA out of memory")))
 
-    assert ladder_text(fallen, Policy()) == (
+    assert format_ablation(fallen, Policy()) == (
         "ladder short: model.Gpt.measure_training\n"
         "\n"
         "✕ +bf16 oom: CUDA out of memory\n"

@@ -8,10 +8,10 @@ import pytest
 from git_project import GitProject
 
 from perfci.config import RunTable, Settings
-from perfci.runner.cell_outcomes import Outcome
-from perfci.runner.frozen_suite import cells_of
-from perfci.runner.git_repository import Repository
-from perfci.runner.measurement_runner import Workbench
+from perfci.runner.cell_outcomes import CellOutcome
+from perfci.runner.frozen_suite import expand_cells
+from perfci.runner.git_repository import GitRepository
+from perfci.runner.measurement_runner import MeasurementRunner
 
 
 @pytest.fixture
@@ -20,17 +20,17 @@ def project(tmp_path: Path) -> GitProject:
 
 
 @contextmanager
-def a_workbench(project: GitProject, settings: Settings | None = None, **options: bool) -> Iterator[Workbench]:
-    repository = Repository(project.folder)
-    with Workbench(repository, settings or Settings(), project.folder / "benchmarks", **options) as workbench:
+def a_workbench(project: GitProject, settings: Settings | None = None, **options: bool) -> Iterator[MeasurementRunner]:
+    repository = GitRepository(project.folder)
+    with MeasurementRunner(repository, settings or Settings(), project.folder / "benchmarks", **options) as workbench:
         yield workbench
 
 
-def measured(project: GitProject, *, launch: str = "fork", timeout_s: float = 10) -> dict[str, Outcome]:
+def measured(project: GitProject, *, launch: str = "fork", timeout_s: float = 10) -> dict[str, CellOutcome]:
     """Measure every cell of the suite once at HEAD."""
     settings = Settings(run=RunTable.model_validate({"launch": launch}))
     with a_workbench(project, settings) as workbench:
         commit = workbench.repository.commits("HEAD")[0]
         workbench.prepare([commit])
-        cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", timeout_s)
+        cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", timeout_s)
         return {outcome.cell.name: outcome for outcome, _ in workbench.visit(commit.sha, cells)}

@@ -9,7 +9,7 @@ import pytest
 from git_project import GitProject
 
 from perfci.model import PerfciError
-from perfci.runner.git_repository import Repository, slug_of_url
+from perfci.runner.git_repository import GitRepository, parse_slug
 
 
 def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:
@@ -20,7 +20,7 @@ def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:
     second = project.commit("Second", thing="A = 2\n")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge side", "side")
 
-    commits = Repository(project.folder).commits(f"{first}..main")
+    commits = GitRepository(project.folder).commits(f"{first}..main")
 
     assert [(c.subject, c.position, c.branch) for c in commits] == [("Second", 2, "main"), ("Merge side", 3, "main")]
     assert commits[0].sha == second
@@ -41,7 +41,7 @@ def test_refuses_what_names_no_commit(project: GitProject, revision: str, senten
     project.commit("First", thing="A = 1\n")
 
     with pytest.raises(PerfciError) as caught:
-        Repository(project.folder).commits(revision)
+        GitRepository(project.folder).commits(revision)
 
     assert str(caught.value).startswith(sentence)
     assert not (project.folder / "x").exists()
@@ -49,7 +49,7 @@ def test_refuses_what_names_no_commit(project: GitProject, revision: str, senten
 
 def test_says_what_to_do_outside_a_repository(tmp_path: Path) -> None:
     with pytest.raises(PerfciError, match="is not inside a git repository; run perfci where the measured code"):
-        Repository(tmp_path)
+        GitRepository(tmp_path)
 
 
 def test_checks_a_commit_out_without_touching_the_users_repository(project: GitProject) -> None:
@@ -57,7 +57,7 @@ def test_checks_a_commit_out_without_touching_the_users_repository(project: GitP
     project.commit("Second", thing="A = 2\n")
     before = project.git("status", "--porcelain"), project.git("worktree", "list"), project.git("branch", "--all")
 
-    tree = Repository(project.folder).checkout(first)
+    tree = GitRepository(project.folder).checkout(first)
 
     assert (tree / "thing.py").read_text() == "A = 1\n"
     assert (
@@ -69,15 +69,15 @@ def test_checks_a_commit_out_without_touching_the_users_repository(project: GitP
 
 def test_takes_the_working_tree_as_a_dirty_commit(project: GitProject) -> None:
     head = project.commit("First", thing="A = 1\n")
-    repository = Repository(project.folder)
-    clean = repository.working_tree()
+    repository = GitRepository(project.folder)
+    clean = repository.working_tree_commit()
     project.write("thing.py", "A = 3\n")
     project.write("new.py", "B = 1\n")
 
-    dirty = repository.working_tree()
+    dirty = repository.working_tree_commit()
 
     assert (clean.sha, clean.dirty) == (head, False)
-    assert (dirty.dirty, dirty.parents, dirty.short[-1]) == (True, (head,), "+")
+    assert (dirty.dirty, dirty.parents, dirty.short_sha[-1]) == (True, (head,), "+")
     assert (repository.checkout(dirty.sha) / "thing.py").read_text() == "A = 3\n"
     assert (repository.checkout(dirty.sha) / "new.py").exists()
     assert project.git("status", "--porcelain").splitlines() == ["M thing.py", "?? new.py"]
@@ -91,7 +91,7 @@ def test_runs_no_hook_of_the_user(project: GitProject, tmp_path: Path) -> None:
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     hook.chmod(0o755)
 
-    Repository(project.folder).checkout(sha)
+    GitRepository(project.folder).checkout(sha)
 
     assert not (tmp_path / "ran").exists()
 
@@ -107,7 +107,7 @@ def test_runs_no_hook_of_the_user(project: GitProject, tmp_path: Path) -> None:
     ],
 )
 def test_reads_the_slug_of_an_origin(url: str, slug: str) -> None:
-    assert slug_of_url(url) == slug
+    assert parse_slug(url) == slug
 
 
 def test_knows_the_tags_of_commits_annotated_or_not(project: GitProject) -> None:
@@ -115,10 +115,10 @@ def test_knows_the_tags_of_commits_annotated_or_not(project: GitProject) -> None
     project.git("tag", "v1.0")
     project.git("tag", "--annotate", "release/1", "--message", "One")
     project.commit("Second", thing="A = 2\n")
-    repository = Repository(project.folder)
+    repository = GitRepository(project.folder)
 
     assert repository.tags() == {first: ("release/1", "v1.0")}
-    assert [commit.tags for commit in repository.line("main")] == [("release/1", "v1.0"), ()]
+    assert [commit.tags for commit in repository.first_parent_commits("main")] == [("release/1", "v1.0"), ()]
 
 
 def test_reads_whole_messages_that_have_a_line(project: GitProject) -> None:
@@ -131,9 +131,9 @@ def test_reads_whole_messages_that_have_a_line(project: GitProject) -> None:
     last = project.commit("Last\n\nPerfci-Expect: time +1% slower\nPerfci-Expect: peak -1% less", thing="A = 3\n")
     project.git("config", "grep.patternType", "fixed")
 
-    found = Repository(project.folder).messages("main", "Perfci-Expect:", 9)
+    found = GitRepository(project.folder).find_messages("main", "Perfci-Expect:", 9)
 
     assert [(one.sha, one.subject) for one, _ in found] == [(last, "Last"), (first, "Second")]
     assert found[0][1] == "Last\n\nPerfci-Expect: time +1% slower\nPerfci-Expect: peak -1% less\n"
-    assert len(Repository(project.folder).messages("main", "Perfci-Expect:", 1)) == 1
-    assert Repository(project.folder).messages("main", "Signed-off-by:", 9) == []
+    assert len(GitRepository(project.folder).find_messages("main", "Perfci-Expect:", 1)) == 1
+    assert GitRepository(project.folder).find_messages("main", "Signed-off-by:", 9) == []

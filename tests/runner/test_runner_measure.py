@@ -129,7 +129,7 @@ def test_one_process_gives_all_metrics(outcomes: dict) -> None:
     assert ttft == MeasuredMetric("ttft", "seconds", "lower", Clock.WALL, 4, (0.5, 0.75))
     assert cpu_ttft == MeasuredMetric("cpu_ttft", "seconds", "lower", Clock.CPU, 4, (0.25, 0.5))
     assert size == MeasuredMetric("bytes", "bytes", "lower", Clock.EXACT, 1, (2000.0,))
-    assert tokens == MeasuredMetric("tokens_per_second", "tokens/s", "higher", Clock.WITNESS, 1, (20.0,))
+    assert tokens == MeasuredMetric("tokens_per_second", "tokens/s", "higher", Clock.INFORMATIONAL, 1, (20.0,))
     assert (reserved.name, reserved.status, reserved.samples) == ("reserved", Status.SKIPPED, ())
     assert reserved.reason == "this machine has no accelerator"
 

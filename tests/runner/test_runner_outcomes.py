@@ -13,7 +13,7 @@ from waiting import until
 
 from perfci.config import EnvironmentTable, Settings
 from perfci.model import Clock, PerfciError, Status
-from perfci.runner.frozen_suite import cells_of
+from perfci.runner.frozen_suite import expand_cells
 
 SUITE = """
     import ctypes, os, subprocess, sys, time
@@ -217,7 +217,7 @@ def test_goes_on_after_a_commit_parent_died(tmp_path: Path) -> None:
     with a_workbench(project) as workbench:
         commit = workbench.repository.commits("HEAD")[0]
         workbench.prepare([commit])
-        cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", 10)
+        cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
         first = [outcome for outcome, _ in workbench.visit(commit.sha, cells)]
         again = [outcome for outcome, _ in workbench.visit(commit.sha, cells[1:])]
 

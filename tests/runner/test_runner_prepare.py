@@ -9,8 +9,8 @@ from runner.conftest import a_workbench, measured
 
 from perfci.config import EnvironmentTable, Settings, SuiteTable
 from perfci.model import Status
-from perfci.runner.frozen_suite import Cell, cells_of
-from perfci.runner.prepare_commit import import_paths
+from perfci.runner.frozen_suite import Cell, expand_cells
+from perfci.runner.prepare_commit import list_import_paths
 
 ANSWER = "import thing\ndef track_answer(): return thing.ANSWER\n"
 
@@ -20,9 +20,9 @@ def test_measures_each_commits_own_code_with_the_suite_of_the_working_tree(proje
     project.commit("Two", thing="ANSWER = 2\n", benchmarks__suite=ANSWER)
 
     with a_workbench(project) as workbench:
-        commits = workbench.repository.line("HEAD")
+        commits = workbench.repository.first_parent_commits("HEAD")
         workbench.prepare(commits)
-        cells = cells_of(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
+        cells = expand_cells(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
         values = [o.metrics[0].samples[0] for c in commits for o, _ in workbench.visit(c.sha, cells)]
 
     assert values == [1.0, 2.0]
@@ -62,9 +62,9 @@ def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: Gi
                    benchmarks__extra="from thing import EXTRA\ndef track_extra(): return EXTRA\n")  # fmt: skip
 
     with a_workbench(project) as workbench:
-        commits = workbench.repository.line("HEAD")
+        commits = workbench.repository.first_parent_commits("HEAD")
         workbench.prepare(commits)
-        cells = cells_of(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
+        cells = expand_cells(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
         old = {o.cell.name: o for o, _ in workbench.visit(commits[0].sha, cells)}
 
     assert old["suite.track_answer"].metrics[0].samples == (1.0,)
@@ -101,7 +101,7 @@ def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -
         with a_workbench(project, settings) as workbench:
             commit = workbench.repository.commits("HEAD")[0]
             workbench.prepare([commit])
-            cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", 10)
+            cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
             ((outcome, _),) = workbench.visit(commit.sha, cells)
 
     assert outcome.metrics[0].samples == (1.0,)
@@ -110,12 +110,12 @@ def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -
 
 def test_imports_from_src_where_packages_live_there(tmp_path: Path) -> None:
     (tmp_path / "src" / "thing").mkdir(parents=True)
-    assert import_paths(tmp_path, ()) == (str(tmp_path),)
+    assert list_import_paths(tmp_path, ()) == (str(tmp_path),)
 
     (tmp_path / "src" / "thing" / "__init__.py").touch()
 
-    assert import_paths(tmp_path, ()) == (str(tmp_path / "src"),)
-    assert import_paths(tmp_path, ("lib",)) == (str(tmp_path / "lib"),)
+    assert list_import_paths(tmp_path, ()) == (str(tmp_path / "src"),)
+    assert list_import_paths(tmp_path, ("lib",)) == (str(tmp_path / "lib"),)
 
 
 def test_measures_with_the_commits_own_suite_where_that_is_configured(project: GitProject) -> None:
@@ -125,9 +125,9 @@ def test_measures_with_the_commits_own_suite_where_that_is_configured(project: G
     settings = Settings(suite=SuiteTable(source="commit"))
 
     with a_workbench(project, settings) as workbench:
-        commits = workbench.repository.line("HEAD")
+        commits = workbench.repository.first_parent_commits("HEAD")
         workbench.prepare(commits)
-        cells = cells_of(workbench.discover(commits[2].sha).benchmarks.values(), "", 10)
+        cells = expand_cells(workbench.discover(commits[2].sha).benchmarks.values(), "", 10)
         none, ten, twenty = (next(workbench.visit(c.sha, cells))[0] for c in commits)
 
     assert none.status is Status.FAILED

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfci.runner.harness.cell_profile import profiled, why_no_tools, work_of
+from perfci.runner.harness.cell_profile import missing_tools_reason, profile_benchmark, profiled_work
 
 
 def mark(phase: str) -> AbstractContextManager[None]:
@@ -26,7 +26,7 @@ def a_benchmark(function: Any, *parameters: Any) -> SimpleNamespace:
 def test_any_function_is_called_with_its_parameters_and_set_up_anew() -> None:
     benchmark = a_benchmark(lambda batch, dtype: (batch, dtype), 8, "bf16")
 
-    work, prepare = work_of(benchmark)
+    work, prepare = profiled_work(benchmark)
     prepare()
 
     assert work(mark) == (8, "bf16")
@@ -40,7 +40,7 @@ def test_a_function_may_say_what_of_it_to_profile() -> None:
     measure_reply.profiled = lambda batch: lambda mark: f"a reply to {batch}"  # type: ignore[attr-defined]
     benchmark = a_benchmark(measure_reply, 8)
 
-    work, prepare = work_of(benchmark)
+    work, prepare = profiled_work(benchmark)
     prepare()
 
     assert work(mark) == "a reply to 8"
@@ -56,13 +56,13 @@ def test_a_method_may_say_it_of_its_object() -> None:
 
         measure_reply.profiled = lambda self, batch: lambda mark: f"{self.name} to {batch}"  # type: ignore[attr-defined]
 
-    work, _ = work_of(a_benchmark(Model().measure_reply, 8))
+    work, _ = profiled_work(a_benchmark(Model().measure_reply, 8))
 
     assert work(mark) == "tiny to 8"
 
 
 def test_tools_that_are_there_and_do_not_import_are_no_missing_package() -> None:
-    assert why_no_tools(ImportError("cannot import name 'lines'", name="perfci.bench")) == (
+    assert missing_tools_reason(ImportError("cannot import name 'lines'", name="perfci.bench")) == (
         f"perfci.bench.profiles.profiler does not import in the environment that measures ({sys.executable}): "
         "cannot import name 'lines'"
     )
@@ -72,7 +72,7 @@ def test_a_missing_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "perfci.bench.profiles.profiler", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
 
-    outcome = profiled(a_benchmark(print), {"folder": "", "roots": {}})
+    outcome = profile_benchmark(a_benchmark(print), {"folder": "", "roots": {}})
 
     assert outcome["status"] == "failed"
     assert outcome["reason"].startswith(

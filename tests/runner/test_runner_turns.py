@@ -13,11 +13,11 @@ from git_project import GitProject
 from runner.conftest import a_workbench
 
 from perfci.config import RunTable, Settings
-from perfci.model import IN_TURNS, Commit, Status
-from perfci.runner.cell_outcomes import Outcome
-from perfci.runner.frozen_suite import cells_of
-from perfci.runner.measurement_runner import Workbench
-from perfci.runner.turn_scheduler import TurnKeeper
+from perfci.model import ALTERNATING_FLAG, Commit, Status
+from perfci.runner.cell_outcomes import CellOutcome
+from perfci.runner.frozen_suite import expand_cells
+from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.turn_scheduler import TurnScheduler
 
 SUITE = """
     import json, os, time
@@ -60,7 +60,7 @@ def spans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "spans"
 
 
-def side_by_side(project: GitProject, head: str, match: str, launch: str = "fork") -> list[tuple[Outcome, Outcome]]:
+def side_by_side(project: GitProject, head: str, match: str, launch: str = "fork") -> list[tuple[CellOutcome, CellOutcome]]:
     """The cells that match, at a steady base and at this head; what each pair of processes gave."""
     project.commit("Base", thing=STEADY.format(name="base"), benchmarks__suite=SUITE)
     project.commit("Head", thing=head)
@@ -70,10 +70,10 @@ def side_by_side(project: GitProject, head: str, match: str, launch: str = "fork
         return list(measured_beside(workbench, commits, match))
 
 
-def measured_beside(workbench: Workbench, commits: list[Commit], match: str) -> Iterator[tuple[Outcome, Outcome]]:
-    cells = cells_of(workbench.discover(commits[0].sha).benchmarks.values(), match, 10)
+def measured_beside(workbench: MeasurementRunner, commits: list[Commit], match: str) -> Iterator[tuple[CellOutcome, CellOutcome]]:
+    cells = expand_cells(workbench.discover(commits[0].sha).benchmarks.values(), match, 10)
     rows = [[cell, cell] for cell in cells]
-    for measured in workbench.visit_beside([commit.sha for commit in commits], rows):
+    for measured in workbench.visit_interleaved([commit.sha for commit in commits], rows):
         (base, _), (head, _) = measured
         yield base, head
 
@@ -83,12 +83,12 @@ def measured_beside(workbench: Workbench, commits: list[Commit], match: str) -> 
 
 def test_nobody_runs_before_all_wait_and_then_each_in_turn() -> None:
     (a, his), (b, hers) = socket.socketpair(), socket.socketpair()
-    keeper = TurnKeeper([a, b])
+    keeper = TurnScheduler([a, b])
 
     order = []
     for name, player, ours in [("a", his, a), ("b", hers, b), ("a", his, a), ("b", hers, b)]:
         player.sendall(b"w")
-        keeper.hear(ours)
+        keeper.handle_message(ours)
         order.append([name for name, one in (("a", his), ("b", hers)) if _has_the_turn(one)])
 
     assert order == [[], ["a"], ["b"], ["a"]]
@@ -98,26 +98,26 @@ def test_nobody_runs_before_all_wait_and_then_each_in_turn() -> None:
 
 def test_who_hangs_up_is_not_waited_for() -> None:
     (a, his), (b, hers) = socket.socketpair(), socket.socketpair()
-    keeper = TurnKeeper([a, b])
+    keeper = TurnScheduler([a, b])
     his.close()
     hers.sendall(b"w")
 
-    keeper.hear(b)
-    keeper.hear(a)
+    keeper.handle_message(b)
+    keeper.handle_message(a)
 
-    assert (_has_the_turn(hers), keeper.players) == (True, (b,))
+    assert (_has_the_turn(hers), keeper.participants) == (True, (b,))
     for one in (a, b, hers):
         one.close()
 
 
 def test_the_first_number_that_is_named_is_that_of_all() -> None:
     (a, his), (b, hers) = socket.socketpair(), socket.socketpair()
-    keeper = TurnKeeper([a, b])
+    keeper = TurnScheduler([a, b])
 
     answers = []
     for player, ours, number in [(his, a, 7), (hers, b, 9), (hers, b, 2), (his, a, 4)]:
         player.sendall(b"n" + number.to_bytes(8, "little"))
-        keeper.hear(ours)
+        keeper.handle_message(ours)
         answers.append(int.from_bytes(player.recv(8), "little"))
 
     assert answers == [7, 7, 2, 2]
@@ -146,7 +146,7 @@ def test_no_call_of_one_side_overlaps_one_of_the_other(project: GitProject, span
     changes = sum(one[2] != after[2] for one, after in itertools.pairwise(calls))
     assert all(end <= begin for (_, end, _), (begin, _, _) in itertools.pairwise(calls))
     assert changes >= 2 * min(len(one.metrics[0].samples) for one in (base, head)) - 1
-    assert all(IN_TURNS in one.flags for one in (base, head))
+    assert all(ALTERNATING_FLAG in one.flags for one in (base, head))
 
 
 def test_a_sample_is_as_many_calls_as_last_a_turn(project: GitProject, spans: Path) -> None:
@@ -200,8 +200,8 @@ def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, 
     with a_workbench(project) as workbench:
         (commit,) = workbench.repository.commits("HEAD")
         workbench.prepare([commit])
-        one, two = cells_of(workbench.discover(commit.sha).benchmarks.values(), "time_it", 10)
-        ((first, second),) = workbench.visit_beside([commit.sha] * 2, [[one, two]])
+        one, two = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "time_it", 10)
+        ((first, second),) = workbench.visit_interleaved([commit.sha] * 2, [[one, two]])
 
     assert [(outcome.cell.name, outcome.status) for outcome, _ in (first, second)] == [
         ("suite.Work.time_it(1)", Status.OK),
@@ -217,4 +217,4 @@ def test_turns_may_be_refused(project: GitProject, turns: str, taken: bool) -> N
         (commit,) = workbench.repository.commits("HEAD")
         workbench.prepare([commit])
 
-        assert workbench.can_take_turns([commit.sha]) is taken
+        assert workbench.can_interleave([commit.sha]) is taken

@@ -11,7 +11,7 @@ from runner.conftest import a_workbench
 from warm_environments import AS_STARTED, Forked, WarmParent, of_imports
 
 from perfci.runner.environment_parent import EnvironmentParent
-from perfci.runner.frozen_suite import cells_of
+from perfci.runner.frozen_suite import expand_cells
 
 SUITE = """
     import os, signal, sys, threading
@@ -38,7 +38,7 @@ def surroundings(project: GitProject, parent: type[EnvironmentParent], monkeypat
     with a_workbench(project) as workbench:
         commit = workbench.repository.commits("HEAD")[0]
         workbench.prepare([commit])
-        cells = cells_of(workbench.discover(commit.sha).benchmarks.values(), "", 10)
+        cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
         ((outcome, _),) = workbench.visit(commit.sha, cells)
         (started,) = workbench._parents.values()
         return [started.hello, outcome.status, outcome.reason, type(started._process)]

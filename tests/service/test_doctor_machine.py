@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from perfci.doctor import collect_facts
-from perfci.doctor.findings import Finding, Level, ok, problem, warning
+from perfci.doctor.findings import CheckLevel, DoctorFinding, ok, problem, warning
 from perfci.doctor.machine_checks import (
     GIB,
     MachineFacts,
-    clock_finding,
-    cores_finding,
-    database_finding,
-    disk_finding,
-    governor_finding,
-    load_finding,
-    lock_finding,
-    machine_findings,
-    memory_finding,
-    niceness_finding,
-    turbo_finding,
+    check_clock,
+    check_cores,
+    check_database,
+    check_disk,
+    check_governor,
+    check_load,
+    check_lock,
+    check_machine,
+    check_memory,
+    check_niceness,
+    check_turbo,
 )
 
 QUIET = MachineFacts(
@@ -31,17 +31,17 @@ QUIET = MachineFacts(
 
 
 def test_a_quiet_machine_has_nothing_to_be_done() -> None:
-    findings = list(machine_findings(QUIET))
+    findings = list(check_machine(QUIET))
 
     assert [finding.subject for finding in findings] == ["cores", "load", "memory", "clock", "governor", "turbo"]
-    assert {finding.level for finding in findings} == {Level.OK}
+    assert {finding.level for finding in findings} == {CheckLevel.OK}
 
 
 @pytest.mark.parametrize(("autogroup", "subjects"), [(None, []), (False, ["niceness"]), (True, ["niceness"])])
 def test_says_nothing_of_niceness_where_the_kernel_has_no_such_switch(
     autogroup: bool | None, subjects: list[str]
 ) -> None:
-    findings = list(machine_findings(replace(QUIET, autogroup=autogroup)))
+    findings = list(check_machine(replace(QUIET, autogroup=autogroup)))
 
     assert [finding.subject for finding in findings[6:]] == subjects
 
@@ -73,8 +73,8 @@ def test_says_nothing_of_niceness_where_the_kernel_has_no_such_switch(
         ),
     ],
 )
-def test_cores_belong_to_the_measurement(facts: MachineFacts, expected: Finding) -> None:
-    assert cores_finding(facts) == expected
+def test_cores_belong_to_the_measurement(facts: MachineFacts, expected: DoctorFinding) -> None:
+    assert check_cores(facts) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,45 +92,45 @@ def test_cores_belong_to_the_measurement(facts: MachineFacts, expected: Finding)
         (None, ok("load", "the kernel does not tell")),
     ],
 )
-def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Finding) -> None:
-    assert load_finding(replace(QUIET, load=load)) == expected
+def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: DoctorFinding) -> None:
+    assert check_load(replace(QUIET, load=load)) == expected
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (memory_finding(4 * GIB), ok("memory", "4.0 GiB can still be used")),
+        (check_memory(4 * GIB), ok("memory", "4.0 GiB can still be used")),
         (
-            memory_finding(GIB),
+            check_memory(GIB),
             warning(
                 "memory", "1.0 GiB can still be used", "free some: a process that swaps is measured as slow, or killed"
             ),
         ),
-        (memory_finding(None), ok("memory", "the kernel does not tell")),
-        (clock_finding("tsc"), ok("clock", "tsc")),
+        (check_memory(None), ok("memory", "the kernel does not tell")),
+        (check_clock("tsc"), ok("clock", "tsc")),
         (
-            clock_finding("hpet"),
+            check_clock("hpet"),
             warning(
                 "clock",
                 "hpet, which takes a microsecond to read",
                 "make the kernel use tsc (see /sys/devices/system/clocksource)",
             ),
         ),
-        (clock_finding(""), ok("clock", "the kernel does not name its clock source")),
-        (governor_finding(("performance",)), ok("governor", "performance on every core")),
-        (governor_finding(()), ok("governor", "not visible here, as usual in virtual machines")),
+        (check_clock(""), ok("clock", "the kernel does not name its clock source")),
+        (check_governor(("performance",)), ok("governor", "performance on every core")),
+        (check_governor(()), ok("governor", "not visible here, as usual in virtual machines")),
         (
-            governor_finding(("performance", "powersave")),
+            check_governor(("performance", "powersave")),
             warning(
                 "governor",
                 "performance, powersave: the clock follows the load",
                 "sudo cpupower frequency-set -g performance",
             ),
         ),
-        (turbo_finding(False), ok("turbo", "off")),
-        (turbo_finding(None), ok("turbo", "not visible here, as usual in virtual machines")),
+        (check_turbo(False), ok("turbo", "off")),
+        (check_turbo(None), ok("turbo", "not visible here, as usual in virtual machines")),
         (
-            turbo_finding(True),
+            check_turbo(True),
             warning(
                 "turbo",
                 "on: the clock depends on temperature and on the other cores",
@@ -138,11 +138,11 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Findin
             ),
         ),
         (
-            niceness_finding(autogroup=False),
+            check_niceness(autogroup=False),
             ok("niceness", "what is started with nice stands back, in whichever session"),
         ),
         (
-            niceness_finding(autogroup=True),
+            check_niceness(autogroup=True),
             warning(
                 "niceness",
                 "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): work that somebody "
@@ -150,38 +150,38 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Findin
                 "sudo sysctl kernel.sched_autogroup_enabled=0, or let nobody else work here while you measure",
             ),
         ),
-        (lock_finding(""), ok("lock", "nobody else measures on this machine")),
+        (check_lock(""), ok("lock", "nobody else measures on this machine")),
         (
-            lock_finding("perfci run in /src (process 7)"),
+            check_lock("perfci run in /src (process 7)"),
             warning(
                 "lock",
                 "this machine is being measured: perfci run in /src (process 7)",
                 "wait until that has ended",
             ),
         ),
-        (database_finding("perfci.db", True, ""), ok("database", "perfci.db has the current schema")),
+        (check_database("perfci.db", True, ""), ok("database", "perfci.db has the current schema")),
         (
-            database_finding("perfci.db", False, ""),
+            check_database("perfci.db", False, ""),
             ok("database", "perfci.db does not exist yet: the first `perfci run` makes it"),
         ),
         (
-            database_finding("perfci.db", True, "The database perfci.db is read-only."),
+            check_database("perfci.db", True, "The database perfci.db is read-only."),
             problem(
                 "database",
                 "The database perfci.db is read-only",
                 "see `perfci db --help`, or name another store with --db",
             ),
         ),
-        (disk_finding(3 * GIB), ok("disk", "3.0 GiB are free below .perfci")),
+        (check_disk(3 * GIB), ok("disk", "3.0 GiB are free below .perfci")),
         (
-            disk_finding(GIB),
+            check_disk(GIB),
             problem(
                 "disk", "1.0 GiB are free below .perfci", "free some: checkouts, builds and results go there"
             ),
         ),
     ],
 )  # fmt: skip
-def test_says_it_in_plain_words(found: Finding, expected: Finding) -> None:
+def test_says_it_in_plain_words(found: DoctorFinding, expected: DoctorFinding) -> None:
     assert found == expected
 
 
@@ -210,7 +210,7 @@ def test_reads_the_kernel_of_a_bare_machine(tmp_path: Path) -> None:
         },
     )
 
-    facts = collect_facts.machine(tmp_path)
+    facts = collect_facts.read_machine_facts(tmp_path)
 
     expected = MachineFacts(
         facts.cores, memory=65536, load=1.25, clock="tsc", governors=("powersave",), turbo=True, autogroup=True
@@ -232,7 +232,7 @@ def test_takes_the_tightest_limit_of_nested_control_groups(tmp_path: Path) -> No
         },
     )
 
-    facts = collect_facts.machine(tmp_path)
+    facts = collect_facts.read_machine_facts(tmp_path)
 
     assert (facts.quota_cores, facts.stopped_share, facts.memory) == (1.5, 0.25, 500_000)
 
@@ -251,12 +251,12 @@ def test_reads_control_groups_of_the_first_version(tmp_path: Path) -> None:
         },
     )
 
-    facts = collect_facts.machine(tmp_path)
+    facts = collect_facts.read_machine_facts(tmp_path)
 
     assert (facts.quota_cores, facts.stopped_share, facts.memory, facts.turbo) == (0.5, None, 2000, False)
 
 
 def test_knows_little_where_the_kernel_shows_nothing(tmp_path: Path) -> None:
-    facts = collect_facts.machine(tmp_path)
+    facts = collect_facts.read_machine_facts(tmp_path)
 
     assert facts == MachineFacts(facts.cores)

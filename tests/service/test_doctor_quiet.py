@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 from perfci.config import JudgeTable
-from perfci.doctor.findings import Finding, ok, problem, warning
-from perfci.doctor.noise_check import PAIRS, Equals, quiet_findings, sight_finding, visible
-from perfci.stats.location_shift import Shift, shift
+from perfci.doctor.findings import DoctorFinding, ok, problem, warning
+from perfci.doctor.noise_check import (
+    FORECAST_PAIRS,
+    AAMeasurement,
+    check_detectable_effect,
+    check_noise,
+    compute_detectable_effect,
+)
+from perfci.stats.location_shift import Shift, estimate_shift
 
 JUDGE = JudgeTable()
 
@@ -40,20 +46,20 @@ JUDGE = JudgeTable()
         ),
     ],
 )  # fmt: skip
-def test_promises_only_what_stands_out_of_the_noise(effects: tuple[float, ...], expected: Finding) -> None:
-    assert sight_finding(dict(zip(PAIRS, effects, strict=True)), JUDGE) == expected
+def test_promises_only_what_stands_out_of_the_noise(effects: tuple[float, ...], expected: DoctorFinding) -> None:
+    assert check_detectable_effect(dict(zip(FORECAST_PAIRS, effects, strict=True)), JUDGE) == expected
 
 
 def test_measures_a_promise_by_the_configured_bar() -> None:
-    finding = sight_finding({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
+    finding = check_detectable_effect({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
 
     assert finding == ok("noise", "little enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%")
 
 
 def test_tells_the_floor_with_what_it_rests_on() -> None:
-    equals = Equals("steady.time_python_loop · cpu_time", 41.3, (0.01, -0.01, 0.01, -0.01), Shift(0.0, 0.005, 3, 4))
+    equals = AAMeasurement("steady.time_python_loop · cpu_time", 41.3, (0.01, -0.01, 0.01, -0.01), Shift(0.0, 0.005, 3, 4))
 
-    floor, sight = quiet_findings(equals, JUDGE)
+    floor, sight = check_noise(equals, JUDGE)
 
     assert floor.sentence == (
         "equal processes next to each other differ by up to 2.0% (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
@@ -65,25 +71,25 @@ def test_tells_the_floor_with_what_it_rests_on() -> None:
 def test_sees_half_the_bar_where_nothing_ever_differs() -> None:
     silence = Shift(0.0, 1e-9, 19, 20)
 
-    assert [round(visible(silence, pairs, JUDGE), 6) for pairs in PAIRS] == [0.025] * 3
+    assert [round(compute_detectable_effect(silence, pairs, JUDGE), 6) for pairs in FORECAST_PAIRS] == [0.025] * 3
 
 
 def test_sees_less_with_fewer_pairs_and_nothing_without_an_error() -> None:
     noisy = Shift(0.0, 0.01, 19, 20)
 
-    effects = [visible(noisy, pairs, JUDGE) for pairs in PAIRS]
+    effects = [compute_detectable_effect(noisy, pairs, JUDGE) for pairs in FORECAST_PAIRS]
 
     assert effects == sorted(effects, reverse=True)
-    assert visible(Shift(0.0, math.inf, 0, 1), 5, JUDGE) == math.inf
+    assert compute_detectable_effect(Shift(0.0, math.inf, 0, 1), 5, JUDGE) == math.inf
 
 
 def test_foretells_what_the_judge_then_sees_four_times_in_five() -> None:
     dice, sigma = np.random.default_rng(7), 0.02
-    errors = [shift(dice.normal(0, sigma, 20), dice.normal(0, sigma, 20)).error for _ in range(50)]
-    effect = math.log1p(visible(Shift(0.0, float(np.mean(errors)), 38, 20), 10, JUDGE))
+    errors = [estimate_shift(dice.normal(0, sigma, 20), dice.normal(0, sigma, 20)).error for _ in range(50)]
+    effect = math.log1p(compute_detectable_effect(Shift(0.0, float(np.mean(errors)), 38, 20), 10, JUDGE))
 
     seen = [
-        shift(dice.normal(0, sigma, 10), dice.normal(effect, sigma, 10)).bounds()[0] > math.log1p(JUDGE.bar / 2)
+        estimate_shift(dice.normal(0, sigma, 10), dice.normal(effect, sigma, 10)).bounds()[0] > math.log1p(JUDGE.bar / 2)
         for _ in range(500)
     ]
 

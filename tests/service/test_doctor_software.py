@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from perfci.doctor.findings import Finding, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, ok, problem, warning
 from perfci.doctor.software_checks import (
     BenchFacts,
     PluginFacts,
     SoftwareFacts,
     TorchFacts,
-    asv_finding,
-    bench_findings,
-    git_finding,
-    plugin_finding,
-    python_finding,
-    software_findings,
-    torch_finding,
-    version_of,
+    check_asv,
+    check_bench,
+    check_git,
+    check_plugin,
+    check_python,
+    check_software,
+    check_torch,
+    parse_version,
 )
 
 CUDA = TorchFacts("2.13.0", build="CUDA 12.8", devices=("NVIDIA H100", "NVIDIA H100"))
@@ -34,17 +34,17 @@ HERE = SoftwareFacts("3.11.7", "/venv/bin/python", CUDA, asv_runner="0.3.2", typ
         ("2.20.1", problem("git", "git 2.20.1 is too old to read commits safely", "install git 2.25 or newer")),
     ],
 )
-def test_git_is_there_and_new_enough(version: str, expected: Finding) -> None:
-    assert git_finding(version) == expected
+def test_git_is_there_and_new_enough(version: str, expected: DoctorFinding) -> None:
+    assert check_git(version) == expected
 
 
 def test_names_the_python_that_measures() -> None:
-    assert python_finding(HERE) == ok("Python", "3.11.7 at /venv/bin/python")
+    assert check_python(HERE) == ok("Python", "3.11.7 at /venv/bin/python")
 
 
 @pytest.mark.parametrize("version", ["3.10.2", "3.14.0"])
 def test_refuses_a_python_that_is_not_supported(version: str) -> None:
-    assert python_finding(replace(HERE, python=version)) == problem(
+    assert check_python(replace(HERE, python=version)) == problem(
         "Python",
         f"{version} at /venv/bin/python",
         "name another interpreter with [environment] python in perfci.toml; 3.11 to 3.13 are supported",
@@ -95,8 +95,8 @@ def test_refuses_a_python_that_is_not_supported(version: str) -> None:
         ),
     ],
 )
-def test_torch_sees_what_the_machine_has(torch: TorchFacts, gpus: tuple[str, ...], expected: Finding) -> None:
-    assert torch_finding(torch, gpus) == expected
+def test_torch_sees_what_the_machine_has(torch: TorchFacts, gpus: tuple[str, ...], expected: DoctorFinding) -> None:
+    assert check_torch(torch, gpus) == expected
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_torch_sees_what_the_machine_has(torch: TorchFacts, gpus: tuple[str, ...
         ),
     ],
 )
-def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expected: Finding) -> None:
-    assert asv_finding(facts, "0.3.2") == expected
+def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expected: DoctorFinding) -> None:
+    assert check_asv(facts, "0.3.2") == expected
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
         ),
     ],
 )
-def test_finds_the_plugins_that_asv_passes_over(plugin: PluginFacts, expected: Finding) -> None:
-    assert plugin_finding(plugin, ("time", "gputime", "ttft")) == expected
+def test_finds_the_plugins_that_asv_passes_over(plugin: PluginFacts, expected: DoctorFinding) -> None:
+    assert check_plugin(plugin, ("time", "gputime", "ttft")) == expected
 
 
 NO_COUNTER = "this processor, or the virtual machine around it, offers no counter of instructions"
@@ -197,7 +197,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
             ],
         ),
         (
-            BenchFacts(kind="xpu", why_unmeasured="written from torch's documentation"),
+            BenchFacts(kind="xpu", unverified_reason="written from torch's documentation"),
             [
                 warning(
                     "perfci.bench",
@@ -244,14 +244,14 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
         ),
     ],
 )
-def test_tells_what_measuring_functions_can_read(bench: BenchFacts, expected: list[Finding]) -> None:
-    assert list(bench_findings(bench)) == expected
+def test_tells_what_measuring_functions_can_read(bench: BenchFacts, expected: list[DoctorFinding]) -> None:
+    assert list(check_bench(bench)) == expected
 
 
 def test_tells_everything_in_the_order_in_which_it_is_repaired() -> None:
     facts = replace(HERE, plugins=(PluginFacts("asv_bench_x", "1", ("time",)),))
 
-    subjects = [finding.subject for finding in software_findings(facts, asv_runner="0.3.2", gpus=())]
+    subjects = [finding.subject for finding in check_software(facts, asv_runner="0.3.2", gpus=())]
 
     assert subjects == ["Python", "torch", "asv", "plugin", "instructions"]
 
@@ -260,4 +260,4 @@ def test_tells_everything_in_the_order_in_which_it_is_repaired() -> None:
     ("text", "version"), [("2.13.0+cpu", (2, 13, 0)), ("2.39.5.windows.1", (2, 39, 5)), ("HEAD", ())]
 )
 def test_reads_the_numbers_of_a_version(text: str, version: tuple[int, ...]) -> None:
-    assert version_of(text) == version
+    assert parse_version(text) == version

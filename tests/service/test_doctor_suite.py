@@ -6,19 +6,19 @@ import textwrap
 
 import pytest
 
-from perfci.doctor.findings import Finding, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, ok, problem, warning
 from perfci.doctor.suite_checks import (
-    Recorded,
+    RecordedSuite,
     WrittenFunction,
-    borrowed_findings,
-    count_finding,
-    functions_imported,
-    functions_written,
-    imported,
-    lost_findings,
-    module_findings,
-    omitted_findings,
-    written_findings,
+    check_benchmark_count,
+    check_imported_names,
+    check_lost_benchmarks,
+    check_modules,
+    check_omissions,
+    check_written_functions,
+    exclude_failed_modules,
+    list_imported_names,
+    list_written_functions,
 )
 
 SOURCE = textwrap.dedent("""
@@ -43,13 +43,13 @@ SOURCE = textwrap.dedent("""
 """)
 
 
-def overlooked(name: str, *decorators: str, found: tuple[str, ...] = ()) -> list[Finding]:
-    return list(written_findings([WrittenFunction(f"suite.{name}", 7, decorators)], found))
+def overlooked(name: str, *decorators: str, found: tuple[str, ...] = ()) -> list[DoctorFinding]:
+    return list(check_written_functions([WrittenFunction(f"suite.{name}", 7, decorators)], found))
 
 
 def test_reads_the_public_functions_of_a_module() -> None:
     functions = {
-        function.place: (function.line, function.decorators) for function in functions_written(SOURCE, "suite")
+        function.place: (function.line, function.decorators) for function in list_written_functions(SOURCE, "suite")
     }
 
     assert functions == {
@@ -64,14 +64,14 @@ def test_reads_the_public_functions_of_a_module() -> None:
 
 @pytest.mark.parametrize("source", ["def (", "\0"])
 def test_leaves_source_that_does_not_parse_to_the_import(source: str) -> None:
-    assert functions_written(source, "suite") == []
-    assert functions_imported(source, "suite") == []
+    assert list_written_functions(source, "suite") == []
+    assert list_imported_names(source, "suite") == []
 
 
 def test_knows_a_decorator_by_its_last_name() -> None:
     source = "import perfci.bench as b\n@b.metrics()\n@b.other\n@(lambda f: f)\ndef measure_x(): pass"
 
-    (function,) = functions_written(source, "suite")
+    (function,) = list_written_functions(source, "suite")
 
     assert function.decorators == ("metrics", "other", "")
 
@@ -126,8 +126,8 @@ def test_leaves_alone_what_is_measured_under_a_subclass() -> None:
 def test_counts_benchmarks_by_type() -> None:
     types = {"suite.time_a": "time", "suite.time_b": "time", "suite.track_c": "track"}
 
-    assert count_finding(types, 12) == ok("suite", "3 benchmarks in 12 cells: 2 time, 1 track")
-    assert count_finding({}, 0) == problem(
+    assert check_benchmark_count(types, 12) == ok("suite", "3 benchmarks in 12 cells: 2 time, 1 track")
+    assert check_benchmark_count({}, 0) == problem(
         "suite",
         "there is no benchmark in it",
         "names that begin with time_, mem_, peakmem_, track_ or measure_ are benchmarks",
@@ -137,7 +137,7 @@ def test_counts_benchmarks_by_type() -> None:
 def test_names_the_modules_that_do_not_import() -> None:
     errors = [("benchmarks.kernels", "ModuleNotFoundError: No module named 'triton'")]
 
-    assert list(module_findings(errors)) == [
+    assert list(check_modules(errors)) == [
         problem(
             "suite",
             "module benchmarks.kernels does not import, so nothing of it is measured: ModuleNotFoundError: "
@@ -150,19 +150,19 @@ def test_names_the_modules_that_do_not_import() -> None:
 def test_does_not_look_into_what_failed_to_import() -> None:
     functions = [WrittenFunction(place, 1) for place in ("kernels.gpu_a", "kernels_too.gpu_b", "serving.gpu_c")]
 
-    kept = imported(functions, [("benchmarks.kernels", "ImportError")])
+    kept = exclude_failed_modules(functions, [("benchmarks.kernels", "ImportError")])
 
     assert [function.place for function in kept] == ["kernels_too.gpu_b", "serving.gpu_c"]
-    assert imported(functions, [("benchmarks", "ImportError")]) == []
+    assert exclude_failed_modules(functions, [("benchmarks", "ImportError")]) == []
 
 
 def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
     source = "from timers import time_call as call, wait\nimport time_travel\ndef f(): from timers import time_late"
 
-    imports = functions_imported(source, "suite")
+    imports = list_imported_names(source, "suite")
 
     assert imports == ["suite.time_call", "suite.wait"]
-    assert list(borrowed_findings(imports, ["suite.time_call", "suite.time_step"])) == [
+    assert list(check_imported_names(imports, ["suite.time_call", "suite.time_step"])) == [
         warning(
             "suite",
             "suite.time_call is measured as a benchmark of its own, because that module imports the name",
@@ -175,7 +175,7 @@ def test_tells_what_each_class_leaves_out_and_why() -> None:
     no_hooks, no_stream = "it gives no batch and no loss", "it gives no stream"
     omissions = [("a.Chat", "training", no_hooks), ("a.Chat", "stages", no_stream), ("a.Chat", "numerics", no_hooks)]
 
-    findings = list(omitted_findings([*omissions, ("a.Train", "stages", no_stream)]))
+    findings = list(check_omissions([*omissions, ("a.Train", "stages", no_stream)]))
 
     assert findings == [
         ok("suite", "a.Chat leaves out training, numerics: it gives no batch and no loss; stages: it gives no stream"),
@@ -183,7 +183,7 @@ def test_tells_what_each_class_leaves_out_and_why() -> None:
     ]
 
 
-RECORDED = Recorded({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
+RECORDED = RecordedSuite({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
 
 
 @pytest.mark.parametrize(
@@ -215,11 +215,11 @@ RECORDED = Recorded({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
         ),
     ],
 )
-def test_compares_the_suite_with_the_last_recorded_run(versions: dict[str, str], expected: list[Finding]) -> None:
-    assert list(lost_findings(versions, RECORDED)) == expected
+def test_compares_the_suite_with_the_last_recorded_run(versions: dict[str, str], expected: list[DoctorFinding]) -> None:
+    assert list(check_lost_benchmarks(versions, RECORDED)) == expected
 
 
 def test_has_nothing_to_compare_with_before_the_first_run() -> None:
-    assert list(lost_findings({"a.time_x": "v1"}, None)) == [
+    assert list(check_lost_benchmarks({"a.time_x": "v1"}, None)) == [
         ok("history", "no run is recorded yet to compare the suite with")
     ]

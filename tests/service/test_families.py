@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import pytest
 
-from perfci.config import LadderTable
-from perfci.measure.ablation_steps import steps_of
-from perfci.measure.variant_groups import Axis, assignments_of, families, require_known
+from perfci.config import AblationTable
+from perfci.measure.ablation_steps import expand_steps
+from perfci.measure.variant_groups import VariantAxis, build_assignments, group_variants, require_known_parameters
 from perfci.model import PerfciError
-from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark, cells_of
+from perfci.runner.frozen_suite import Cell, DiscoveredBenchmark, expand_cells
 
 
 def cells(**grid: tuple[str, ...]) -> list[Cell]:
     benchmark = DiscoveredBenchmark(
         "model.Gpt.measure_training", "1", "track", (), tuple(grid), tuple(grid.values()), None, None, None
     )
-    return cells_of([benchmark], "", 60.0)
+    return expand_cells([benchmark], "", 60.0)
 
 
 GRID = {"attn": ("'sdpa'", "'flash'", "'math'"), "batch": ("1", "8")}
 
 
 def test_groups_what_differs_in_nothing_else() -> None:
-    found = families(cells(**GRID), assignments_of([Axis.of("attn=sdpa,flash")]))
+    found = group_variants(cells(**GRID), build_assignments([VariantAxis.parse("attn=sdpa,flash")]))
 
-    assert [(family.rest, [cell.name for cell in family.cells.values()]) for family in found] == [
+    assert [(family.shared_parameters, [cell.name for cell in family.cells.values()]) for family in found] == [
         ((("batch", "1"),), ["model.Gpt.measure_training('sdpa', 1)", "model.Gpt.measure_training('flash', 1)"]),
         ((("batch", "8"),), ["model.Gpt.measure_training('sdpa', 8)", "model.Gpt.measure_training('flash', 8)"]),
     ]
 
 
 def test_several_axes_make_every_combination_and_the_first_is_the_baseline() -> None:
-    assignments = assignments_of([Axis.of("attn=sdpa,flash"), Axis.of("batch=1,8")])
+    assignments = build_assignments([VariantAxis.parse("attn=sdpa,flash"), VariantAxis.parse("batch=1,8")])
 
-    (found,) = families(cells(**GRID), assignments)
+    (found,) = group_variants(cells(**GRID), assignments)
 
     assert [(one["attn"], one["batch"]) for one in assignments] == [
         ("sdpa", "1"), ("sdpa", "8"), ("flash", "1"), ("flash", "8"),
     ]  # fmt: skip
-    assert (list(found.cells), found.varied) == ([0, 1, 2, 3], ("attn", "batch"))
+    assert (list(found.cells), found.varied_parameters) == ([0, 1, 2, 3], ("attn", "batch"))
 
 
 MALFORMED = ["attn", "attn=", "attn=sdpa", "attn=sdpa,sdpa", "=a,b", "attn=a,"]
@@ -47,7 +47,7 @@ MALFORMED = ["attn", "attn=", "attn=sdpa", "attn=sdpa,sdpa", "=a,b", "attn=a,"]
 @pytest.mark.parametrize("text", MALFORMED)
 def test_refuses_an_axis_that_compares_nothing(text: str) -> None:
     with pytest.raises(PerfciError) as error:
-        Axis.of(text)
+        VariantAxis.parse(text)
 
     assert str(error.value) == (
         f"--vary {text!r}: a parameter and two or more different values were expected, such as attn=sdpa,flash"
@@ -65,7 +65,7 @@ UNKNOWN = {
 @pytest.mark.parametrize(("text", "sentence"), UNKNOWN.items())
 def test_lists_what_there_is(text: str, sentence: str) -> None:
     with pytest.raises(PerfciError) as error:
-        require_known(cells(**GRID), assignments_of([Axis.of(text)]), "--vary")
+        require_known_parameters(cells(**GRID), build_assignments([VariantAxis.parse(text)]), "--vary")
 
     assert str(error.value) == sentence
 
@@ -74,7 +74,7 @@ def test_says_when_no_benchmark_has_both_sides() -> None:
     apart = [*cells(attn=("'sdpa'",), batch=("1",)), *cells(attn=("'flash'",), batch=("8",))]
 
     with pytest.raises(PerfciError) as error:
-        require_known(apart, assignments_of([Axis.of("attn=sdpa,flash")]), "--vary")
+        require_known_parameters(apart, build_assignments([VariantAxis.parse("attn=sdpa,flash")]), "--vary")
 
     assert str(error.value) == (
         "--vary: no benchmark has both attn=sdpa and another of the variants, all else being equal"
@@ -88,7 +88,7 @@ def test_a_step_of_a_ladder_keeps_what_it_does_not_change() -> None:
         {"name": "+checkpointing", "set": {"checkpoint": True}},
     ]
 
-    found = steps_of(LadderTable.model_validate({"name": "speed", "steps": steps}))
+    found = expand_steps(AblationTable.model_validate({"name": "speed", "steps": steps}))
 
     assert found == [
         {"dtype": "fp32", "checkpoint": "False"},
@@ -101,7 +101,7 @@ def test_a_ladder_says_first_what_it_will_change() -> None:
     steps = [{"name": "baseline", "set": {"dtype": "fp32"}}, {"name": "+flash", "set": {"attn": "flash"}}]
 
     with pytest.raises(PerfciError) as error:
-        steps_of(LadderTable.model_validate({"name": "speed", "steps": steps}))
+        expand_steps(AblationTable.model_validate({"name": "speed", "steps": steps}))
 
     assert str(error.value) == (
         "the ladder 'speed': the step '+flash' sets attn, which the first step does not; "

@@ -14,75 +14,75 @@ from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import IncidentState
-from perfci.policies import standards_of
+from perfci.policies import load_project_policies
 from perfci.service.audit_context import AuditContext
-from perfci.service.expected_changes.save_changes import arrive
-from perfci.service.incidents.merge_and_split import split
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import change
-from perfci.service.incidents.undo_change import undo
-from perfci.service.uploads.receive_runs import Arrival, receive
+from perfci.service.expected_changes.save_changes import save_expected_changes
+from perfci.service.incidents.merge_and_split import split_members
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import update_incident
+from perfci.service.incidents.undo_change import undo_last_change
+from perfci.service.uploads.receive_runs import IncomingRun, store_run
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import ledger, members
-from perfci.store.incidents.records import Event, IncidentRecord
-from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
+from perfci.store.incidents.incident_members import list_impacts, load_members
+from perfci.store.incidents.records import IncidentEvent, IncidentRecord
+from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.projects import Project
-from perfci.store.writes.group_commit import Group
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.incidents.expected_change_match import Answer, Arrived
-from perfci.verdicts.incidents.page_budget import Told
+from perfci.store.writes.group_commit import GroupCommitter
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.incidents.expected_change_match import ExpectationMatch, MergedExpectedChange
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
 from tests.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.looks import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)
-SAID = Arrived(a_sha(12), Announcement("time", 0.2, "more tokens in each"), "#12")
+SAID = MergedExpectedChange(a_sha(12), ExpectedChange("time", 0.2, "more tokens in each"), "#12")
 MEANT = "announced in #12: more tokens in each"
 MORE = "more than announced in #12, which announced +20.0 %: training.Step.time_step got 40.0 % slower"
 
 
-def announced(name: str = "a1", rel: float = 0.2) -> Told:
+def announced(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
     """An incident of which all that got worse was announced."""
-    return replace(told(name, a_move(rel=rel)), answer=Answer((SAID,)), page=0)
+    return replace(told(name, a_move(rel=rel)), answer=ExpectationMatch((SAID,)), page=0)
 
 
-def exceeded(name: str = "a1", rel: float = 0.4) -> Told:
+def exceeded(name: str = "a1", rel: float = 0.4) -> BudgetedIncident:
     """One that came to more than that."""
-    return replace(told(name, a_move(rel=rel)), answer=Answer((SAID,), (a_move(rel=rel),)))
+    return replace(told(name, a_move(rel=rel)), answer=ExpectationMatch((SAID,), (a_move(rel=rel),)))
 
 
 def current(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        found = incident_store.numbered(tx, project.id, number)
+        found = incident_store.find_incident(tx, project.id, number)
     assert found is not None
     return found
 
 
-def history(store: Store) -> list[Event]:
+def history(store: Store) -> list[IncidentEvent]:
     with store.read() as tx:
-        return incident_store.events(tx, current(store).id)
+        return incident_store.load_events(tx, current(store).id)
 
 
 def accepted_lines(store: Store) -> list[bool]:
     project = a_project(store)
     with store.read() as tx:
-        return [one.accepted for one in ledger(tx, project.id)[0]]
+        return [one.accepted for one in list_impacts(tx, project.id)[0]]
 
 
 def subscribe(store: Store, *states: str) -> Project:
     project = a_project(store)
     with store.begin() as tx:
         routes = {"states": list(states)} if states else {}
-        keep_destination(tx, project.id, Destination("team", "webhook", "https://hook.example/", routes=routes))
+        save_destination(tx, project.id, Destination("team", "webhook", "https://hook.example/", routes=routes))
     return project
 
 
 def sent(store: Store, project: Project) -> list[tuple[str, str]]:
     with store.read() as tx:
-        return [(one.body["state"], one.body["reason"]) for one in deliveries(tx, project.id)][::-1]
+        return [(one.body["state"], one.body["reason"]) for one in load_deliveries(tx, project.id)][::-1]
 
 
 def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store) -> None:
@@ -92,7 +92,7 @@ def test_what_was_announced_is_accepted_for_good_and_told_to_nobody(store: Store
 
     found = current(store)
     assert (found.state, found.reason, found.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
-    assert (found.open, found.paged_at, found.triaged_at) == (False, None, None)
+    assert (found.is_open, found.paged_at, found.triaged_at) == (False, None, None)
     assert found.detail["told"] == "as announced: nobody is asked"
     assert [(one.actor, one.before, one.after) for one in history(store)] == [
         ("perfci", "", "new"), ("perfci", "new", "accepted"),
@@ -115,8 +115,8 @@ def test_what_came_to_more_is_opened_and_says_so(store: Store) -> None:
     look(store, LATER, exceeded(rel=0.41))
 
     found = current(store)
-    assert (found.state, found.open) == (IncidentState.NEW, True)
-    assert [(one.what, one.text) for one in history(store)[1:]] == [("announced", MORE)]
+    assert (found.state, found.is_open) == (IncidentState.NEW, True)
+    assert [(one.action, one.text) for one in history(store)[1:]] == [("announced", MORE)]
     assert (accepted_lines(store), sent(store, project)) == ([False], [("new", "")])
 
 
@@ -154,18 +154,18 @@ def test_an_announcement_that_comes_late_accepts_what_is_new(store: Store) -> No
 @pytest.mark.parametrize(
     "touch",
     [
-        Change(IncidentState.INVESTIGATING),
-        Change(assignee="ada"),
-        Change(note="is this the cache?"),
-        Change(IncidentState.ACCEPTED, reason="mine", accepted_until=LATER + timedelta(days=9)),
+        IncidentUpdate(IncidentState.INVESTIGATING),
+        IncidentUpdate(assignee="ada"),
+        IncidentUpdate(note="is this the cache?"),
+        IncidentUpdate(IncidentState.ACCEPTED, reason="mine", accepted_until=LATER + timedelta(days=9)),
     ],
     ids=["at work", "assigned", "a note", "accepted until a day"],
 )
-def test_what_a_person_touched_is_left_to_people(store: Store, touch: Change) -> None:
+def test_what_a_person_touched_is_left_to_people(store: Store, touch: IncidentUpdate) -> None:
     look(store, NOW, told())
     project = a_project(store)
     with store.begin() as tx:
-        change(tx, project, 1, 1, touch, acting_as("ada", NOW))
+        update_incident(tx, project, 1, 1, touch, acting_as("ada", NOW))
     before = current(store)
 
     look(store, LATER, announced())
@@ -177,12 +177,12 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
     look(store, NOW, announced())
     project = a_project(store)
     with store.begin() as tx:
-        change(tx, project, 1, 1, Change(IncidentState.NEW, reason="not on this machine"), acting_as("ada", NOW))
+        update_incident(tx, project, 1, 1, IncidentUpdate(IncidentState.NEW, reason="not on this machine"), acting_as("ada", NOW))
     look(store, LATER, announced())
     opened = current(store)
 
     with store.begin() as tx:
-        undo(tx, project, 1, opened.revision, acting_as("ada", LATER))
+        undo_last_change(tx, project, 1, opened.revision, acting_as("ada", LATER))
 
     found = current(store)
     assert (opened.state, found.state) == (IncidentState.NEW, IncidentState.ACCEPTED)
@@ -190,12 +190,12 @@ def test_who_does_not_accept_it_may_open_it_and_take_that_back(store: Store) -> 
 
 
 def test_what_people_took_apart_is_theirs(store: Store) -> None:
-    both = Answer((replace(SAID, announcement=Announcement("*", 0.2, "more tokens in each")),))
+    both = ExpectationMatch((replace(SAID, announcement=ExpectedChange("*", 0.2, "more tokens in each")),))
     look(store, NOW, replace(told("a1", a_move("x"), a_move("y")), answer=both))
     project = a_project(store)
     with store.begin() as tx:
-        series = members(tx, current(store).id)[0].series_id
-        split(tx, project, 1, 1, {series}, acting_as("ada", NOW))
+        series = load_members(tx, current(store).id)[0].series_id
+        split_members(tx, project, 1, 1, {series}, acting_as("ada", NOW))
 
     look(store, LATER, told("a1", a_move("x"), a_move("y")))
 
@@ -212,13 +212,13 @@ def test_seen_again_after_it_was_nothing_it_is_accepted_at_once(store: Store) ->
 
 
 @pytest.fixture
-def group(store: Store) -> Iterator[Group]:
+def group(store: Store) -> Iterator[GroupCommitter]:
     a_project(store)
-    with closing(Group(store)) as group:
+    with closing(GroupCommitter(store)) as group:
         yield group
 
 
-def upload_a_step(store: Store, group: Group) -> None:
+def upload_a_step(store: Store, group: GroupCommitter) -> None:
     """Sixteen commits, of which the ninth costs a fifth."""
     project = a_project(store)
     for number in range(1, 17):
@@ -229,23 +229,23 @@ def upload_a_step(store: Store, group: Group) -> None:
             a_result(a_series(), *processes), commit=a_commit(number), session=f"s-{number}", started_at=began
         )  # fmt: skip
         key = run_document.idempotency_key(run)
-        receive(group, Arrival(run, key, key, project, AuditContext(LOCAL, NOON, "test")))
+        store_run(group, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test")))
 
 
 def tell(store: Store, change: float, sha: str) -> int:
-    said = Arrived(sha, Announcement("training.Step.*", change, "more tokens in each"), "#12")
+    said = MergedExpectedChange(sha, ExpectedChange("training.Step.*", change, "more tokens in each"), "#12")
     project = a_project(store)
     with store.begin() as tx:
-        return arrive(tx, project, [said], AuditContext(LOCAL, NOW))
+        return save_expected_changes(tx, project, [said], AuditContext(LOCAL, NOW))
 
 
 def judge(store: Store) -> int:
-    worker = JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: NOW)
-    return worker.empty()
+    worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: NOW)
+    return worker.drain()
 
 
 @pytest.mark.parametrize(("change", "state"), [(0.2, "accepted"), (0.03, "new"), (-0.2, "new")])
-def test_judges_what_is_uploaded_by_what_was_announced(store: Store, group: Group, change: float, state: str) -> None:
+def test_judges_what_is_uploaded_by_what_was_announced(store: Store, group: GroupCommitter, change: float, state: str) -> None:
     tell(store, change, a_sha(9))
     upload_a_step(store, group)
 
@@ -254,7 +254,7 @@ def test_judges_what_is_uploaded_by_what_was_announced(store: Store, group: Grou
     assert current(store).state == state
 
 
-def test_an_announcement_alone_is_reason_to_look_again(store: Store, group: Group) -> None:
+def test_an_announcement_alone_is_reason_to_look_again(store: Store, group: GroupCommitter) -> None:
     upload_a_step(store, group)
     judge(store)
     first = current(store).state

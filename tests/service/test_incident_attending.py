@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from perfci.model import IncidentState, Series
-from perfci.service.incidents.lifecycle_sweep import attend
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import change, incident_of
+from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.mutes import release, suspensions
+from perfci.store.incidents.mutes import end_mute, load_mutes
 from perfci.store.incidents.records import IncidentRecord
-from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
+from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import Rule
@@ -27,18 +27,18 @@ X = a_series("x")
 def current(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        return incident_of(tx, project, number)
+        return require_incident(tx, project, number)
 
 
-def decide(store: Store, wanted: Change, number: int = 1) -> None:
+def decide(store: Store, wanted: IncidentUpdate, number: int = 1) -> None:
     project, seen = a_project(store), current(store, number)
     with store.begin() as tx:
-        change(tx, project, number, seen.revision, wanted, acting_as("user:x", NOW))
+        update_incident(tx, project, number, seen.revision, wanted, acting_as("user:x", NOW))
 
 
 def later(store: Store, now: datetime = LATER, policy: Policy | None = None) -> int:
     project = a_project(store)
-    return attend(store, project, policy or Policy(), now)
+    return run_lifecycle_sweep(store, project, policy or Policy(), now)
 
 
 def measure(store: Store, series: Series, levels: dict[int, float]) -> None:
@@ -57,21 +57,21 @@ def measure(store: Store, series: Series, levels: dict[int, float]) -> None:
 def test_an_incident_wakes_up_when_its_sleep_is_over_and_tells_again(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
-        keep_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
+        save_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, Change(IncidentState.SNOOZED, snoozed_until=NOW + timedelta(days=2)))
+    decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NOW + timedelta(days=2)))
 
     assert later(store, NOW + timedelta(days=1)) == 0
     assert later(store) == 1
 
     assert (current(store).state, current(store).snoozed_until) == (IncidentState.NEW, None)
     with store.read() as tx:
-        assert [one.state_number for one in deliveries(tx, project.id)] == [3, 1]
+        assert [one.state_number for one in load_deliveries(tx, project.id)] == [3, 1]
 
 
 def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, Change(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
+    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
 
     later(store)
 
@@ -81,7 +81,7 @@ def test_an_acceptance_that_ran_out_asks_again(store: Store) -> None:
 
 def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, Change(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
+    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2)))
     look(store, NOW, moved_on(told("a1", a_move(X)), standing=False))
 
     later(store)
@@ -91,7 +91,7 @@ def test_what_came_good_while_it_slept_stays_asleep(store: Store) -> None:
 
 def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, Change(IncidentState.FIXED, fix_sha=a_sha(20)))
+    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {12: 1.2, 20: 1.01, 21: 1.0})
     assert later(store) == 0
 
@@ -100,13 +100,13 @@ def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> 
     assert later(store) == 1
     assert (current(store).state, current(store).verified_at) == (IncidentState.FIXED, LATER)
     with store.read() as tx:
-        assert incident_store.events(tx, current(store).id)[-1].what == "verified"
+        assert incident_store.load_events(tx, current(store).id)[-1].action == "verified"
     assert later(store) == 0
 
 
 def test_a_fix_is_verified_by_the_bar_of_its_project(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, Change(IncidentState.FIXED, fix_sha=a_sha(20)))
+    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {20: 1.04, 21: 1.04, 22: 1.04})
 
     later(store, policy=Policy(Rule(bar=0.02)))
@@ -116,7 +116,7 @@ def test_a_fix_is_verified_by_the_bar_of_its_project(store: Store) -> None:
 
 def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, Change(IncidentState.FIXED, fix_sha=a_sha(20)))
+    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {20: 1.2, 21: 1.19, 22: 1.21})
 
     later(store)
@@ -127,7 +127,7 @@ def test_a_fix_that_is_none_opens_the_incident_again(store: Store) -> None:
 
 def test_without_the_commit_of_the_fix_its_day_counts(store: Store) -> None:
     look(store, NOW, told("a1", a_move(X)))
-    decide(store, Change(IncidentState.FIXED))
+    decide(store, IncidentUpdate(IncidentState.FIXED))
     measure(store, X, {12: 1.2, 13: 1.2, 14: 1.2, 30: 1.0, 31: 1.0, 32: 1.0})
 
     later(store)
@@ -139,25 +139,25 @@ def test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store
     found = [told(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k) for k in range(12)]
     look(store, NOW, *found[::-1])
     for number in range(1, 11):
-        decide(store, Change(IncidentState.INVALID if number <= 3 else IncidentState.FIXED), number)
+        decide(store, IncidentUpdate(IncidentState.INVALID if number <= 3 else IncidentState.FIXED), number)
 
     later(store, NOW)
 
     project = a_project(store)
     with store.read() as tx:
-        (muted,) = suspensions(tx, project.id, NOW)
+        (muted,) = load_mutes(tx, project.id, NOW)
     assert (muted.benchmark, muted.reason) == ("x", "3 of its 10 judged incidents were nothing")
     look(store, NOW, *found[::-1])
-    assert current(store, 12).say == "monitored"
+    assert current(store, 12).disposition == "monitored"
 
 
 def test_whom_a_person_let_out_is_not_put_back(store: Store) -> None:
     test_a_benchmark_that_cried_wolf_too_often_is_watched_and_told_no_more(store)
     project = a_project(store)
     with store.begin() as tx:
-        release(tx, project.id, "x", "", NOW)
+        end_mute(tx, project.id, "x", "", NOW)
 
     later(store, NOW + timedelta(hours=1))
 
     with store.read() as tx:
-        assert suspensions(tx, project.id, NOW + timedelta(hours=1)) == []
+        assert load_mutes(tx, project.id, NOW + timedelta(hours=1)) == []

@@ -17,15 +17,15 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.net.smtp_mail import MailServer
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import change, incident_of
-from perfci.service.notify import deliver_notifications
-from perfci.service.notify.deliver_notifications import deliver
-from perfci.service.notify.enqueue_notifications import tell
-from perfci.service.notify.senders import Means, signature
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import require_incident, update_incident
+from perfci.service.notify import deliver_notifications as delivery
+from perfci.service.notify.deliver_notifications import deliver_notifications
+from perfci.service.notify.enqueue_notifications import enqueue_notifications
+from perfci.service.notify.senders import SenderConfig, compute_signature
 from perfci.store import Store, open_store
 from perfci.store.jobs import delivery_queue
-from perfci.store.jobs.delivery_queue import Destination, keep_destination
+from perfci.store.jobs.delivery_queue import Destination, save_destination
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, PROJECT, acting_as
 from tests.looks import a_move, a_project, look, told
@@ -56,36 +56,36 @@ def subscribe(store: Store, *wanted: Destination) -> None:
     project = a_project(store)
     with store.begin() as tx:
         for one in wanted:
-            keep_destination(tx, project.id, one)
+            save_destination(tx, project.id, one)
 
 
 def a_webhook(hook: Hook, **changes: object) -> Destination:
     return Destination(**({"name": "hook", "kind": "webhook", "address": hook.url, "secret": "s3cret"} | changes))  # type: ignore[arg-type]
 
 
-def means(mailbox: Mailbox | None = None, hub: GitHub | None = None) -> Means:
+def means(mailbox: Mailbox | None = None, hub: GitHub | None = None) -> SenderConfig:
     server = (
         MailServer("127.0.0.1", mailbox.port, tls="none", sender="perfci@example.com") if mailbox else MailServer("")
     )
-    return Means(HERE, server, hub.api if hub else "", lambda project, number: f"https://perf.example/{number}")
+    return SenderConfig(HERE, server, hub.api if hub else "", lambda project, number: f"https://perf.example/{number}")
 
 
 def states(store: Store) -> list[tuple[str, int, str]]:
     project = a_project(store)
     with store.read() as tx:
-        return [(one.state, one.attempts, one.problem) for one in delivery_queue.deliveries(tx, project.id)]
+        return [(one.state, one.attempts, one.problem) for one in delivery_queue.load_deliveries(tx, project.id)]
 
 
 def test_a_web_hook_gets_signed_json(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     look(store, NOW, told("a1", a_move("x")))
 
-    assert deliver(store, means(), NOW) == 1
-    assert deliver(store, means(), NOW) == 0
+    assert deliver_notifications(store, means(), NOW) == 1
+    assert deliver_notifications(store, means(), NOW) == 0
 
     ((headers, body),) = hook.got
     sent = json.loads(body)
-    assert headers["X-Perfci-Signature"] == signature("s3cret", body)
+    assert headers["X-Perfci-Signature"] == compute_signature("s3cret", body)
     assert (sent["incidents"][0]["headline"], sent["incidents"][0]["url"]) == (
         "1 series got worse at 0000000ccc Change number 12",
         "https://perf.example/1",
@@ -98,7 +98,7 @@ def test_what_is_on_its_way_is_not_counted_again(store: Store, hook: Hook) -> No
     project = a_project(store)
 
     with store.begin() as tx:
-        again = tell(tx, project, incident_of(tx, project, 1), NOW)
+        again = enqueue_notifications(tx, project, require_incident(tx, project, 1), NOW)
 
     assert again == 0
     assert len(states(store)) == 1
@@ -108,7 +108,7 @@ def test_slack_gets_text_that_calls_nobody(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook, kind="slack"))
     look(store, NOW, told("a1", a_move("<!channel>.time_step")))
 
-    deliver(store, means(), NOW)
+    deliver_notifications(store, means(), NOW)
 
     text = json.loads(hook.got[0][1])["text"]
     assert text.startswith(f"*{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12*\n")
@@ -119,7 +119,7 @@ def test_mail_arrives_with_the_largest_moves(store: Store, mailbox: Mailbox) -> 
     subscribe(store, Destination("list", "email", "perf@example.com"))
     look(store, NOW, told("a1", a_move("x", rel=0.5)))
 
-    deliver(store, means(mailbox), NOW)
+    deliver_notifications(store, means(mailbox), NOW)
 
     (mail,) = mailbox.got
     assert mail["Subject"] == f"{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12"
@@ -140,15 +140,15 @@ def test_an_issue_is_opened_once_and_told_how_it_goes_on(store: Store, hub: GitH
     routes = {"states": ["new", "fixed"]}
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x", routes=routes))
     look(store, NOW, told("a1", a_move("x")))
-    deliver(store, means(hub=hub), NOW)
+    deliver_notifications(store, means(hub=hub), NOW)
     project = a_project(store)
     with store.begin() as tx:
-        change(tx, project, 1, 1, Change(IncidentState.FIXED, reason="reverted by @ada"), acting_as("user:x", NOW))
+        update_incident(tx, project, 1, 1, IncidentUpdate(IncidentState.FIXED, reason="reverted by @ada"), acting_as("user:x", NOW))
 
-    deliver(store, means(hub=hub), NOW)
+    deliver_notifications(store, means(hub=hub), NOW)
 
     with store.read() as tx:
-        assert incident_of(tx, project, 1).issue_url == "https://github.com/acme/model/issues/1"
+        assert require_incident(tx, project, 1).issue_url == "https://github.com/acme/model/issues/1"
     assert [one["labels"] for one in hub.issues] == [["perfci"]]
     assert "reverted by @\u2060ada" in hub.comments[1][0]["body"]
 
@@ -158,7 +158,7 @@ def test_an_issue_that_was_opened_before_the_answer_got_lost_is_found_again(stor
     look(store, NOW, told("a1", a_move("x")))
     dies(store, "after_send", means(hub=hub))
 
-    deliver(store, means(hub=hub), NOW)
+    deliver_notifications(store, means(hub=hub), NOW)
 
     assert len(hub.issues) == 1
     assert states(store) == [("sent", 0, "")]
@@ -168,7 +168,7 @@ def test_an_issue_goes_to_no_machine_inside_the_network_unless_allowed(store: St
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
     look(store, NOW, told("a1", a_move("x")))
 
-    deliver(store, Means((), MailServer(""), hub.api), NOW)
+    deliver_notifications(store, SenderConfig((), MailServer(""), hub.api), NOW)
 
     assert hub.issues == []
     ((state, _, problem),) = states(store)
@@ -179,7 +179,7 @@ def test_what_github_refuses_is_told_with_the_permission_and_not_sent_again(stor
     subscribe(store, Destination("issues", "github_issue", "acme/other", secret="ghs_x"))
     look(store, NOW, told("a1", a_move("x")))
 
-    deliver(store, means(hub=hub), NOW)
+    deliver_notifications(store, means(hub=hub), NOW)
 
     assert states(store) == [
         (
@@ -196,9 +196,9 @@ def test_what_is_broken_there_is_tried_again_and_refused_is_not(store: Store, ho
     look(store, NOW, told("a1", a_move("x")))
     hook.answers = [500, 410]
 
-    deliver(store, means(), NOW)
+    deliver_notifications(store, means(), NOW)
     assert states(store) == [("waiting", 1, "the receiver answered 500")]
-    deliver(store, means(), NOW + timedelta(minutes=1))
+    deliver_notifications(store, means(), NOW + timedelta(minutes=1))
 
     assert states(store) == [("failed", 2, "the receiver answered 410")]
     assert len(set(hook.ids)) == 1
@@ -210,7 +210,7 @@ def test_nobody_is_asked_for_ever(store: Store, hook: Hook) -> None:
     hook.answers = [503] * 50
 
     for hour in range(0, 48, 2):
-        deliver(store, means(), NOW + timedelta(hours=hour))
+        deliver_notifications(store, means(), NOW + timedelta(hours=hour))
 
     assert len(hook.got) == 10
     assert states(store) == [("failed", 10, "the receiver answered 503")]
@@ -220,7 +220,7 @@ def test_an_address_inside_is_never_asked(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     look(store, NOW, told("a1", a_move("x")))
 
-    deliver(store, Means(), NOW)
+    deliver_notifications(store, SenderConfig(), NOW)
 
     assert hook.got == []
     assert states(store)[0][0] == "failed"
@@ -232,9 +232,9 @@ def test_quiet_hours_hold_a_message_and_a_digest_sends_one(store: Store, hook: H
     late = NOW.replace(hour=23)
     look(store, late, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
 
-    assert deliver(store, means(), late + timedelta(hours=1)) == 0
-    assert deliver(store, means(), late + timedelta(hours=8)) == 2
-    assert deliver(store, means(), late + timedelta(hours=10)) == 2
+    assert deliver_notifications(store, means(), late + timedelta(hours=1)) == 0
+    assert deliver_notifications(store, means(), late + timedelta(hours=8)) == 2
+    assert deliver_notifications(store, means(), late + timedelta(hours=10)) == 2
 
     assert [len(json.loads(body)["incidents"]) for _, body in hook.got] == [1, 1, 2]
 
@@ -253,7 +253,7 @@ def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbo
 
         dies(store, kill, means(mailbox), *found[::-1])
         look(store, NOW, *found[::-1])
-        while deliver(store, means(mailbox), NOW):
+        while deliver_notifications(store, means(mailbox), NOW):
             pass
 
     assert len(set(hook.ids)) == len(set(mailbox.ids)) == len(KILLS) * ROUNDS
@@ -261,7 +261,7 @@ def test_killed_anywhere_everybody_is_told_once(store: Store, hook: Hook, mailbo
     assert {state for state, *_ in states(store)} == {"sent"}
 
 
-def dies(store: Store, kill: str, means: Means, *found: object) -> None:
+def dies(store: Store, kill: str, means: SenderConfig, *found: object) -> None:
     """Another process looks and delivers, and is killed on the way."""
     child = os.fork()
     if child == 0:
@@ -273,8 +273,8 @@ def dies(store: Store, kill: str, means: Means, *found: object) -> None:
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
-def _look_and_die(url: str, kill: str, means: Means, found: tuple[object, ...]) -> None:
-    from perfci.service.incidents.reconcile_incidents import sync
+def _look_and_die(url: str, kill: str, means: SenderConfig, found: tuple[object, ...]) -> None:
+    from perfci.service.incidents.reconcile_incidents import reconcile_incidents
     from tests.looks import a_situation, measured_project
 
     def sending(batch: object, uid: object, means: object, now: datetime) -> object:
@@ -293,12 +293,12 @@ def _look_and_die(url: str, kill: str, means: Means, found: tuple[object, ...]) 
             if kill == f"before_commit_{len(begun)}":
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    senders = deliver_notifications.SENDERS
+    senders = delivery.SENDERS
     with closing(open_store(url, create=False)) as store:
         if found:
             project = measured_project(store, *found)  # type: ignore[arg-type]
-            sync(store, project, Policy(), a_situation(*found), NOW, dying)  # type: ignore[arg-type]
+            reconcile_incidents(store, project, Policy(), a_situation(*found), NOW, dying)  # type: ignore[arg-type]
         if kill == "after_commit":
             os.kill(os.getpid(), signal.SIGKILL)
-        deliver_notifications.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]
-        deliver(store, means, NOW)
+        delivery.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]
+        deliver_notifications(store, means, NOW)

@@ -7,15 +7,15 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError, Series
-from perfci.service.incidents.merge_and_split import merge, split
-from perfci.service.incidents.move_boundary import nudge, shifted
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import Stale, change, incident_of
+from perfci.service.incidents.merge_and_split import merge_incidents, split_members
+from perfci.service.incidents.move_boundary import move_boundary, shift_range
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
 from perfci.store import Store
-from perfci.store.incidents.incident_members import members
-from perfci.store.incidents.records import IncidentRecord, Member
+from perfci.store.incidents.incident_members import load_members
+from perfci.store.incidents.records import IncidentMember, IncidentRecord
 from perfci.store.writes.ingest import add_run, finish_session, start_session
-from perfci.store.writes.row_ids import series_id
+from perfci.store.writes.row_ids import ensure_series_id
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.looks import a_move, a_project, look, told
 
@@ -26,19 +26,19 @@ ME = acting_as("user:github/1", NOW + timedelta(hours=1))
 def current(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        return incident_of(tx, project, number)
+        return require_incident(tx, project, number)
 
 
-def members_now(store: Store, number: int = 1) -> list[Member]:
+def members_now(store: Store, number: int = 1) -> list[IncidentMember]:
     row_id = current(store, number).id
     with store.read() as tx:
-        return members(tx, row_id)
+        return load_members(tx, row_id)
 
 
 def id_of(store: Store, series: Series) -> int:
     project = a_project(store)
     with store.begin() as tx:
-        return series_id(tx, project.id, series)
+        return ensure_series_id(tx, project.id, series)
 
 
 def measure(store: Store, series: Series, step: int, length: int = 24) -> None:
@@ -64,7 +64,7 @@ def test_what_is_merged_stays_together_however_the_look_sees_it(store: Store) ->
     project = a_project(store)
 
     with store.begin() as tx:
-        found = merge(tx, project, 1, 1, {2: 1}, ME)
+        found = merge_incidents(tx, project, 1, 1, {2: 1}, ME)
     after = look(store, NOW + timedelta(hours=2), *both)
 
     assert (found.series_count, found.pinned, after.new) == (2, True, ())
@@ -76,15 +76,15 @@ def test_what_was_merged_takes_nothing_in_and_is_worked_on_no_more(store: Store)
     look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
     project = a_project(store)
     with store.begin() as tx:
-        merge(tx, project, 1, 1, {2: 1}, ME)
+        merge_incidents(tx, project, 1, 1, {2: 1}, ME)
 
     gone = "Incident 2 was merged into 1, which has its series: change that one"
     with pytest.raises(PerfciError, match=gone), store.begin() as tx:
-        merge(tx, project, 2, 2, {1: 2}, ME)
+        merge_incidents(tx, project, 2, 2, {1: 2}, ME)
     with pytest.raises(PerfciError, match=gone), store.begin() as tx:
-        merge(tx, project, 1, 2, {2: 2}, ME)
+        merge_incidents(tx, project, 1, 2, {2: 2}, ME)
     with pytest.raises(PerfciError, match=gone), store.begin() as tx:
-        nudge(tx, project, 2, 2, a_sha(18), a_sha(19), ME)
+        move_boundary(tx, project, 2, 2, a_sha(18), a_sha(19), ME)
 
     assert (current(store, 1).state, current(store, 1).series_count) == (IncidentState.NEW, 2)
 
@@ -93,18 +93,18 @@ def test_a_duplicate_takes_nothing_in(store: Store) -> None:
     look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
     project = a_project(store)
     with store.begin() as tx:
-        change(tx, project, 2, 1, Change(IncidentState.DUPLICATE, duplicate_of=1), ME)
+        update_incident(tx, project, 2, 1, IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=1), ME)
 
     with pytest.raises(PerfciError, match="Incident 2 is a duplicate of 1: merge into that one"), store.begin() as tx:
-        merge(tx, project, 2, 2, {1: 1}, ME)
+        merge_incidents(tx, project, 2, 2, {1: 1}, ME)
 
 
 def test_what_sleeps_and_is_merged_sleeps_no_more(store: Store) -> None:
     look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
     project, tomorrow = a_project(store), NOW + timedelta(days=1)
     with store.begin() as tx:
-        change(tx, project, 2, 1, Change(IncidentState.SNOOZED, snoozed_until=tomorrow), ME)
-        merge(tx, project, 1, 1, {2: 2}, ME)
+        update_incident(tx, project, 2, 1, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=tomorrow), ME)
+        merge_incidents(tx, project, 1, 1, {2: 2}, ME)
 
     assert current(store, 2).snoozed_until is None
 
@@ -115,7 +115,7 @@ def test_what_is_split_stays_apart(store: Store) -> None:
     project, y = a_project(store), id_of(store, a_series("y"))
 
     with store.begin() as tx:
-        left, new = split(tx, project, 1, 1, {y}, ME)
+        left, new = split_members(tx, project, 1, 1, {y}, ME)
     after = look(store, NOW + timedelta(hours=2), whole)
 
     assert (left.headline[:8], new.number, new.headline[:8]) == ("2 series", 2, "1 series")
@@ -126,10 +126,10 @@ def test_what_is_split_from_what_sleeps_wakes_up_with_it(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x"), a_move("y")))
     project, y, until = a_project(store), id_of(store, a_series("y")), NOW + timedelta(days=2)
     with store.begin() as tx:
-        change(tx, project, 1, 1, Change(IncidentState.ACCEPTED, reason="bf16", accepted_until=until), ME)
+        update_incident(tx, project, 1, 1, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16", accepted_until=until), ME)
 
     with store.begin() as tx:
-        _, new = split(tx, project, 1, 2, {y}, ME)
+        _, new = split_members(tx, project, 1, 2, {y}, ME)
 
     assert (new.state, new.reason, new.accepted_until) == (IncidentState.ACCEPTED, "bf16", until)
 
@@ -139,7 +139,7 @@ def test_each_part_tells_its_own_largest_move(store: Store) -> None:
     project, x = a_project(store), id_of(store, a_series("x"))
 
     with store.begin() as tx:
-        left, new = split(tx, project, 1, 1, {x}, ME)
+        left, new = split_members(tx, project, 1, 1, {x}, ME)
 
     largest = [one.detail["largest"] for one in (left, new)]
     assert largest == ["y got 20.0 % slower", "x got 40.0 % slower"]
@@ -151,7 +151,7 @@ def test_all_or_nothing_is_no_split(store: Store) -> None:
     project = a_project(store)
 
     with pytest.raises(PerfciError, match="and 0 would go"), store.begin() as tx:
-        split(tx, project, 1, 1, set(), ME)
+        split_members(tx, project, 1, 1, set(), ME)
 
 
 def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
@@ -161,10 +161,10 @@ def test_a_nudge_tells_at_once_that_the_points_fit_worse(store: Store) -> None:
     project = a_project(store)
 
     with store.begin() as tx:
-        found = nudge(tx, project, 1, 1, a_sha(8), a_sha(9), ME)
+        found = move_boundary(tx, project, 1, 1, a_sha(8), a_sha(9), ME)
 
-    assert (found.worse, found.record.commit, found.record.pinned) == (1, a_sha(9), True)
-    assert found.tests[0].now.sigmas < found.tests[0].was.sigmas
+    assert (found.worse_count, found.record.commit, found.record.pinned) == (1, a_sha(9), True)
+    assert found.tests[0].new.sigmas < found.tests[0].old.sigmas
     assert members_now(store)[0].commit == a_sha(9)
 
 
@@ -175,11 +175,11 @@ def test_a_nudge_back_to_the_step_fits(store: Store) -> None:
     project = a_project(store)
 
     with store.begin() as tx:
-        good, bad = shifted(tx, project, incident_of(tx, project, 1), 2)
-        found = nudge(tx, project, 1, 1, good, bad, ME)
+        good, bad = shift_range(tx, project, require_incident(tx, project, 1), 2)
+        found = move_boundary(tx, project, 1, 1, good, bad, ME)
 
-    assert (bad, found.worse) == (a_sha(12), 0)
-    assert members_now(store)[0].rel == pytest.approx(1.0, abs=0.01)
+    assert (bad, found.worse_count) == (a_sha(12), 0)
+    assert members_now(store)[0].relative_change == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_nudge_by_nothing_says_so(store: Store) -> None:
@@ -187,14 +187,14 @@ def test_a_nudge_by_nothing_says_so(store: Store) -> None:
     project = a_project(store)
 
     with pytest.raises(PerfciError, match="Incident 1 stays where it is by 0 commits"), store.begin() as tx:
-        shifted(tx, project, incident_of(tx, project, 1), 0)
+        shift_range(tx, project, require_incident(tx, project, 1), 0)
 
 
 def test_who_saw_an_older_revision_merges_nothing(store: Store) -> None:
     look(store, NOW, told("b1", a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
     project = a_project(store)
 
-    with pytest.raises(Stale), store.begin() as tx:
-        merge(tx, project, 1, 1, {2: 7}, ME)
+    with pytest.raises(StaleRevision), store.begin() as tx:
+        merge_incidents(tx, project, 1, 1, {2: 7}, ME)
 
     assert (current(store, 1).revision, current(store, 2).state) == (1, IncidentState.NEW)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perfci.model import PerfciError
-from perfci.service.notify.quiet_hours import send_at
+from perfci.service.notify.quiet_hours import compute_send_time
 
 NIGHT = {"tz": "Europe/Berlin", "from": "22:00", "to": "07:00"}
 
@@ -29,11 +29,11 @@ def utc(text: str) -> datetime:
     ],
 )
 def test_holds_a_message_until_the_quiet_hours_end(now: str, sent: str) -> None:
-    assert send_at(utc(now), NIGHT) == utc(sent)
+    assert compute_send_time(utc(now), NIGHT) == utc(sent)
 
 
 def test_an_urgent_one_goes_at_once() -> None:
-    assert send_at(utc("2026-05-04 23:30"), NIGHT, urgent=True) == utc("2026-05-04 23:30")
+    assert compute_send_time(utc("2026-05-04 23:30"), NIGHT, urgent=True) == utc("2026-05-04 23:30")
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def test_an_urgent_one_goes_at_once() -> None:
 def test_an_end_within_the_hour_that_changes_is_never_past(now: str, sent: str) -> None:
     quiet = {"tz": "Europe/Berlin", "from": "01:00", "to": "02:30"}
 
-    assert send_at(utc(now), quiet) in (utc(sent), utc(now))
-    assert send_at(utc(now), quiet) >= utc(now)
+    assert compute_send_time(utc(now), quiet) in (utc(sent), utc(now))
+    assert compute_send_time(utc(now), quiet) >= utc(now)
 
 
 def test_a_digest_waits_for_its_time() -> None:
-    assert send_at(utc("2026-05-04 06:59"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc("2026-05-04 07:00")
-    assert send_at(utc("2026-05-04 07:00"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc("2026-05-05 07:00")
+    assert compute_send_time(utc("2026-05-04 06:59"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc("2026-05-04 07:00")
+    assert compute_send_time(utc("2026-05-04 07:00"), {"tz": "Europe/Berlin"}, "daily@09:00") == utc("2026-05-05 07:00")
 
 
 @pytest.mark.parametrize("quiet", [{"tz": "Mars/Olympus"}, {"from": "25:00", "to": "07:00"}, {"tz": "../etc/passwd"}])
 def test_what_is_no_time_is_told(quiet: dict[str, str]) -> None:
     with pytest.raises(PerfciError, match="expected for example"):
-        send_at(utc("2026-05-04 12:00"), quiet)
+        compute_send_time(utc("2026-05-04 12:00"), quiet)

@@ -6,32 +6,32 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from perfci.model import Incident, IncidentKind, IncidentState
-from perfci.service.incidents.match_incidents import Found, Kept, matched
-from perfci.store.incidents.records import IncidentRecord, Member
-from perfci.verdicts.incidents.page_budget import Say, Told
+from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
+from perfci.store.incidents.records import IncidentMember, IncidentRecord
+from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from tests.builders import a_sha
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 LINE = {a_sha(number): number for number in range(1, 60)}
 
 
-def found(name: str, good: int, bad: int, *series: int, kind: IncidentKind = IncidentKind.REGRESSION) -> Found:
+def found(name: str, good: int, bad: int, *series: int, kind: IncidentKind = IncidentKind.REGRESSION) -> DerivedIncident:
     incident = Incident(name, kind, a_sha(good), a_sha(bad), ())
-    return Found(Told(incident, Say.PAGE), {one: Member(one, a_sha(bad), a_sha(good), 0.1, 1, 1.1) for one in series})
+    return DerivedIncident(BudgetedIncident(incident, Disposition.PAGE), {one: IncidentMember(one, a_sha(bad), a_sha(good), 0.1, 1, 1.1) for one in series})
 
 
 def kept(
     row_id: int, name: str, good: int, bad: int, *series: int, pinned: bool = False, kind: str = "regression"
-) -> Kept:
+) -> StoredIncident:
     record = IncidentRecord(
         row_id, row_id, name, kind, IncidentState.NEW, 1, 1, a_sha(good), a_sha(bad), NOW, NOW, "", 1, pinned=pinned
     )
-    return Kept(record, frozenset(series))
+    return StoredIncident(record, frozenset(series))
 
 
-def pairs(found: list[Found], kept: list[Kept]) -> list[tuple[str, set[int], int | None]]:
+def pairs(found: list[DerivedIncident], kept: list[StoredIncident]) -> list[tuple[str, set[int], int | None]]:
     return [
-        (one.told.incident.id, set(one.members), to.record.id if to else None) for one, to in matched(found, kept, LINE)
+        (one.budgeted.incident.id, set(one.members), to.record.id if to else None) for one, to in match_incidents(found, kept, LINE)
     ]
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from perfci.model import IncidentState
 from perfci.service.missing_data.data_incidents import close_data_incident, open_data_incident, open_data_incidents
 from perfci.store import Store
-from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
+from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.builders import NOON
 from tests.looks import a_move, a_project, look, told
 
@@ -17,7 +17,7 @@ KEY = "late nightly"
 def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
-        keep_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
+        save_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
 
     for hour in range(3):
         with store.begin() as tx:
@@ -26,8 +26,8 @@ def test_one_incident_while_it_is_missing_and_everybody_is_told_once(store: Stor
 
     with store.read() as tx:
         (record,) = open_data_incidents(tx, project)
-        assert [one.body["headline"] for one in deliveries(tx, project.id)] == ["nightly is 3 h late"]
-    assert (found.number, record.headline, record.open) == (1, "nightly is 5 h late", True)
+        assert [one.body["headline"] for one in load_deliveries(tx, project.id)] == ["nightly is 3 h late"]
+    assert (found.number, record.headline, record.is_open) == (1, "nightly is 5 h late", True)
 
 
 def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_again(store: Store) -> None:
@@ -41,7 +41,7 @@ def test_it_closes_itself_when_data_comes_and_opens_anew_when_it_stays_away_agai
         assert close_data_incident(tx, project, "another", NOON) is None
 
     assert closed is not None
-    assert (closed.state, closed.verified_at, closed.open) == (IncidentState.FIXED, NOON + timedelta(hours=1), False)
+    assert (closed.state, closed.verified_at, closed.is_open) == (IncidentState.FIXED, NOON + timedelta(hours=1), False)
     assert (again.number, again.state) == (2, IncidentState.NEW)
 
 

@@ -11,18 +11,18 @@ import pytest
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentKind, IncidentState
-from perfci.service.incidents import reconcile_incidents
-from perfci.service.incidents.plan_updates import SEEN_NO_MORE, Step, differences
-from perfci.service.incidents.reconcile_incidents import sync
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import change
+from perfci.service.incidents import reconcile_incidents as reconciliation
+from perfci.service.incidents.plan_updates import NO_LONGER_SEEN, IncidentWrite, plan_writes
+from perfci.service.incidents.reconcile_incidents import reconcile_incidents
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import ledger, members
-from perfci.store.incidents.mutes import suspend
-from perfci.store.incidents.records import Event, IncidentRecord, Member, Suspension
-from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
-from perfci.verdicts.incidents.page_budget import Say
+from perfci.store.incidents.incident_members import list_impacts, load_members
+from perfci.store.incidents.mutes import add_mute
+from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
+from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
+from perfci.verdicts.incidents.page_budget import Disposition
 from perfci.verdicts.policy import Policy
 from tests.builders import NOON, a_sha, acting_as
 from tests.looks import a_move, a_project, a_situation, look, measured_project, moved_on, told
@@ -34,25 +34,25 @@ LATER = NOW + timedelta(hours=1)
 def kept(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        found = incident_store.numbered(tx, project.id, number)
+        found = incident_store.find_incident(tx, project.id, number)
     assert found is not None
     return found
 
 
-def kept_members(store: Store, number: int = 1) -> list[Member]:
+def kept_members(store: Store, number: int = 1) -> list[IncidentMember]:
     with store.read() as tx:
-        return members(tx, kept(store, number).id)
+        return load_members(tx, kept(store, number).id)
 
 
-def history(store: Store, number: int = 1) -> list[Event]:
+def history(store: Store, number: int = 1) -> list[IncidentEvent]:
     with store.read() as tx:
-        return incident_store.events(tx, kept(store, number).id)
+        return incident_store.load_events(tx, kept(store, number).id)
 
 
 def subscribe(store: Store, name: str = "team", **routes: object) -> None:
     project = a_project_id(store)
     with store.begin() as tx:
-        keep_destination(tx, project, Destination(name, "webhook", "https://hook.example/", routes=routes))
+        save_destination(tx, project, Destination(name, "webhook", "https://hook.example/", routes=routes))
 
 
 def a_project_id(store: Store) -> int:
@@ -62,7 +62,7 @@ def a_project_id(store: Store) -> int:
 def sent(store: Store) -> list[tuple[int, int, str]]:
     project = a_project_id(store)
     with store.read() as tx:
-        return [(one.number, one.state_number, one.body["state"]) for one in deliveries(tx, project)]
+        return [(one.number, one.state_number, one.body["state"]) for one in load_deliveries(tx, project)]
 
 
 def test_an_incident_gets_a_number_and_keeps_it_when_its_range_changes(store: Store) -> None:
@@ -89,7 +89,7 @@ def test_members_come_move_and_go(store: Store) -> None:
 
     look(store, LATER, told("a1", a_move("x", rel=0.3), a_move("z")))
 
-    assert [(one.rel, one.dropped_at) for one in kept_members(store)] == [(0.3, None), (0.2, None)]
+    assert [(one.relative_change, one.dropped_at) for one in kept_members(store)] == [(0.3, None), (0.2, None)]
     assert kept(store).series_count == 2
 
 
@@ -99,7 +99,7 @@ def test_one_that_is_seen_no_more_was_nothing(store: Store) -> None:
     assert look(store, LATER).gone == (1,)
 
     record = kept(store)
-    assert (record.state, record.reason, record.gone_at) == (IncidentState.INVALID, SEEN_NO_MORE, LATER)
+    assert (record.state, record.reason, record.gone_at) == (IncidentState.INVALID, NO_LONGER_SEEN, LATER)
 
 
 def test_seen_again_it_is_new_again_and_nobody_is_told_twice(store: Store) -> None:
@@ -116,7 +116,7 @@ def test_seen_again_it_is_new_again_and_nobody_is_told_twice(store: Store) -> No
 def test_one_that_somebody_works_on_keeps_its_state(store: Store) -> None:
     look(store, NOW, told("a1"))
     with store.begin() as tx:
-        incident_store.change(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
+        incident_store.update_incident(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
 
     look(store, LATER)
 
@@ -126,15 +126,15 @@ def test_one_that_somebody_works_on_keeps_its_state(store: Store) -> None:
 def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store: Store) -> None:
     look(store, NOW, told("a1"))
 
-    look(store, LATER, told("b7", kind=IncidentKind.ENVIRONMENT, say=Say.NOTE))
+    look(store, LATER, told("b7", kind=IncidentKind.ENVIRONMENT, say=Disposition.NOTE))
 
-    assert (kept(store).kind, kept(store).say, kept(store).open) == ("environment", "note", False)
+    assert (kept(store).kind, kept(store).disposition, kept(store).is_open) == ("environment", "note", False)
     assert [(one.before, one.after) for one in history(store)][-1] == ("regression", "environment")
 
 
 def test_tells_when_it_comes_to_ask_for_a_person_and_only_then(store: Store) -> None:
     subscribe(store)
-    look(store, NOW, told("a1", say=Say.HELD_BACK))
+    look(store, NOW, told("a1", say=Disposition.HELD_BACK))
     assert sent(store) == []
 
     for _ in range(3):
@@ -157,23 +157,23 @@ def test_what_is_in_quarantine_is_watched_and_told_to_nobody(store: Store) -> No
     subscribe(store)
     project = a_project_id(store)
     with store.begin() as tx:
-        suspend(tx, project, Suspension("x", "", 0.4, "too noisy", NOON, NOW + timedelta(days=9), "local"))
+        add_mute(tx, project, Mute("x", "", 0.4, "too noisy", NOON, NOW + timedelta(days=9), "local"))
 
     look(store, NOW, told("b1", a_move("x", at=20), a_move("y", at=20), good=19, bad=20), told("a1", a_move("x")))
 
-    assert (kept(store, 1).say, kept(store, 1).open, kept(store, 2).open) == ("monitored", False, True)
+    assert (kept(store, 1).disposition, kept(store, 1).is_open, kept(store, 2).is_open) == ("monitored", False, True)
     assert sent(store) == [(2, 1, "new")]
 
 
 def test_the_ledger_keeps_a_move_that_a_later_gain_hides(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x", at=12)))
-    gain = told("b1", a_move("x", at=20, rel=-0.3), good=19, bad=20, kind=IncidentKind.IMPROVEMENT, say=Say.NOTE)
+    gain = told("b1", a_move("x", at=20, rel=-0.3), good=19, bad=20, kind=IncidentKind.IMPROVEMENT, say=Disposition.NOTE)
 
     look(store, LATER, moved_on(told("a1", a_move("x", at=12)), standing=False), gain)
 
     with store.read() as tx:
-        lines, _ = ledger(tx, a_project_id(store))
-    assert [(one.commit, one.rel, one.incident) for one in lines] == [(a_sha(20), -0.3, 2), (a_sha(12), 0.2, 1)]
+        lines, _ = list_impacts(tx, a_project_id(store))
+    assert [(one.commit, one.relative_change, one.incident) for one in lines] == [(a_sha(20), -0.3, 2), (a_sha(12), 0.2, 1)]
 
 
 def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(store: Store) -> None:
@@ -182,14 +182,14 @@ def test_the_line_of_the_ledger_follows_when_more_points_show_the_commit_better(
     look(store, LATER, told("a2", a_move("x", at=11), good=10, bad=12))
 
     with store.read() as tx:
-        lines, _ = ledger(tx, a_project_id(store))
+        lines, _ = list_impacts(tx, a_project_id(store))
     assert [one.commit for one in lines] == [a_sha(11)]
 
 
 def test_a_person_s_edge_and_members_stay(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x"), a_move("y")))
     with store.begin() as tx:
-        incident_store.change(tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)})
+        incident_store.update_incident(tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)})
 
     look(store, LATER, told("a2", a_move("x", rel=0.5), a_move("y"), good=10))
 
@@ -197,7 +197,7 @@ def test_a_person_s_edge_and_members_stay(store: Store) -> None:
     assert (record.commit, record.last_good, record.headline) == (
         a_sha(11), a_sha(10), "2 series got worse at 0000000bcc Change number 11",
     )  # fmt: skip
-    assert max(one.rel for one in kept_members(store)) == 0.5
+    assert max(one.relative_change for one in kept_members(store)) == 0.5
 
 
 def test_a_number_is_given_once(store: Store) -> None:
@@ -205,7 +205,7 @@ def test_a_number_is_given_once(store: Store) -> None:
     look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
 
     with store.read() as tx:
-        assert [one.number for one in incident_store.listed(tx, project.id)] == [2, 1]
+        assert [one.number for one in incident_store.list_incidents(tx, project.id)] == [2, 1]
 
 
 def test_others_write_while_a_look_compares_and_between_its_transactions(
@@ -213,28 +213,28 @@ def test_others_write_while_a_look_compares_and_between_its_transactions(
 ) -> None:
     """A lock that was held would end these writes: each is of another connection, and waits for nobody."""
     seen = a_situation(*(told(f"a{n}", *(a_move(f"s{n}.{k}") for k in range(4))) for n in range(4)))
-    project = measured_project(store, *seen.told)
-    monkeypatch.setattr(reconcile_incidents, "MOST_ROWS", 12)
+    project = measured_project(store, *seen.incidents)
+    monkeypatch.setattr(reconciliation, "MAX_ROWS_PER_TRANSACTION", 12)
     rows: list[int] = []
 
     def somebody_writes() -> None:
         with closing(open_store(store.url, create=False)) as other, other.begin() as tx:
-            suspend(tx, project.id, Suspension(f"b{len(rows)}", "", 0.0, "by hand", NOW, LATER, "ada"))
+            add_mute(tx, project.id, Mute(f"b{len(rows)}", "", 0.0, "by hand", NOW, LATER, "ada"))
 
     @contextmanager
     def counted() -> Iterator[Session]:
         somebody_writes()
         with store.begin() as tx:
             yield tx
-            rows.append(len(incident_store.of_project(tx, project.id)))
+            rows.append(len(incident_store.load_incidents(tx, project.id)))
 
-    def slowly(*look: Any) -> list[Step]:
+    def slowly(*look: Any) -> list[IncidentWrite]:
         somebody_writes()
-        return differences(*look)
+        return plan_writes(*look)
 
     with monkeypatch.context() as patched:
-        patched.setattr(reconcile_incidents, "differences", slowly)
-        found = sync(store, project, Policy(), seen, NOW, counted)
+        patched.setattr(reconciliation, "plan_writes", slowly)
+        found = reconcile_incidents(store, project, Policy(), seen, NOW, counted)
 
     assert (found.new, rows) == ((1, 2, 3, 4), [1, 2, 3, 4, 4])
 
@@ -247,12 +247,12 @@ def test_what_a_person_changes_while_a_look_is_written_stays(store: Store) -> No
     def after_ada() -> Iterator[Session]:
         if not hers:
             with store.begin() as tx:
-                change(tx, project, 2, 1, Change(IncidentState.ENVIRONMENT, reason="a driver"), acting_as("ada", NOW))
+                update_incident(tx, project, 2, 1, IncidentUpdate(IncidentState.ENVIRONMENT, reason="a driver"), acting_as("ada", NOW))
             hers.append(2)
         with store.begin() as tx:
             yield tx
 
-    found = sync(store, project, Policy(), a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada)
+    found = reconcile_incidents(store, project, Policy(), a_situation(told("a2", a_move("x"), a_move("y"), good=10)), LATER, after_ada)
 
     assert (found.changed, found.gone) == ((2,), (1,))
     assert (kept(store, 2).state, kept(store, 2).last_good) == (IncidentState.ENVIRONMENT, a_sha(10))

@@ -9,14 +9,20 @@ from itertools import product
 import pytest
 
 from perfci.model import IncidentState, PerfciError
-from perfci.service.incidents.state_changes import ALLOWED, Change
-from perfci.service.incidents.triage import Bulk, Stale, change, change_many, incident_of
+from perfci.service.incidents.state_changes import ALLOWED_TRANSITIONS, IncidentUpdate
+from perfci.service.incidents.triage import (
+    BulkResult,
+    StaleRevision,
+    require_incident,
+    update_incident,
+    update_incidents,
+)
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import ledger
+from perfci.store.incidents.incident_members import list_impacts
 from perfci.store.incidents.records import IncidentRecord
-from perfci.store.jobs.delivery_queue import Destination, deliveries, keep_destination
+from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.builders import NOON, acting_as
 from tests.looks import a_move, a_project, look, told
 
@@ -35,23 +41,23 @@ def incident(store: Store) -> IncidentRecord:
 def current(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
-        return incident_of(tx, project, number)
+        return require_incident(tx, project, number)
 
 
-def decide(store: Store, wanted: Change, number: int = 1, revision: int | None = None) -> IncidentRecord:
+def decide(store: Store, wanted: IncidentUpdate, number: int = 1, revision: int | None = None) -> IncidentRecord:
     project, known = a_project(store), current(store, number)
     with store.begin() as tx:
-        return change(tx, project, number, known.revision if revision is None else revision, wanted, ME)
+        return update_incident(tx, project, number, known.revision if revision is None else revision, wanted, ME)
 
 
 def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: IncidentRecord) -> None:
-    found = decide(store, Change(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer"))
+    found = decide(store, IncidentUpdate(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer"))
 
     assert (found.state, found.assignee, found.revision, found.state_number) == ("investigating", "ada", 2, 2)
     assert found.triaged_at == ME.now
     with store.read() as tx:
-        history = [(one.actor, one.what, one.after, one.text) for one in incident_store.events(tx, found.id)[1:]]
-        (line,) = audit_log.lines(tx, a_project(store).id)
+        history = [(one.actor, one.action, one.after, one.text) for one in incident_store.load_events(tx, found.id)[1:]]
+        (line,) = audit_log.list_entries(tx, a_project(store).id)
     assert history == [
         (ME.actor, "state", "investigating", ""),
         (ME.actor, "assign", "ada", "assignee"),
@@ -61,10 +67,10 @@ def test_a_change_is_kept_with_who_made_it_and_why(store: Store, incident: Incid
 
 
 def test_who_saw_an_older_revision_changes_nothing(store: Store, incident: IncidentRecord) -> None:
-    decide(store, Change(IncidentState.INVESTIGATING))
+    decide(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
-    with pytest.raises(Stale, match=r"Incident 1 was changed meanwhile and is investigating now \(revision 2\)"):
-        decide(store, Change(IncidentState.INVALID), revision=1)
+    with pytest.raises(StaleRevision, match=r"Incident 1 was changed meanwhile and is investigating now \(revision 2\)"):
+        decide(store, IncidentUpdate(IncidentState.INVALID), revision=1)
 
     assert current(store).state is IncidentState.INVESTIGATING
 
@@ -72,15 +78,15 @@ def test_who_saw_an_older_revision_changes_nothing(store: Store, incident: Incid
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [
-        (Change(IncidentState.ACCEPTED), "Accepting needs a reason and a day in the future"),
-        (Change(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOON), "Accepting needs a reason"),
-        (Change(IncidentState.SNOOZED), "Snoozing needs a moment in the future"),
-        (Change(IncidentState.DUPLICATE), "A duplicate needs the number"),
-        (Change(IncidentState.DUPLICATE, duplicate_of=1), "Incident 1 cannot stand for 1"),
-        (Change(IncidentState.DUPLICATE, duplicate_of=9), "has no incident 9"),
+        (IncidentUpdate(IncidentState.ACCEPTED), "Accepting needs a reason and a day in the future"),
+        (IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOON), "Accepting needs a reason"),
+        (IncidentUpdate(IncidentState.SNOOZED), "Snoozing needs a moment in the future"),
+        (IncidentUpdate(IncidentState.DUPLICATE), "A duplicate needs the number"),
+        (IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=1), "Incident 1 cannot stand for 1"),
+        (IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=9), "has no incident 9"),
     ],
 )
-def test_a_state_asks_for_what_it_needs(store: Store, incident: IncidentRecord, wanted: Change, sentence: str) -> None:
+def test_a_state_asks_for_what_it_needs(store: Store, incident: IncidentRecord, wanted: IncidentUpdate, sentence: str) -> None:
     with pytest.raises(PerfciError, match=sentence):
         decide(store, wanted)
 
@@ -91,17 +97,17 @@ def test_a_state_asks_for_what_it_needs(store: Store, incident: IncidentRecord, 
     ("wanted", "sentence"),
     [
         (
-            Change(accepted_until=NEXT_MONTH),
+            IncidentUpdate(accepted_until=NEXT_MONTH),
             "A day until which it is accepted goes with the state accepted, not with new",
         ),
-        (Change(snoozed_until=NEXT_MONTH), "A moment until which it sleeps goes with the state snoozed, not with new"),
+        (IncidentUpdate(snoozed_until=NEXT_MONTH), "A moment until which it sleeps goes with the state snoozed, not with new"),
         (
-            Change(IncidentState.INVALID, duplicate_of=2),
+            IncidentUpdate(IncidentState.INVALID, duplicate_of=2),
             "The number of another incident goes with the state duplicate, not with invalid",
         ),
     ],
 )
-def test_what_belongs_to_another_state_is_refused(store: Store, wanted: Change, sentence: str) -> None:
+def test_what_belongs_to_another_state_is_refused(store: Store, wanted: IncidentUpdate, sentence: str) -> None:
     look(store, NOW, told("a1", a_move("x")), told("b1", a_move("y", at=20), good=19, bad=20))
 
     with pytest.raises(PerfciError, match=sentence):
@@ -114,17 +120,17 @@ def test_what_belongs_to_another_state_is_refused(store: Store, wanted: Change, 
 def test_an_acceptance_gets_another_day_and_another_reason(
     store: Store, incident: IncidentRecord, state: IncidentState | None
 ) -> None:
-    first = decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    first = decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
     later = NEXT_MONTH + timedelta(days=30)
 
-    longer = decide(store, Change(state, accepted_until=later))
-    found = decide(store, Change(state, reason="and so does fp8"))
+    longer = decide(store, IncidentUpdate(state, accepted_until=later))
+    found = decide(store, IncidentUpdate(state, reason="and so does fp8"))
 
     assert (longer.reason, longer.accepted_until) == ("bf16 needs it", later)
     assert (found.reason, found.accepted_until) == ("and so does fp8", later)
     assert (found.state_number, found.changed_at) == (first.state_number, first.changed_at)
     with store.read() as tx:
-        lines = [(one.what, one.before, one.after, one.text) for one in incident_store.events(tx, found.id)[3:]]
+        lines = [(one.action, one.before, one.after, one.text) for one in incident_store.load_events(tx, found.id)[3:]]
     assert lines == [
         ("state", "accepted", "accepted", "bf16 needs it"),
         ("until", str(NEXT_MONTH), str(later), "accepted_until"),
@@ -133,40 +139,40 @@ def test_an_acceptance_gets_another_day_and_another_reason(
 
 
 def test_a_sleep_is_made_longer_and_not_ended_in_the_past(store: Store, incident: IncidentRecord) -> None:
-    decide(store, Change(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH))
+    decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH))
 
     with pytest.raises(PerfciError, match="Snoozing needs a moment in the future"):
-        decide(store, Change(snoozed_until=NOON))
-    found = decide(store, Change(snoozed_until=NEXT_MONTH + timedelta(days=1)))
+        decide(store, IncidentUpdate(snoozed_until=NOON))
+    found = decide(store, IncidentUpdate(snoozed_until=NEXT_MONTH + timedelta(days=1)))
 
     assert found.snoozed_until == NEXT_MONTH + timedelta(days=1)
 
 
 def test_the_same_state_again_changes_nothing(store: Store, incident: IncidentRecord) -> None:
-    accepted = decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    accepted = decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
 
-    assert decide(store, Change(IncidentState.ACCEPTED)).revision == accepted.revision
+    assert decide(store, IncidentUpdate(IncidentState.ACCEPTED)).revision == accepted.revision
 
 
 @pytest.mark.parametrize("pair", list(product(IncidentState, IncidentState)), ids=lambda pair: f"{pair[0]}-{pair[1]}")
 def test_from_every_state_there_is_a_way_back_to_work(pair: tuple[IncidentState, IncidentState]) -> None:
     before, after = pair
 
-    assert (after in ALLOWED[before]) <= (before is not after)
-    assert IncidentState.INVESTIGATING in ALLOWED[before] or before is IncidentState.INVESTIGATING
+    assert (after in ALLOWED_TRANSITIONS[before]) <= (before is not after)
+    assert IncidentState.INVESTIGATING in ALLOWED_TRANSITIONS[before] or before is IncidentState.INVESTIGATING
 
 
 def test_an_accepted_level_is_marked_in_the_ledger_and_no_more_when_it_is_opened_again(
     store: Store, incident: IncidentRecord
 ) -> None:
-    decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
     with store.read() as tx:
-        assert [one.accepted for one in ledger(tx, a_project(store).id)[0]] == [True]
+        assert [one.accepted for one in list_impacts(tx, a_project(store).id)[0]] == [True]
 
-    decide(store, Change(IncidentState.INVESTIGATING))
+    decide(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
     with store.read() as tx:
-        assert [one.accepted for one in ledger(tx, a_project(store).id)[0]] == [False]
+        assert [one.accepted for one in list_impacts(tx, a_project(store).id)[0]] == [False]
     assert current(store).accepted_until is None
 
 
@@ -174,28 +180,28 @@ def test_tells_each_state_once_to_those_who_want_it(store: Store) -> None:
     project = a_project(store)
     with store.begin() as tx:
         for name, states in (("all", ["new", "fixed"]), ("begins", ["new"])):
-            keep_destination(
+            save_destination(
                 tx, project.id, Destination(name, "webhook", "https://a.example/", routes={"states": states})
             )
     look(store, NOW, told("a1", a_move("x")))
 
-    decide(store, Change(IncidentState.FIXED, fix_sha="f" * 40, reason="reverted the fusion"))
-    decide(store, Change(note="thanks"))
+    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha="f" * 40, reason="reverted the fusion"))
+    decide(store, IncidentUpdate(note="thanks"))
 
     with store.read() as tx:
-        told_of = sorted((one.destination.name, one.body["state"]) for one in deliveries(tx, project.id))
+        told_of = sorted((one.destination.name, one.body["state"]) for one in load_deliveries(tx, project.id))
     assert told_of == [("all", "fixed"), ("all", "new"), ("begins", "new")]
 
 
 def test_a_change_to_many_says_which_were_stale_or_cannot(store: Store) -> None:
     look(store, NOW, *(told(f"i{at}", a_move(f"s{at}", at=at), good=at - 1, bad=at) for at in range(30, 20, -1)))
-    decide(store, Change(IncidentState.INVESTIGATING), number=2)
-    decide(store, Change(IncidentState.INVALID), number=3)
+    decide(store, IncidentUpdate(IncidentState.INVESTIGATING), number=2)
+    decide(store, IncidentUpdate(IncidentState.INVALID), number=3)
     project = a_project(store)
 
     with store.begin() as tx:
-        found = change_many(
-            tx, project, {1: 1, 2: 1, 3: 2, 4: 1, 99: 1}, Change(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH), ME
+        found = update_incidents(
+            tx, project, {1: 1, 2: 1, 3: 2, 4: 1, 99: 1}, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH), ME
         )
 
     assert (found.changed, found.stale) == ((1, 4), (2,))
@@ -217,12 +223,12 @@ def test_of_two_people_at_once_one_wins_and_the_other_is_told(store: Store, inci
         start.wait()
         for _ in range(5):
             with store.read() as tx:
-                seen = incident_of(tx, project, 1)
+                seen = require_incident(tx, project, 1)
             try:
                 with store.begin() as tx:
-                    change(tx, project, 1, seen.revision, Change(assignee=f"{seen.assignee}{number}"), ME)
+                    update_incident(tx, project, 1, seen.revision, IncidentUpdate(assignee=f"{seen.assignee}{number}"), ME)
                 outcomes.append("changed")
-            except Stale:
+            except StaleRevision:
                 outcomes.append("stale")
 
     people = [threading.Thread(target=person, args=(number,)) for number in range(8)]
@@ -239,4 +245,4 @@ def test_nothing_to_change_for_nobody(store: Store, incident: IncidentRecord) ->
     project = a_project(store)
 
     with store.begin() as tx:
-        assert change_many(tx, project, {}, Change(IncidentState.INVALID), ME) == Bulk()
+        assert update_incidents(tx, project, {}, IncidentUpdate(IncidentState.INVALID), ME) == BulkResult()

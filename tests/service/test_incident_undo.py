@@ -8,10 +8,10 @@ import pytest
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.merge_and_split import merge
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import Stale, change, incident_of
-from perfci.service.incidents.undo_change import undo
+from perfci.service.incidents.merge_and_split import merge_incidents
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
+from perfci.service.incidents.undo_change import undo_last_change
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
@@ -33,36 +33,36 @@ def by(minutes: int, actor: str = "ada") -> AuditContext:
 
 def seen(store: Store, number: int = 1) -> IncidentRecord:
     with store.read() as tx:
-        return incident_of(tx, a_project(store), number)
+        return require_incident(tx, a_project(store), number)
 
 
-def decide(store: Store, wanted: Change, minutes: int, number: int = 1) -> IncidentRecord:
+def decide(store: Store, wanted: IncidentUpdate, minutes: int, number: int = 1) -> IncidentRecord:
     project, revision = a_project(store), seen(store, number).revision
     with store.begin() as tx:
-        return change(tx, project, number, revision, wanted, by(minutes))
+        return update_incident(tx, project, number, revision, wanted, by(minutes))
 
 
 def take_back(store: Store, minutes: int, number: int = 1, revision: int | None = None) -> IncidentRecord:
     project, known = a_project(store), seen(store, number).revision
     with store.begin() as tx:
-        return undo(tx, project, number, known if revision is None else revision, by(minutes, "bob"))
+        return undo_last_change(tx, project, number, known if revision is None else revision, by(minutes, "bob"))
 
 
 def test_a_state_is_taken_back_and_the_history_keeps_both(store: Store) -> None:
-    decide(store, Change(IncidentState.INVALID, reason="noise", assignee="ada", note="a slip"), 1)
+    decide(store, IncidentUpdate(IncidentState.INVALID, reason="noise", assignee="ada", note="a slip"), 1)
 
     found = take_back(store, 2)
 
     assert (found.state, found.reason, found.assignee, found.revision) == ("new", "", "ada", 3)
     with store.read() as tx:
-        lines = [(one.actor, one.what, one.before, one.after) for one in incident_store.events(tx, found.id)]
+        lines = [(one.actor, one.action, one.before, one.after) for one in incident_store.load_events(tx, found.id)]
     assert lines[1] == ("ada", "state", "new", "invalid")
     assert lines[-1] == ("bob", "undo", "invalid", "new")
 
 
 def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> None:
-    decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
-    decide(store, Change(IncidentState.INVESTIGATING, reason="really?"), 2)
+    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
+    decide(store, IncidentUpdate(IncidentState.INVESTIGATING, reason="really?"), 2)
 
     found = take_back(store, 3)
 
@@ -71,11 +71,11 @@ def test_an_acceptance_comes_back_with_its_reason_and_its_day(store: Store) -> N
 
 @pytest.mark.parametrize(
     "wanted",
-    [Change(reason="and fp8"), Change(accepted_until=NEXT_MONTH + timedelta(days=9)), Change(IncidentState.INVALID)],
+    [IncidentUpdate(reason="and fp8"), IncidentUpdate(accepted_until=NEXT_MONTH + timedelta(days=9)), IncidentUpdate(IncidentState.INVALID)],
     ids=["a reason", "a day", "a state"],
 )
-def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: Change) -> None:
-    decide(store, Change(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
+def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: IncidentUpdate) -> None:
+    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1)
     decide(store, wanted, 2)
 
     found = take_back(store, 3)
@@ -84,30 +84,30 @@ def test_what_was_changed_of_an_acceptance_is_taken_back(store: Store, wanted: C
 
 
 def test_a_reason_given_to_no_other_state_is_taken_back(store: Store) -> None:
-    decide(store, Change(reason="a slip"), 1)
+    decide(store, IncidentUpdate(reason="a slip"), 1)
 
     assert (take_back(store, 2).reason, seen(store).state) == ("", "new")
 
 
 def test_a_duplicate_knows_again_of_which(store: Store) -> None:
-    decide(store, Change(IncidentState.DUPLICATE, duplicate_of=2), 1)
-    decide(store, Change(IncidentState.NEW), 2)
+    decide(store, IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=2), 1)
+    decide(store, IncidentUpdate(IncidentState.NEW), 2)
 
     assert take_back(store, 3).duplicate_number == 2
 
 
 def test_a_state_comes_back_that_no_step_forward_leads_to(store: Store) -> None:
-    decide(store, Change(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH, reason="after the release"), 1)
-    decide(store, Change(IncidentState.FIXED), 2)
+    decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH, reason="after the release"), 1)
+    decide(store, IncidentUpdate(IncidentState.FIXED), 2)
 
     assert take_back(store, 3).snoozed_until == NEXT_MONTH
 
 
 def test_who_saw_an_older_revision_takes_nothing_back(store: Store) -> None:
-    changed = decide(store, Change(IncidentState.INVALID), 1)
-    decide(store, Change(note="but look at the loss", assignee="eve"), 2)
+    changed = decide(store, IncidentUpdate(IncidentState.INVALID), 1)
+    decide(store, IncidentUpdate(note="but look at the loss", assignee="eve"), 2)
 
-    with pytest.raises(Stale, match="was changed meanwhile and is invalid now"):
+    with pytest.raises(StaleRevision, match="was changed meanwhile and is invalid now"):
         take_back(store, 3, revision=changed.revision)
 
     assert seen(store).state is IncidentState.INVALID
@@ -116,7 +116,7 @@ def test_who_saw_an_older_revision_takes_nothing_back(store: Store) -> None:
 def test_says_why_there_is_nothing_to_take_back(store: Store) -> None:
     with pytest.raises(PerfciError, match="Nobody changed the state of incident 1 so far"):
         take_back(store, 1)
-    decide(store, Change(IncidentState.INVALID), 2)
+    decide(store, IncidentUpdate(IncidentState.INVALID), 2)
     take_back(store, 3)
 
     with pytest.raises(PerfciError, match="was taken back already: set the state you want"):
@@ -125,17 +125,17 @@ def test_says_why_there_is_nothing_to_take_back(store: Store) -> None:
 
 def test_a_merge_of_what_nobody_touched_is_not_taken_back(store: Store) -> None:
     with store.begin() as tx:
-        merge(tx, a_project(store), 1, 1, {2: 1}, by(1))
+        merge_incidents(tx, a_project(store), 1, 1, {2: 1}, by(1))
 
     with pytest.raises(PerfciError, match="Incident 2 was merged with another one since: split takes its series out"):
         take_back(store, 2, number=2)
 
 
 def test_a_merge_is_not_taken_back(store: Store) -> None:
-    decide(store, Change(IncidentState.INVESTIGATING), 1, number=2)
+    decide(store, IncidentUpdate(IncidentState.INVESTIGATING), 1, number=2)
     project = a_project(store)
     with store.begin() as tx:
-        merge(tx, project, 1, seen(store).revision, {2: seen(store, 2).revision}, by(2))
+        merge_incidents(tx, project, 1, seen(store).revision, {2: seen(store, 2).revision}, by(2))
 
     with pytest.raises(PerfciError, match="Incident 2 was merged with another one since"):
         take_back(store, 3, number=2)

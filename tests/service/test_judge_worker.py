@@ -20,45 +20,45 @@ from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
-from perfci.policies import standards_of
+from perfci.policies import load_project_policies
 from perfci.service.accounts.accounts import change_project
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import Arrival, receive
+from perfci.service.uploads.receive_runs import IncomingRun, store_run
 from perfci.service.worker import evaluate_project
-from perfci.service.worker.evaluate_project import Looking
+from perfci.service.worker.evaluate_project import ProjectEvaluator
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.jobs import outbox
-from perfci.store.jobs.outbox import Work
-from perfci.store.projects import create_project, project
+from perfci.store.jobs.outbox import OutboxItem
+from perfci.store.projects import create_project, find_project
 from perfci.store.queries import measurements
-from perfci.store.queries.result_summaries import levels_between
-from perfci.store.writes.group_commit import Group
+from perfci.store.queries.result_summaries import load_level_pairs
+from perfci.store.writes.group_commit import GroupCommitter
 
 SLUG = "acme/model"
 LATER = NOON + timedelta(days=30)
 
 
 @pytest.fixture
-def group(store: Store) -> Iterator[Group]:
+def group(store: Store) -> Iterator[GroupCommitter]:
     with store.begin() as tx:
         create_project(tx, SLUG, "private", NOON)
-    with closing(Group(store)) as group:
+    with closing(GroupCommitter(store)) as group:
         yield group
 
 
 def a_worker(store: Store, now: datetime = LATER) -> JudgeWorker:
-    return JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: now)
+    return JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: now)
 
 
-def upload(group: Group, store: Store, *runs: Run) -> None:
+def upload(group: GroupCommitter, store: Store, *runs: Run) -> None:
     for run in runs:
         with store.read() as tx:
-            into = project(tx, run.project)
+            into = find_project(tx, run.project)
         assert into is not None
         key = run_document.idempotency_key(run)
-        receive(group, Arrival(run, key, key, into, AuditContext(LOCAL, NOON, "test")))
+        store_run(group, IncomingRun(run, key, key, into, AuditContext(LOCAL, NOON, "test")))
 
 
 def a_step(commits: int = 16, at: int = 9) -> list[Run]:
@@ -76,55 +76,55 @@ WOBBLES = (1.0, 1.001, 0.999)
 
 def changes(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return measurements.change_points(tx, SLUG)
+        return measurements.load_change_points(tx, SLUG)
 
 
-def test_finds_the_commit_and_opens_an_incident(group: Group, store: Store) -> None:
+def test_finds_the_commit_and_opens_an_incident(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step())
 
-    done = a_worker(store).empty()
+    done = a_worker(store).drain()
 
     assert (done, [one.commit for one in changes(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
-        assert [pair[2:] for pair in levels_between(tx, project(tx, SLUG).id, a_sha(8), a_sha(9))] == [(1.0, 1.2)]
-        assert [one.commit for one in incident_store.of_project(tx, project(tx, SLUG).id)] == [a_sha(9)]
-        assert outbox.take(tx, ["judge", "judge_pr"], 10, LATER) == []
+        assert [pair[2:] for pair in load_level_pairs(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))] == [(1.0, 1.2)]
+        assert [one.commit for one in incident_store.load_incidents(tx, find_project(tx, SLUG).id)] == [a_sha(9)]
+        assert outbox.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
 def test_called_once_it_does_its_chores_too(store: Store) -> None:
     done: list[datetime] = []
-    worker = JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: LATER, meanwhile=[done.append])
+    worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: LATER, periodic_jobs=[done.append])
 
-    assert (worker.empty(), done) == (0, [LATER])
+    assert (worker.drain(), done) == (0, [LATER])
 
 
 def test_called_once_it_leaves_the_work_to_one_that_lives(store: Store) -> None:
     done: list[datetime] = []
-    worker = JudgeWorker(store, partial(standards_of, Settings()), meanwhile=[done.append])
-    worker.lease.outwait = lambda: False  # type: ignore[method-assign]
+    worker = JudgeWorker(store, partial(load_project_policies, Settings()), periodic_jobs=[done.append])
+    worker.lease.acquire_when_free = lambda: False  # type: ignore[method-assign]
 
-    assert (worker.empty(), done) == (None, [])
+    assert (worker.drain(), done) == (None, [])
 
 
-def test_judges_uploaded_pairs_and_keeps_how(group: Group, store: Store) -> None:
+def test_judges_uploaded_pairs_and_keeps_how(group: GroupCommitter, store: Store) -> None:
     pairs = [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)]
     base = a_run(a_result(None, *(one for one, _ in pairs)), commit=a_commit(1), session="pr")
     head = a_run(a_result(None, *(one for _, one in pairs)), commit=a_commit(2), session="pr")
     upload(group, store, base)
-    a_worker(store).empty()
+    a_worker(store).drain()
 
     upload(group, store, head)
-    a_worker(store).empty()
+    a_worker(store).drain()
 
     with store.read() as tx:
-        records = measurements.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = measurements.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.REGRESSION, "pr")]
     assert len(records[0].verdict.evidence) == 24
 
 
 @pytest.mark.parametrize("order", [("suspected", "fresh"), ("fresh", "suspected")])
 def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
-    order: tuple[str, str], group: Group, store: Store
+    order: tuple[str, str], group: GroupCommitter, store: Store
 ) -> None:
     measured = {
         "suspected": [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)],
@@ -135,20 +135,20 @@ def test_fresh_pairs_have_the_last_word_in_whichever_order_they_come(
             result = a_result(None, *(pair[side] for pair in measured[session]))
             began = NOON + timedelta(minutes=10 if session == "fresh" else 0)
             upload(group, store, a_run(result, commit=commit, session=session, started_at=began))
-        a_worker(store).empty()
+        a_worker(store).drain()
 
     with store.read() as tx:
-        records = measurements.verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = measurements.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(one.verdict.kind, one.session_uid) for one in records] == [(VerdictKind.UNCHANGED, "fresh")]
 
 
 def judged_by(store: Store, slug: str, **tables: object) -> None:
     with store.begin() as tx:
-        known = project(tx, slug) or create_project(tx, slug, "private", NOON)
+        known = find_project(tx, slug) or create_project(tx, slug, "private", NOON)
         change_project(tx, AuditContext(LOCAL, NOON), known, settings=tables)
 
 
-def test_each_project_is_judged_by_its_own_bars(group: Group, store: Store) -> None:
+def test_each_project_is_judged_by_its_own_bars(group: GroupCommitter, store: Store) -> None:
     judged_by(store, SLUG, judge={"bar": 0.05})
     judged_by(store, "acme/loose", judge={"bar": 0.5})
     judged_by(store, "acme/blind", policy=[{"match": "time_step", "judge": False}])
@@ -160,72 +160,72 @@ def test_each_project_is_judged_by_its_own_bars(group: Group, store: Store) -> N
         upload(group, store, a_run(base, commit=a_commit(1), session=f"pr of {slug}", project=slug))
         upload(group, store, a_run(head, commit=a_commit(2), session=f"pr of {slug}", project=slug))
         upload(group, store, *(replace(run, project=slug, session=f"{run.session} of {slug}") for run in a_step()))
-    a_worker(store).empty()
+    a_worker(store).drain()
 
     with store.read() as tx:
-        verdicts = {slug: [one.verdict.kind for one in measurements.verdict_records(tx, slug)] for slug in slugs}
-        moves = {slug: [one.commit for one in measurements.change_points(tx, slug)] for slug in slugs}
+        verdicts = {slug: [one.verdict.kind for one in measurements.load_verdict_records(tx, slug)] for slug in slugs}
+        moves = {slug: [one.commit for one in measurements.load_change_points(tx, slug)] for slug in slugs}
     assert verdicts == {SLUG: ["regression"], "acme/loose": ["unchanged"], "acme/blind": []}
     assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
 
 
-def test_a_project_has_its_own_budget_of_pages(group: Group, store: Store) -> None:
+def test_a_project_has_its_own_budget_of_pages(group: GroupCommitter, store: Store) -> None:
     judged_by(store, SLUG, history={"pages_per_week": 0})
 
     upload(group, store, *a_step())
-    a_worker(store).empty()
+    a_worker(store).drain()
 
     with store.read() as tx:
-        look = incident_store.last_look(tx, project(tx, SLUG).id)
-        [kept] = incident_store.of_project(tx, project(tx, SLUG).id)
-    assert (look.pages_per_week, kept.say) == (0, "held_back")
+        look = incident_store.load_last_evaluation(tx, find_project(tx, SLUG).id)
+        [kept] = incident_store.load_incidents(tx, find_project(tx, SLUG).id)
+    assert (look.pages_per_week, kept.disposition) == (0, "held_back")
 
 
-def test_the_same_upload_judged_again_is_one_verdict(group: Group, store: Store) -> None:
+def test_the_same_upload_judged_again_is_one_verdict(group: GroupCommitter, store: Store) -> None:
     pairs = [a_pair(number, 1.0, 1.3) for number in range(12)]
     aa = a_run(a_result(None, *(one for pair in pairs for one in pair)), session="aa")
     upload(group, store, aa)
     with patch.object(evaluate_project.outbox, "done"):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
-        worker.step()
+        worker.run_once()
     worker.lease.release()
 
-    a_worker(store).empty()
+    a_worker(store).drain()
 
     with store.read() as tx:
-        assert len(measurements.verdict_records(tx, SLUG, current_only=False)) == 1
+        assert len(measurements.load_verdict_records(tx, SLUG, current_only=False)) == 1
 
 
-def test_a_killed_look_is_done_again_with_the_same_result(group: Group, store: Store) -> None:
+def test_a_killed_look_is_done_again_with_the_same_result(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step())
     worker = a_worker(store)
-    with patch.object(Looking, "_finish", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        worker.step()
+    with patch.object(ProjectEvaluator, "_finish_work", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        worker.run_once()
     worker.lease.release()
 
-    a_worker(store).empty()
+    a_worker(store).drain()
 
     assert [one.commit for one in changes(store)] == [a_sha(9)]
     with store.read() as tx:
-        assert len(incident_store.of_project(tx, project(tx, SLUG).id)) == 1
+        assert len(incident_store.load_incidents(tx, find_project(tx, SLUG).id)) == 1
 
 
-def test_without_its_memory_a_worker_sees_the_same(group: Group, store: Store) -> None:
+def test_without_its_memory_a_worker_sees_the_same(group: GroupCommitter, store: Store) -> None:
     runs = a_step()
     one = a_worker(store)
     for run in runs:
         upload(group, store, run)
-        one.step()
+        one.run_once()
     step_by_step = changes(store)
     one.lease.release()
 
     upload(group, store, a_run(a_result(), commit=a_commit(17), session="session-17"))
-    a_worker(store).empty()
+    a_worker(store).drain()
 
     assert [(c.commit, c.last_good) for c in changes(store)] == [(c.commit, c.last_good) for c in step_by_step]
 
 
-def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: Group, store: Store) -> None:
+def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: GroupCommitter, store: Store) -> None:
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
@@ -237,30 +237,30 @@ def test_one_bad_upload_holds_up_nobody_and_is_kept_with_its_problem(group: Grou
         return whole(tx, keys)  # type: ignore[arg-type]
 
     with patch.object(evaluate_project.arrivals, "series_of_runs", fails):
-        a_worker(store).empty()
+        a_worker(store).drain()
 
     with store.read() as tx:
-        left = outbox.take(tx, ["judge"], 10, LATER + timedelta(hours=1))
+        left = outbox.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
     assert [(one.subject, one.attempts, one.problem) for one in left] == [(broken, 1, "ZeroDivisionError: no level")]
 
 
-def test_what_came_while_it_judged_is_left_for_the_next_look(group: Group, store: Store) -> None:
+def test_what_came_while_it_judged_is_left_for_the_next_look(group: GroupCommitter, store: Store) -> None:
     first, second = a_step()[:2]
     upload(group, store, first)
-    finish = Looking._finish
+    finish = ProjectEvaluator._finish_work
 
-    def late(looks: Looking, *look: object) -> None:
+    def late(looks: ProjectEvaluator, *look: object) -> None:
         upload(group, store, second)
         finish(looks, *look)  # type: ignore[arg-type]
 
-    with patch.object(Looking, "_finish", late):
-        a_worker(store).step()
+    with patch.object(ProjectEvaluator, "_finish_work", late):
+        a_worker(store).run_once()
 
     with store.read() as tx:
-        assert [one.subject for one in outbox.take(tx, ["judge"], 9, LATER)] == [run_document.idempotency_key(second)]
+        assert [one.subject for one in outbox.load_due_work(tx, ["judge"], 9, LATER)] == [run_document.idempotency_key(second)]
 
 
-def test_rests_as_long_as_it_worked(group: Group, store: Store) -> None:
+def test_rests_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step())
     now, waited = [LATER], list[float]()
 
@@ -271,20 +271,20 @@ def test_rests_as_long_as_it_worked(group: Group, store: Store) -> None:
                 self.set()
             return self.is_set()
 
-    def looked(looking: Looking, work: Sequence[Work]) -> None:
+    def looked(looking: ProjectEvaluator, work: Sequence[OutboxItem]) -> None:
         now[0] += timedelta(seconds=0.3)
         original(looking, work)
 
-    original = Looking.look
-    with patch.object(Looking, "look", looked):
-        JudgeWorker(store, partial(standards_of, Settings()), clock=lambda: now[0]).run(Stop(), every_s=1.0)
+    original = ProjectEvaluator.evaluate
+    with patch.object(ProjectEvaluator, "evaluate", looked):
+        JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: now[0]).run(Stop(), interval_s=1.0)
 
     assert waited == [0.3, 1.0]  # then there was nothing to do
 
 
-def test_only_the_holder_of_the_lease_works(group: Group, store: Store) -> None:
+def test_only_the_holder_of_the_lease_works(group: GroupCommitter, store: Store) -> None:
     upload(group, store, *a_step(1))
     holder, other = a_worker(store), a_worker(store)
-    holder.lease.hold()
+    holder.lease.acquire_or_renew()
 
-    assert (other.step(), holder.step()) == (0, 1)
+    assert (other.run_once(), holder.run_once()) == (0, 1)

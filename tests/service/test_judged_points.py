@@ -9,25 +9,29 @@ from unittest.mock import patch
 import pytest
 from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
 
-from perfci.history.derive_change_points import Histories
-from perfci.model import CPU_TWIN, Boundaries, ChangePoint, Clock, Process, Result, Run, Series, Status
+from perfci.history.derive_change_points import SeriesHistories
+from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, ProcessBoundaries, Result, Run, Series, Status
 from perfci.store import Store
 from perfci.store.queries import measurements, result_summaries
-from perfci.store.queries.loaders import series_by_ids
-from perfci.store.queries.result_summaries import set_levels
+from perfci.store.queries.loaders import load_series_by_ids
+from perfci.store.queries.result_summaries import save_result_summaries
 from perfci.store.writes import ingest
-from perfci.verdicts.history.change_point_detection import Memory, changes_of_histories, moves_of_histories
-from perfci.verdicts.judged_series import gated
+from perfci.verdicts.history.change_point_detection import (
+    SegmentationCache,
+    find_change_points_of_many,
+    segment_histories,
+)
+from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.process_levels import judged_level
 
 COMMITS = 24
 
 WALL, FLOPS, IMPORTED = a_series("step"), a_series("step", "flops", unit="count"), a_series("imported")
-CPU = a_series("step", CPU_TWIN + "time")
-WAIT_WALL, WAIT_CPU = a_series("wait"), a_series("wait", CPU_TWIN + "time")
+CPU = a_series("step", CPU_METRIC_PREFIX + "time")
+WAIT_WALL, WAIT_CPU = a_series("wait"), a_series("wait", CPU_METRIC_PREFIX + "time")
 WITNESS, ABSENT = a_series("step", "tokens"), a_series("step", "power")
-CLOCKS = {CPU: Clock.CPU, WAIT_CPU: Clock.CPU, FLOPS: Clock.EXACT, WITNESS: Clock.WITNESS}
+CLOCKS = {CPU: Clock.CPU, WAIT_CPU: Clock.CPU, FLOPS: Clock.EXACT, WITNESS: Clock.INFORMATIONAL}
 SHARES = {CPU: 0.9, WAIT_CPU: 0.05}
 
 
@@ -43,7 +47,7 @@ def runs(seed: int) -> Iterator[Run]:
             _result(dice, one, level, moods) for one in (WALL, CPU, WAIT_WALL, WAIT_CPU, FLOPS, WITNESS, ABSENT)
         ]
         left = a_summary(level)
-        foreign = a_result(IMPORTED, processes=(), summary=left, boundaries=Boundaries.UNKNOWN, status=Status.OK)
+        foreign = a_result(IMPORTED, processes=(), summary=left, boundaries=ProcessBoundaries.UNKNOWN, status=Status.OK)
         yield a_run(*measured, foreign, commit=a_commit(number), session=f"session-{visit}")
 
 
@@ -70,31 +74,31 @@ def fill(store: Store, seed: int) -> list[int]:
         for number, run in enumerate(runs(seed)):
             ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in measurements.series_of_project(tx, PROJECT)]
+        return [record.id for record in measurements.search_series(tx, PROJECT)]
 
 
 def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     with store.read() as tx:
-        series, points = series_by_ids(tx, ids), measurements.histories(tx, ids)
+        series, points = load_series_by_ids(tx, ids), measurements.load_histories(tx, ids)
     lines = {series[row_id]: of for row_id, of in points.items()}
     processes = {one: [process for point in line for process in point.processes] for one, line in lines.items()}
-    judged = gated(processes)
+    judged = select_judged_series(processes)
     left = {
         one: [(p.commit.sha, v) for p in lines[one] if (v := judged_level(p))] for one in judged if not processes[one]
     }
     measured = {one: lines[one] for one in judged if processes[one]}
     rules = Policy().rule_for
-    found = changes_of_histories(measured, rules=rules) | moves_of_histories(left, rules=rules)
+    found = find_change_points_of_many(measured, rules=rules) | segment_histories(left, rules=rules)
     return {one: list(found.get(one, [])) for one in lines}
 
 
-def by_levels(store: Store, ids: list[int], memory: Memory | None = None) -> Mapping[Series, list[ChangePoint]]:
+def by_levels(store: Store, ids: list[int], memory: SegmentationCache | None = None) -> Mapping[Series, list[ChangePoint]]:
     """As a look does, which keeps what it had to work out."""
     with store.read() as tx:
-        found = Histories.of(tx, ids)
+        found = SeriesHistories.load(tx, ids)
     with store.begin() as tx:
-        set_levels(tx, found.digests)
-    return found.changes(Policy(), memory)
+        save_result_summaries(tx, found.summaries)
+    return found.find_change_points(Policy(), memory)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -108,12 +112,12 @@ def test_levels_that_are_kept_tell_what_the_samples_tell(store: Store, seed: int
 
 @pytest.mark.parametrize("seed", range(3))
 def test_run_after_run_tells_what_all_at_once_tells(store: Store, seed: int) -> None:
-    memory, told = Memory(), {}
+    memory, told = SegmentationCache(), {}
     for number, run in enumerate(runs(seed)):
         with store.begin() as tx:
             ingest.ingest_run(tx, run, f"key {number}", "body", kind="history")
         with store.read() as tx:
-            ids = [record.id for record in measurements.series_of_project(tx, PROJECT)]
+            ids = [record.id for record in measurements.search_series(tx, PROJECT)]
         told = by_levels(store, ids, memory)
 
     assert told == by_samples(store, ids)
@@ -124,7 +128,7 @@ def simply(store: Store, *results: Result, commit: int = 1, session: str = "one"
         run = a_run(*results, commit=a_commit(commit), session=session)
         ingest.ingest_run(tx, run, session, "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in measurements.series_of_project(tx, PROJECT)]
+        return [record.id for record in measurements.search_series(tx, PROJECT)]
 
 
 def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
@@ -135,9 +139,9 @@ def test_what_a_result_came_to_is_worked_out_once(store: Store) -> None:
         store.read() as tx,
         patch.object(result_summaries.conversions, "process_of", side_effect=AssertionError("a sample was read")),
     ):
-        found = Histories.of(tx, ids)
+        found = SeriesHistories.load(tx, ids)
 
-    assert (found.lines, found.digests) == ({WALL: [(a_sha(1), 3.0)]}, {})
+    assert (found.levels_by_series, found.summaries) == ({WALL: [(a_sha(1), 3.0)]}, {})
 
 
 def test_several_runs_of_a_commit_are_judged_by_all_their_processes(store: Store) -> None:
@@ -146,6 +150,6 @@ def test_several_runs_of_a_commit_are_judged_by_all_their_processes(store: Store
     by_levels(store, ids)
 
     with store.read() as tx:
-        found = Histories.of(tx, ids)
+        found = SeriesHistories.load(tx, ids)
 
-    assert found.lines == {WALL: [(a_sha(1), 2.0)]}
+    assert found.levels_by_series == {WALL: [(a_sha(1), 2.0)]}

@@ -6,7 +6,7 @@ from databases import kind as kind
 from databases import store as store
 from waiting import until
 
-from perfci.service.lease import Lease, LostLease
+from perfci.service.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.jobs import leases
 
@@ -21,26 +21,26 @@ class Clock:
 def test_one_of_two_holds_it(store: Store) -> None:
     first, second = Lease(store, "judge"), Lease(store, "judge")
 
-    assert [first.hold(), second.hold(), first.hold()] == [True, False, True]
+    assert [first.acquire_or_renew(), second.acquire_or_renew(), first.acquire_or_renew()] == [True, False, True]
 
 
 def test_what_is_given_back_is_free_at_once(store: Store) -> None:
     first, second = Lease(store, "judge"), Lease(store, "judge")
-    first.hold()
+    first.acquire_or_renew()
 
     first.release()
 
-    assert second.hold()
+    assert second.acquire_or_renew()
 
 
 def test_a_silent_holder_is_followed_after_its_time_and_not_before(store: Store) -> None:
     clock = Clock()
-    Lease(store, "judge").hold()
+    Lease(store, "judge").acquire_or_renew()
     heir = Lease(store, "judge", ttl_s=10.0, monotonic=clock)
 
     taken = []
     for clock.now in (0.0, 9.0, 10.0):
-        taken.append(heir.hold())
+        taken.append(heir.acquire_or_renew())
 
     assert taken == [False, False, True]
 
@@ -51,7 +51,7 @@ def test_a_holder_that_beats_keeps_it(store: Store) -> None:
 
     held = []
     for clock.now in range(0, 100, 4):
-        held.append((holder.hold(), rival.hold()))
+        held.append((holder.acquire_or_renew(), rival.acquire_or_renew()))
 
     assert set(held) == {(True, False)}
 
@@ -59,53 +59,53 @@ def test_a_holder_that_beats_keeps_it(store: Store) -> None:
 def test_nobody_waits_for_a_holder_that_lives(store: Store) -> None:
     clock = Clock()
     holder, rival = (Lease(store, "judge", ttl_s=10.0, monotonic=clock) for _ in range(2))
-    holder.hold()
+    holder.acquire_or_renew()
 
     def later(seconds: float) -> None:
         clock.now += 1.0
-        holder.hold()
+        holder.acquire_or_renew()
 
-    assert not rival.outwait(later)
+    assert not rival.acquire_when_free(later)
     assert clock.now == 4.0
 
 
 def test_a_dead_holder_is_outwaited(store: Store) -> None:
     clock = Clock()
-    Lease(store, "judge").hold()
+    Lease(store, "judge").acquire_or_renew()
     heir = Lease(store, "judge", ttl_s=10.0, monotonic=clock)
 
     def later(seconds: float) -> None:
         clock.now += 1.0
 
-    assert heir.outwait(later)
+    assert heir.acquire_when_free(later)
     assert clock.now == 10.0
 
 
 def test_whoever_lost_it_writes_nothing(store: Store) -> None:
     clock = Clock()
     late, heir = Lease(store, "judge"), Lease(store, "judge", ttl_s=10.0, monotonic=clock)
-    late.hold()
-    heir.hold()
+    late.acquire_or_renew()
+    heir.acquire_or_renew()
     clock.now = 10.0
-    heir.hold()
+    heir.acquire_or_renew()
 
-    with pytest.raises(LostLease), store.begin() as tx:
-        late.renewing(tx)
+    with pytest.raises(LeaseLost), store.begin() as tx:
+        late.renew_in_transaction(tx)
 
     with store.begin() as tx:
-        heir.renewing(tx)
+        heir.renew_in_transaction(tx)
 
 
 def test_a_long_computation_is_no_silence(store: Store) -> None:
     clock = Clock()
     holder, rival = Lease(store, "judge", ttl_s=0.1), Lease(store, "judge", ttl_s=10.0, monotonic=clock)
-    holder.hold()
+    holder.acquire_or_renew()
 
     taken = []
-    with holder.beating():
+    with holder.keep_alive():
         for clock.now in range(0, 60, 6):
             heard = beats(store)
-            taken.append(rival.hold())
+            taken.append(rival.acquire_or_renew())
             assert until(lambda heard=heard: beats(store) > heard)  # type: ignore[misc]
 
     assert not any(taken)
@@ -113,6 +113,6 @@ def test_a_long_computation_is_no_silence(store: Store) -> None:
 
 def beats(store: Store) -> int:
     with store.read() as tx:
-        held = leases.lease(tx, "judge")
+        held = leases.find_lease(tx, "judge")
     assert held is not None
     return held.beat

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 from builders import a_process, a_series, a_sha
 
-from perfci.history.judge_samples import Noise
-from perfci.measure.adaptive_pairs import Pairing
-from perfci.measure.measurement_session import Session
+from perfci.history.judge_samples import NoisePriors
+from perfci.measure.adaptive_pairs import AdaptivePairing
+from perfci.measure.measurement_session import MeasurementSession
 from perfci.measure.questions import Question
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
 from perfci.runner.frozen_suite import Cell
-from perfci.runner.visit_plan import Visit
+from perfci.runner.visit_plan import CommitVisit
 from perfci.verdicts.policy import Policy
 
 BASE, HEAD = a_sha(1), a_sha(2)
@@ -40,7 +40,7 @@ class Measured:
     def readings(self, sha: str, cell: Cell) -> Sequence[tuple[Series, Process]]:
         return self.measured.get(sha, [])
 
-    def visit_beside(self, visits: Sequence[Visit]) -> None:
+    def visit_beside(self, visits: Sequence[CommitVisit]) -> None:
         for visit in visits:
             assert visit.pair is not None
             process = replace(self.reads(visit.sha, visit.pair), role=visit.role, pair=visit.pair, order=visit.order)
@@ -49,14 +49,14 @@ class Measured:
 
 @pytest.fixture(autouse=True)
 def _no_equals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Noise, "known", classmethod(lambda cls, store, project: cls()))
+    monkeypatch.setattr(NoisePriors, "load", classmethod(lambda cls, store, project: cls()))
 
 
 def settled(reads: Reads) -> tuple[VerdictKind, int]:
     """The verdict, and the pairs that were bought for it."""
     session = Measured(reads)
     question = Question(BASE, HEAD, CELL)
-    [verdict] = Pairing(cast(Session, session), [question], Policy(), Stage.CONVICTION).settle()[question]
+    [verdict] = AdaptivePairing(cast(MeasurementSession, session), [question], Policy(), Stage.CONFIRMATION).measure_until_decided()[question]
     return verdict.kind, len(session.measured[BASE])
 
 

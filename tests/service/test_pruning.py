@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from builders import NOON, a_commit, a_process, a_result, a_run, a_series
 
-from perfci.cli import run
-from perfci.service.uploads.retention import Pruned, Retention, prune
+from perfci.cli import run_cli
+from perfci.service.uploads.retention import PruneCounts, RetentionJob, prune
 from perfci.store import Store, check, open_store
 from perfci.store.writes import ingest
 
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_what_is_older_than_so_many_days_is_thinned(store: Store) -> None:
     pruned = prune(store, NOW - timedelta(days=10), now=NOW)
 
-    assert pruned == Pruned(processes=630, samples=630 * 3)
+    assert pruned == PruneCounts(processes=630, samples=630 * 3)
     assert check(store.url) == []
 
 
@@ -47,20 +47,20 @@ def test_a_dry_run_only_counts(store: Store) -> None:
 
 
 def test_the_judge_prunes_once_a_day_and_only_where_told(store: Store) -> None:
-    Retention(store, raw_days=0)(NOW)
-    retention = Retention(store, raw_days=90)
+    RetentionJob(store, raw_days=0)(NOW)
+    retention = RetentionJob(store, raw_days=90)
     retention(NOW)
     retention(NOW + timedelta(hours=23))
     first = prune(store, NOW - timedelta(days=90), now=NOW)
     retention(NOW + timedelta(days=2))
     second = prune(store, NOW - timedelta(days=88), now=NOW)
 
-    assert (first, second) == (Pruned(), Pruned())
+    assert (first, second) == (PruneCounts(), PruneCounts())
     assert prune(store, NOW, now=NOW).processes > 0
 
 
 def test_the_verb_says_what_went(store: Store, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    codes = [run(["db", "prune", "--db", store.url, "--raw-older-than", age]) for age in ("90d", "soon")]
+    codes = [run_cli(["db", "prune", "--db", store.url, "--raw-older-than", age]) for age in ("90d", "soon")]
 
     captured = capsys.readouterr()
     assert (codes, captured.out) == ([0, 2], "700 processes thinned, 2100 samples less\n")

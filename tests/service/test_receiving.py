@@ -8,7 +8,7 @@ from builders import NOON, PROJECT, a_process, a_result, a_run
 from perfci.auth.permissions import LOCAL
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import Arrival, received
+from perfci.service.uploads.receive_runs import IncomingRun, store_runs
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.projects import create_project
@@ -20,7 +20,7 @@ def sent(store: Store, *bodies: str) -> list[bool]:
     run, act = a_run(a_result(None, a_process(1.0))), AuditContext(LOCAL, NOON, "test")
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON)
-        receipts = received(tx, [Arrival(run, "0" * 64, body, project, act) for body in bodies])
+        receipts = store_runs(tx, [IncomingRun(run, "0" * 64, body, project, act) for body in bodies])
     return [one.stored for one in receipts]
 
 
@@ -28,8 +28,8 @@ def test_the_same_upload_twice_at_once_is_new_once_and_promised_once(store: Stor
     assert sent(store, "body", "body") == [True, False]
 
     with store.read() as tx:
-        assert [one.subject for one in outbox.take(tx, ["judge"], 9, NOON)] == ["0" * 64]
-        assert len(measurements.session_processes(tx, a_run().session)) == 1
+        assert [one.subject for one in outbox.load_due_work(tx, ["judge"], 9, NOON)] == ["0" * 64]
+        assert len(measurements.load_session_processes(tx, a_run().session)) == 1
 
 
 def test_another_body_under_the_same_key_is_refused_though_both_are_new(store: Store) -> None:

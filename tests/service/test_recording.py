@@ -9,7 +9,7 @@ import pytest
 from builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_series, a_sha, a_summary
 
 from perfci.history.derive_change_points import update_change_points
-from perfci.model import Boundaries, ChangePoint, Series
+from perfci.model import ChangePoint, ProcessBoundaries, Series
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
@@ -29,7 +29,7 @@ def imported(store: Store, series: Series, *values: float, first: int = 0) -> No
     """One run per value, a commit each."""
     with store.begin() as tx:
         for number, value in enumerate(values, first):
-            result = a_result(series, processes=(), summary=a_summary(value), boundaries=Boundaries.UNKNOWN)
+            result = a_result(series, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN)
             run = a_run(result, commit=a_commit(number), session=f"{series.benchmark.name} {number}")
             ingest.ingest_run(tx, run, run.session, "body")
 
@@ -37,12 +37,12 @@ def imported(store: Store, series: Series, *values: float, first: int = 0) -> No
 def update(store: Store, since: int = 0) -> int:
     with store.begin() as tx:
         update_change_points(tx, PROJECT, measurements.series_with_results_since(tx, PROJECT, since), Policy())
-        return len(measurements.change_points(tx, PROJECT))
+        return len(measurements.load_change_points(tx, PROJECT))
 
 
 def told(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return measurements.change_points(tx, PROJECT)
+        return measurements.load_change_points(tx, PROJECT)
 
 
 def test_finds_the_step_in_an_imported_history(store: Store) -> None:
@@ -57,7 +57,7 @@ def test_a_history_without_news_is_left_as_it_was(store: Store) -> None:
     as_it_was = a_change_point(QUIET)
     with store.begin() as tx:
         ingest.replace_change_points(tx, PROJECT, QUIET, [as_it_was])
-        since = measurements.newest_result(tx)
+        since = measurements.load_latest_result_id(tx)
     imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 
     assert update(store, since=since) == 2

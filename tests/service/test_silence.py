@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfci.model import IncidentState, Result, Status
-from perfci.policies import Standards
+from perfci.policies import ProjectPolicies
 from perfci.service.missing_data import cadence
-from perfci.service.missing_data.missing_data_monitor import Watch
-from perfci.service.worker.periodic_jobs import Chores
+from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
+from perfci.service.worker.periodic_jobs import PeriodicJobs
 from perfci.store import Store
 from perfci.store.incidents import reporting_schedules
-from perfci.store.incidents.incident_store import listed
+from perfci.store.incidents.incident_store import list_incidents
 from perfci.store.incidents.records import IncidentRecord
-from perfci.store.incidents.reporting_schedules import Arrival
+from perfci.store.incidents.reporting_schedules import RunArrival
 from perfci.store.queries import unresolved_results
 from perfci.store.writes import ingest
 from tests.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
@@ -49,16 +49,16 @@ def several(*numbers: int, failed: bool = False) -> list[Result]:
     return [of(number, failed=failed) for number in numbers]
 
 
-def looked(store: Store, now: datetime, watch: Watch | None = None) -> list[str]:
+def looked(store: Store, now: datetime, watch: MissingDataMonitor | None = None) -> list[str]:
     """The headlines of a look."""
     project = a_project(store)
     with store.begin() as tx:
-        return [one.headline for one in (watch or Watch())(tx, project, now)]
+        return [one.headline for one in (watch or MissingDataMonitor())(tx, project, now)]
 
 
 def opened(store: Store) -> list[IncidentRecord]:
     with store.read() as tx:
-        return listed(tx, a_project(store).id, kinds=["data"])[::-1]
+        return list_incidents(tx, a_project(store).id, kinds=["data"])[::-1]
 
 
 def nightly(store: Store, days: int = 5, **changes: str) -> datetime:
@@ -165,7 +165,7 @@ def test_series_that_stopped_are_missed_after_two_reports(store: Store) -> None:
 
 
 def test_vanished_series_stay_missed_until_they_are_back(store: Store) -> None:
-    watch, held = Watch(), [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 5
+    watch, held = MissingDataMonitor(), [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 5
     for day, results in enumerate(held):
         report(store, NOON + day * DAY, *results)
         looked(store, NOON + day * DAY + HOUR, watch)
@@ -201,7 +201,7 @@ def test_a_metric_that_nobody_explained_for_a_week_is_unguarded(store: Store) ->
     report(store, NOON)
     with store.begin() as tx:
         row = ("score", {"found": {}, "result": {}}, "the unit of score is not known")
-        unresolved_results.add(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
+        unresolved_results.add_unresolved_results(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
 
     assert looked(store, NOON + 6 * DAY) == []
     assert looked(store, NOON + 8 * DAY) == ["score of pytorch is measured, but nobody judges it"]
@@ -212,13 +212,13 @@ def test_a_person_may_say_how_often_or_that_nothing_is_expected(store: Store) ->
     looked(store, last)
     project = a_project(store)
     with store.begin() as tx:
-        [one] = reporting_schedules.expectations(tx, project.id)
-        assert reporting_schedules.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada")
+        [one] = reporting_schedules.load_reporting_schedules(tx, project.id)
+        assert reporting_schedules.set_reporting_schedule(tx, project.id, one.id, every_s=3600.0, muted=False, actor="ada")
     report(store, last + HOUR)
 
     assert len(looked(store, last + 5 * HOUR)) == 1
     with store.begin() as tx:
-        reporting_schedules.set_expectation(tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada")
+        reporting_schedules.set_reporting_schedule(tx, project.id, one.id, every_s=3600.0, muted=True, actor="ada")
     assert looked(store, last + 5 * HOUR) == []
 
 
@@ -230,19 +230,19 @@ def test_what_a_pull_request_measured_is_no_report(store: Store) -> None:
             ingest.ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
 
     with store.read() as tx:
-        assert reporting_schedules.arrivals(tx, a_project(store).id) == {}
+        assert reporting_schedules.load_arrivals(tx, a_project(store).id) == {}
     assert looked(store, NOON + 90 * DAY) == []
 
 
 def test_the_judge_process_watches_every_project(store: Store) -> None:
     last = nightly(store)
 
-    Chores(store, lambda project: Standards())(last + 3 * DAY)
+    PeriodicJobs(store, lambda project: ProjectPolicies())(last + 3 * DAY)
 
     assert [one.kind for one in opened(store)] == ["data"]
 
 
 def test_runs_within_an_hour_of_the_first_are_one_report() -> None:
-    arrivals = [Arrival(n, NOON + n * timedelta(minutes=25)) for n in range(4)]
+    arrivals = [RunArrival(n, NOON + n * timedelta(minutes=25)) for n in range(4)]
 
-    assert [report.run_ids for report in cadence.reports_of(arrivals)] == [(0, 1, 2), (3,)]
+    assert [report.run_ids for report in cadence.group_reports(arrivals)] == [(0, 1, 2), (3,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from perfci.history.visit_index import Timetable
+from perfci.history.visit_index import VisitIndex
 from perfci.store.queries.commit_visits import VisitRecord
 from tests.builders import NOON, a_commit, a_machine, a_sha
 
@@ -17,25 +17,25 @@ def a_visit(number: int, **changes: object) -> VisitRecord:
     return replace(record, **changes)  # type: ignore[arg-type]
 
 
-def a_timetable(*visits: VisitRecord, commits: int = 10, **odd: object) -> Timetable:
-    return Timetable([a_commit(number, **odd) for number in range(commits, 0, -1)], visits)
+def a_timetable(*visits: VisitRecord, commits: int = 10, **odd: object) -> VisitIndex:
+    return VisitIndex([a_commit(number, **odd) for number in range(commits, 0, -1)], visits)
 
 
 def test_the_head_of_a_pull_request_is_not_on_the_line() -> None:
     stranger = a_commit(99, parents=(a_sha(4),), position=5)
     commits = [stranger, *(a_commit(number) for number in range(6, 0, -1))]
 
-    timetable = Timetable(commits, [a_visit(2), a_visit(6)])
+    timetable = VisitIndex(commits, [a_visit(2), a_visit(6)])
 
-    assert [commit.sha for commit in timetable.line] == [a_sha(number) for number in range(1, 7)]
+    assert [commit.sha for commit in timetable.commits] == [a_sha(number) for number in range(1, 7)]
     assert stranger.sha in timetable.by_sha
 
 
 def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
     timetable = a_timetable(*(a_visit(number) for number in (1, 3, 5, 7, 9)), a_visit(6, machine=THERE))
 
-    assert timetable.near(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
-    assert timetable.newest(HERE, 2) == [a_sha(7), a_sha(9)]
+    assert timetable.find_nearby(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
+    assert timetable.find_newest(HERE, 2) == [a_sha(7), a_sha(9)]
 
 
 def test_numbers_the_commits_of_a_week_as_they_came() -> None:
@@ -43,7 +43,7 @@ def test_numbers_the_commits_of_a_week_as_they_came() -> None:
 
     timetable = a_timetable(a_visit(1), a_visit(3), a_visit(2, started_at=monday), a_visit(3, started_at=monday))
 
-    assert timetable.numbers == {a_sha(1): 1, a_sha(3): 2, a_sha(2): 1}
+    assert timetable.weekly_numbers == {a_sha(1): 1, a_sha(3): 2, a_sha(2): 1}
 
 
 def test_commits_of_an_imported_history_were_each_measured_on_their_own() -> None:
@@ -64,5 +64,5 @@ def test_releases_are_the_tags_that_fit_stored_or_at_hand() -> None:
     stored = a_timetable(a_visit(10), tags=("v1.0", "nightly"))
     at_hand = {a_sha(4): ("v2.0",), a_sha(6): ("draft",)}
 
-    assert {release.tag for release in stored.releases("v*")} == {"v1.0"}
-    assert [(one.tag, one.sha) for one in stored.releases("v*", at_hand)] == [("v2.0", a_sha(4))]
+    assert {release.tag for release in stored.find_releases("v*")} == {"v1.0"}
+    assert [(one.tag, one.sha) for one in stored.find_releases("v*", at_hand)] == [("v2.0", a_sha(4))]

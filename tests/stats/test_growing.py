@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.stats.incremental_segmentation import Growing, detect, detect_many, grow
+from perfci.stats.incremental_segmentation import (
+    SegmentedSeries,
+    detect_change_points,
+    detect_change_points_in_many,
+    update_segmentations,
+)
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
 
@@ -46,20 +51,20 @@ def lines(draw: st.DrawFn) -> list[float]:
 bars = st.sampled_from([0.0, 0.05])
 
 
-def whole(values: Sequence[float], bar: float) -> Growing:
-    return Growing.of(values, bar)
+def whole(values: Sequence[float], bar: float) -> SegmentedSeries:
+    return SegmentedSeries.from_values(values, bar)
 
 
-def same(one: Growing, other: Growing) -> bool:
+def same(one: SegmentedSeries, other: SegmentedSeries) -> bool:
     """Whether two lines tell the same, and know the same to the last bit."""
     costs = np.array_equal(one._partition.costs, other._partition.costs)
-    return one.steps == other.steps and costs and np.array_equal(one._partition.begins, other._partition.begins)
+    return one.steps == other.steps and costs and np.array_equal(one._partition.last_segment_starts, other._partition.last_segment_starts)
 
 
 @properties
 @given(lines(), bars)
 def test_point_by_point_comes_to_what_the_whole_comes_to(values: list[float], bar: float) -> None:
-    line = Growing.of((), bar)
+    line = SegmentedSeries.from_values((), bar)
 
     for end, value in enumerate(values, 1):
         line = line.append(value)
@@ -72,7 +77,7 @@ def test_point_by_point_comes_to_what_the_whole_comes_to(values: list[float], ba
 def test_points_may_arrive_in_any_order(values: list[float], bar: float, data: st.DataObject) -> None:
     """Each lands where it belongs among those that are there."""
     arriving = data.draw(st.permutations(range(len(values))))
-    line, there = Growing.of((), bar), list[int]()
+    line, there = SegmentedSeries.from_values((), bar), list[int]()
 
     for place in arriving:
         at = sum(other < place for other in there)
@@ -88,7 +93,7 @@ def test_many_lines_grow_as_each_does_alone(several: list[list[float]], bar: flo
     cuts = [data.draw(st.integers(0, len(values))) for values in several]
     begun = [whole(values[:cut], bar) for values, cut in zip(several, cuts, strict=True)]
 
-    grown = grow(begun, several)
+    grown = update_segmentations(begun, several)
 
     assert all(same(line, whole(values, bar)) for line, values in zip(grown, several, strict=True))
 
@@ -100,34 +105,34 @@ def test_points_may_be_corrected_and_taken_back(values: list[float], bar: float,
     corrected[data.draw(st.integers(0, len(values) - 1))] *= 1.3
     shorter = corrected[: data.draw(st.integers(0, len(values)))]
 
-    (now,) = grow([whole(values, bar)], [shorter])
+    (now,) = update_segmentations([whole(values, bar)], [shorter])
 
     assert same(now, whole(shorter, bar))
 
 
 def test_a_line_that_did_not_change_is_not_looked_at() -> None:
-    line = Growing.of([1.0, 1.1] * 20)
+    line = SegmentedSeries.from_values([1.0, 1.1] * 20)
 
-    assert grow([line], [list(line.values)]) == [line]
-    assert grow([line], [list(line.values)])[0] is line
+    assert update_segmentations([line], [list(line.values)]) == [line]
+    assert update_segmentations([line], [list(line.values)])[0] is line
 
 
 def test_what_was_found_stays_as_it_was() -> None:
-    line = Growing.of([1.0, 1.01, 0.99] * 10 + [1.3, 1.31, 1.29])
-    before = line.moves
+    line = SegmentedSeries.from_values([1.0, 1.01, 0.99] * 10 + [1.3, 1.31, 1.29])
+    before = line.change_points
 
     line.append(1.0).append(1.0)
 
-    assert line.moves == before != []
+    assert line.change_points == before != []
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match=f"^expected a line of finite numbers, found {bad} at point 1; leave out what"):
-        detect([1.0, bad, 1.0])
+        detect_change_points([1.0, bad, 1.0])
 
 
 @properties
 @given(lines(), bars)
 def test_the_same_line_gets_the_same_answer_in_any_company(values: list[float], bar: float) -> None:
-    assert detect_many([[1.0], values, values[::-1]], bar)[1] == detect(values, bar) == detect(values, bar)
+    assert detect_change_points_in_many([[1.0], values, values[::-1]], bar)[1] == detect_change_points(values, bar) == detect_change_points(values, bar)

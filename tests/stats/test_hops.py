@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from perfci.stats.mode_switching import hop
+from perfci.stats.mode_switching import classify_mode_switch
 
 
 def line(*stays: tuple[float, int]) -> np.ndarray:
@@ -12,30 +12,30 @@ def line(*stays: tuple[float, int]) -> np.ndarray:
 def test_one_more_stay_at_a_level_that_was_there_before_is_a_hop() -> None:
     logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8))
 
-    found = hop(logs, 46, 0.0, 0.1)
+    found = classify_mode_switch(logs, 46, 0.0, 0.1)
 
-    assert (found.is_one, found.settled) == (True, False)
+    assert (found.is_switch, found.is_final) == (True, False)
 
 
 def test_a_hop_is_settled_when_the_machine_has_hopped_back() -> None:
     logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 5))
 
-    assert hop(logs, 46, 0.0, 0.1).settled
+    assert classify_mode_switch(logs, 46, 0.0, 0.1).is_final
 
 
 def test_a_stay_much_longer_than_the_others_is_a_new_level() -> None:
     logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 40))
 
-    assert not hop(logs, 46, 0.0, 0.1).is_one
+    assert not classify_mode_switch(logs, 46, 0.0, 0.1).is_switch
 
 
 def test_a_single_point_at_a_level_is_no_stay() -> None:
     logs = line((0.0, 10), (0.1, 1), (0.0, 10), (0.1, 1), (0.0, 10), (0.1, 8))
 
-    assert not hop(logs, 32, 0.0, 0.1).is_one
+    assert not classify_mode_switch(logs, 32, 0.0, 0.1).is_switch
 
 
 def test_a_level_that_was_never_there_before_is_no_hop_for_good() -> None:
-    found = hop(line((0.0, 30), (0.1, 8)), 30, 0.0, 0.1)
+    found = classify_mode_switch(line((0.0, 30), (0.1, 8)), 30, 0.0, 0.1)
 
-    assert (found.is_one, found.settled) == (False, True)
+    assert (found.is_switch, found.is_final) == (False, True)

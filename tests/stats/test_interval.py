@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.stats.location_shift import Prior, paired, shift, side_by_side, unpaired, within_modes
+from perfci.stats.location_shift import (
+    NoisePrior,
+    estimate_shift,
+    estimate_unpaired_shift,
+    paired_shift,
+    unpaired_shift,
+    within_mode_shift,
+)
 
 Sides = tuple[np.ndarray, np.ndarray]
 
@@ -26,7 +33,7 @@ def coverage(make: Callable[[np.random.Generator], Sides], trials: int = 400) ->
     """Share of intervals that hold the true shift of 0."""
     hits = 0
     for trial in range(trials):
-        low, high = shift(*make(np.random.default_rng(trial))).bounds()
+        low, high = estimate_shift(*make(np.random.default_rng(trial))).bounds()
         hits += low <= 0 <= high
     return hits / trials
 
@@ -57,7 +64,7 @@ def test_pairing_cancels_what_drifts() -> None:
     drift = rng.normal(0, 0.1, 8)
     base, head = drift + rng.normal(0, 0.002, 8), drift + 0.05 + rng.normal(0, 0.002, 8)
 
-    assert shift(base, head).half_width() < 0.01 < unpaired(base, head).half_width()
+    assert estimate_shift(base, head).half_width() < 0.01 < unpaired_shift(base, head).half_width()
 
 
 def test_a_mood_that_few_pairs_cannot_prove_shortens_their_intervals_all_the_same() -> None:
@@ -65,27 +72,27 @@ def test_a_mood_that_few_pairs_cannot_prove_shortens_their_intervals_all_the_sam
     moods, own = dice.normal(0, 0.03, (400, 6)), dice.normal(0, 0.02, (400, 2, 6))
     sides = [(mood + base, mood + head) for mood, (base, head) in zip(moods, own, strict=True)]
 
-    shorter = np.mean([shift(*both).half_width() for both in sides])
+    shorter = np.mean([estimate_shift(*both).half_width() for both in sides])
 
-    assert shorter < 0.85 * np.mean([unpaired(*both).half_width() for both in sides])
-    assert np.mean([abs(found.centre) < found.half_width() for found in map(shift, *zip(*sides, strict=True))]) > 0.94
+    assert shorter < 0.85 * np.mean([unpaired_shift(*both).half_width() for both in sides])
+    assert np.mean([abs(found.centre) < found.half_width() for found in map(estimate_shift, *zip(*sides, strict=True))]) > 0.94
 
 
 def test_a_hiccup_of_one_process_moves_nothing() -> None:
     rng = np.random.default_rng(5)
     base, head = rng.normal(0, 0.01, 10), rng.normal(0, 0.01, 10)
-    clean = shift(base, head)
+    clean = estimate_shift(base, head)
 
     head[3] += 0.6
 
-    assert abs(shift(base, head).centre - clean.centre) < 0.01
+    assert abs(estimate_shift(base, head).centre - clean.centre) < 0.01
 
 
 def test_modes_that_both_sides_visit_are_compared_within() -> None:
     base = np.array([0.0, 0.001, -0.001, 0.1, 0.101, 0.0])
     head = base[[3, 4, 0, 3, 4, 1]] + 0.08
 
-    found = within_modes(base, head)
+    found = within_mode_shift(base, head)
 
     assert found is not None
     assert found.centre == pytest.approx(0.08, abs=0.002)
@@ -95,7 +102,7 @@ def test_a_side_in_one_mode_that_may_be_either_gives_an_interval_that_spans_both
     base = np.array([0.0, 0.001, -0.001, 0.002, -0.002])
     head = np.array([0.02, 0.021, 0.08, 0.081, 0.079])
 
-    low, high = shift(base, head).bounds()
+    low, high = estimate_shift(base, head).bounds()
 
     assert low < 0.02 < 0.08 < high
 
@@ -104,7 +111,7 @@ def test_most_of_a_side_in_the_upper_mode_does_not_prove_the_other_side_there_to
     base = np.array([0.0006, 0.0016, 0.0, -0.005, -0.0041])
     head = np.array([0.015, 0.0838, 0.0731, 0.0788, 0.0732])
 
-    low, high = shift(base, head).bounds()
+    low, high = estimate_shift(base, head).bounds()
 
     assert low < 0.02 < 0.08 < high
 
@@ -115,7 +122,7 @@ def test_a_mix_that_may_or_may_not_have_changed_is_read_both_ways() -> None:
     base[:2] += 0.1
     head[:7] += 0.1
 
-    low, high = shift(base, head).bounds()
+    low, high = estimate_shift(base, head).bounds()
 
     assert low < 0.0 < 0.1 * 5 / 8 < high
 
@@ -124,12 +131,12 @@ def test_a_mix_of_modes_that_changed_is_no_accident() -> None:
     base = np.array([0.0] * 9 + [0.1]) + np.linspace(-0.001, 0.001, 10)
     head = np.array([0.1] * 9 + [0.0]) + np.linspace(-0.001, 0.001, 10)
 
-    assert within_modes(base, head) is None
-    assert shift(base, head).centre > 0.05
+    assert within_mode_shift(base, head) is None
+    assert estimate_shift(base, head).centre > 0.05
 
 
 def test_one_pair_has_a_shift_and_no_interval() -> None:
-    found = shift(np.array([0.0]), np.array([0.1]))
+    found = estimate_shift(np.array([0.0]), np.array([0.1]))
 
     assert found.centre == pytest.approx(0.1)
     assert found.half_width() == np.inf
@@ -137,22 +144,22 @@ def test_one_pair_has_a_shift_and_no_interval() -> None:
 
 
 def test_what_is_known_of_the_spread_gives_one_pair_an_interval() -> None:
-    found = shift(np.array([0.0]), np.array([0.1]), prior=Prior(0.02, 10))
+    found = estimate_shift(np.array([0.0]), np.array([0.1]), prior=NoisePrior(0.02, 10))
 
     assert found.half_width() == pytest.approx(2.228 * 0.02, rel=1e-3)
 
 
 def test_what_the_pairs_contradict_is_left_out() -> None:
     ratios = np.random.default_rng(12).normal(0.1, 0.02, 12)
-    bare = shift(np.zeros(12), ratios)
+    bare = estimate_shift(np.zeros(12), ratios)
 
-    assert shift(np.zeros(12), ratios, prior=Prior(0.5, 8)) == bare
-    assert shift(np.zeros(12), ratios, prior=Prior(1e-5, 8)) == bare
-    assert shift(np.zeros(12), ratios, prior=Prior(0.02, 8)).df == bare.df + 8
+    assert estimate_shift(np.zeros(12), ratios, prior=NoisePrior(0.5, 8)) == bare
+    assert estimate_shift(np.zeros(12), ratios, prior=NoisePrior(1e-5, 8)) == bare
+    assert estimate_shift(np.zeros(12), ratios, prior=NoisePrior(0.02, 8)).df == bare.df + 8
 
 
 def test_equal_levels_are_not_certainty() -> None:
-    found = shift(np.zeros(5), np.zeros(5))
+    found = estimate_shift(np.zeros(5), np.zeros(5))
 
     assert 0 < found.half_width() < 0.002
 
@@ -160,14 +167,14 @@ def test_equal_levels_are_not_certainty() -> None:
 def test_where_mean_and_ranks_disagree_the_estimate_claims_less_and_the_error_more() -> None:
     base, head = np.array([0.0, 0.01, -0.01, 0.005, -0.005]), np.array([0.03, 0.04, 0.035, 0.09, 0.1])
 
-    found = unpaired(base, head)
+    found = unpaired_shift(base, head)
 
     assert found.centre == pytest.approx(0.045, abs=1e-9)  # Hodges & Lehmann; the mean says 0.059
     assert found.error == pytest.approx(np.hypot(0.0155, 0.014), rel=0.02)
 
 
 def test_sides_of_unequal_number_are_compared_side_by_side() -> None:
-    found = side_by_side(np.array([0.0, 0.01, -0.01, 0.0]), np.array([0.1, 0.11, 0.09]))
+    found = estimate_unpaired_shift(np.array([0.0, 0.01, -0.01, 0.0]), np.array([0.1, 0.11, 0.09]))
 
     assert found.centre == pytest.approx(0.1)
     assert found.pairs == 3
@@ -176,7 +183,7 @@ def test_sides_of_unequal_number_are_compared_side_by_side() -> None:
 def test_the_t_of_pairs_is_the_textbook_one() -> None:
     ratios = np.array([0.02, 0.04, 0.03, 0.05, 0.01])
 
-    found = paired(np.zeros(5), ratios)
+    found = paired_shift(np.zeros(5), ratios)
 
     assert found.half_width() == pytest.approx(2.776 * ratios.std(ddof=1) / 5**0.5, rel=1e-3)
 
@@ -185,7 +192,7 @@ def test_the_t_of_pairs_is_the_textbook_one() -> None:
 @given(both_sides(), st.floats(-5, 5))
 def test_the_unit_does_not_matter(sides: Sides, unit: float) -> None:
     base, head = sides
-    before, after = shift(base, head), shift(base + unit, head + unit)
+    before, after = estimate_shift(base, head), estimate_shift(base + unit, head + unit)
 
     assert after.centre == pytest.approx(before.centre, abs=1e-9)
 
@@ -196,15 +203,15 @@ def test_the_order_of_pairs_does_not_matter(sides: Sides, random: object) -> Non
     base, head = sides
     order = np.random.default_rng(len(base)).permutation(len(base))
 
-    assert shift(base[order], head[order]).centre == pytest.approx(shift(base, head).centre, abs=1e-9)
-    assert shift(base[order], head[order]).error == pytest.approx(shift(base, head).error, abs=1e-9)
+    assert estimate_shift(base[order], head[order]).centre == pytest.approx(estimate_shift(base, head).centre, abs=1e-9)
+    assert estimate_shift(base[order], head[order]).error == pytest.approx(estimate_shift(base, head).error, abs=1e-9)
 
 
 @properties
 @given(both_sides())
 def test_swapping_the_sides_turns_the_shift_around(sides: Sides) -> None:
     base, head = sides
-    forth, back = shift(base, head), shift(head, base)
+    forth, back = estimate_shift(base, head), estimate_shift(head, base)
 
     assert back.centre == pytest.approx(-forth.centre, abs=1e-9)
     assert back.error == pytest.approx(forth.error, abs=1e-9)

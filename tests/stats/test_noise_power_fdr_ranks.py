@@ -8,24 +8,24 @@ from scipy.stats import mannwhitneyu
 
 from perfci.stats import fdr, noise_model
 from perfci.stats.location_shift import Shift
-from perfci.stats.power import pairs_to_decide, probability_at, smallest_visible
-from perfci.stats.rank_tests import auc, least_separation, separation
+from perfci.stats.power import estimate_pairs_to_decide, minimum_detectable_effect, predictive_probability
+from perfci.stats.rank_tests import auc, critical_separation, rank_separation
 
 
 def test_the_floor_is_what_equal_commits_showed() -> None:
     ratios = np.random.default_rng(7).normal(0, 0.02, 500)
 
-    assert noise_model.floor(ratios.tolist()) == pytest.approx(0.04, abs=0.004)
-    assert noise_model.floor(ratios[:6].tolist()) == pytest.approx(0.04, abs=0.02)
-    assert noise_model.floor([]) is None
+    assert noise_model.compute_noise_floor(ratios.tolist()) == pytest.approx(0.04, abs=0.004)
+    assert noise_model.compute_noise_floor(ratios[:6].tolist()) == pytest.approx(0.04, abs=0.02)
+    assert noise_model.compute_noise_floor([]) is None
 
 
 def test_the_pooled_spread_ignores_the_levels_of_its_groups() -> None:
     rng = np.random.default_rng(8)
     groups = [rng.normal(level, 0.03, 5) for level in range(40)]
 
-    assert noise_model.pooled_sd(groups) == pytest.approx(0.03, rel=0.15)
-    assert noise_model.pooled_sd([np.array([1.0])]) is None
+    assert noise_model.pooled_within_group_sd(groups) == pytest.approx(0.03, rel=0.15)
+    assert noise_model.pooled_within_group_sd([np.array([1.0])]) is None
 
 
 def test_equal_variances_make_a_firm_prior_and_unequal_ones_a_loose_one() -> None:
@@ -33,19 +33,19 @@ def test_equal_variances_make_a_firm_prior_and_unequal_ones_a_loose_one() -> Non
     equal = [float(rng.normal(0, 0.02, 5).var(ddof=1)) for _ in range(200)]
     unequal = [float(rng.normal(0, 10 ** rng.uniform(-3, -1), 5).var(ddof=1)) for _ in range(200)]
 
-    firm, loose = noise_model.fit_prior(equal, 4), noise_model.fit_prior(unequal, 4)
+    firm, loose = noise_model.fit_noise_prior(equal, 4), noise_model.fit_noise_prior(unequal, 4)
 
     assert firm is not None
     assert loose is not None
     assert firm.df == noise_model.MAX_PRIOR_DF
     assert firm.sd == pytest.approx(0.02, rel=0.1)
     assert loose.df < 3
-    assert noise_model.fit_prior([0.1, 0.2], 4) is None
+    assert noise_model.fit_noise_prior([0.1, 0.2], 4) is None
 
 
 def test_what_is_just_visible_is_convicted_four_times_in_five() -> None:
     bar, null, error, df = math.log1p(0.05), math.log1p(0.025), 0.02, 18.0
-    visible = smallest_visible(error, df, bar, null)
+    visible = minimum_detectable_effect(error, df, bar, null)
     rng = np.random.default_rng(10)
     shifts = [Shift(visible + error * float(rng.normal()), error, df, 10) for _ in range(4000)]
     convicted = [found.centre >= bar and found.bounds()[0] > null for found in shifts]
@@ -56,7 +56,7 @@ def test_what_is_just_visible_is_convicted_four_times_in_five() -> None:
 def test_pairs_to_decide_grow_as_the_room_shrinks() -> None:
     found = Shift(0.1, 0.05, 8, 5)
 
-    wide, narrow = pairs_to_decide(found, 0.08), pairs_to_decide(found, 0.04)
+    wide, narrow = estimate_pairs_to_decide(found, 0.08), estimate_pairs_to_decide(found, 0.04)
 
     assert wide is not None
     assert narrow is not None
@@ -64,9 +64,9 @@ def test_pairs_to_decide_grow_as_the_room_shrinks() -> None:
 
 
 def test_no_number_of_pairs_helps_without_room_or_noise_known() -> None:
-    assert pairs_to_decide(Shift(0.1, 0.05, 8, 5), 0.0) is None
-    assert pairs_to_decide(Shift(0.1, 0.05, 8, 5), 1e-4) is None
-    assert pairs_to_decide(Shift(0.1, math.inf, 0, 1), 0.05) is None
+    assert estimate_pairs_to_decide(Shift(0.1, 0.05, 8, 5), 0.0) is None
+    assert estimate_pairs_to_decide(Shift(0.1, 0.05, 8, 5), 1e-4) is None
+    assert estimate_pairs_to_decide(Shift(0.1, math.inf, 0, 1), 0.05) is None
 
 
 def test_where_the_estimate_of_all_pairs_will_lie() -> None:
@@ -75,40 +75,40 @@ def test_where_the_estimate_of_all_pairs_will_lie() -> None:
     more = rng.normal(0, 1, (4000, 1)) * sd / math.sqrt(first) + rng.normal(at, sd, (4000, all_pairs - first))
     ends = (first * at + more.sum(axis=1)) / all_pairs
 
-    expected = probability_at(Shift(at, sd / math.sqrt(first), 9, first), all_pairs, -0.02, 0.02)
+    expected = predictive_probability(Shift(at, sd / math.sqrt(first), 9, first), all_pairs, -0.02, 0.02)
 
     assert np.mean((ends > -0.02) & (ends < 0.02)) == pytest.approx(expected, abs=0.03)
-    assert probability_at(Shift(at, sd, 9, first), all_pairs, 0.02, -0.02) == 0.0
+    assert predictive_probability(Shift(at, sd, 9, first), all_pairs, 0.02, -0.02) == 0.0
 
 
 def test_benjamini_and_hochberg_s_own_example() -> None:
     p_values = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262, 0.5719]
 
-    assert sum(fdr.accepted([*p_values, 0.6528, 0.7590, 1.0])) == 4
+    assert sum(fdr.benjamini_hochberg([*p_values, 0.6528, 0.7590, 1.0])) == 4
 
 
 def test_order_does_not_matter_and_nothing_gives_nothing() -> None:
-    assert fdr.accepted([0.9, 0.001, 0.02]) == [False, True, True]
-    assert fdr.accepted([]) == []
+    assert fdr.benjamini_hochberg([0.9, 0.001, 0.02]) == [False, True, True]
+    assert fdr.benjamini_hochberg([]) == []
 
 
 def test_auc_counts_ties_half() -> None:
     assert auc([1, 2, 3], [4, 5]) == 1.0
     assert auc([1, 2], [1, 2]) == 0.5
     assert auc([], [1]) == 0.5
-    assert separation([4, 5], [1, 2, 3]) == 1.0
+    assert rank_separation([4, 5], [1, 2, 3]) == 1.0
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 17), (4, 11), (8, 8), (12, 40)])
 def test_the_least_separation_is_the_first_that_chance_seldom_reaches(before: int, after: int) -> None:
     """The lowest ``missed`` of the pairs in the wrong order: scipy's exact test of such samples agrees."""
-    missed = round((1 - least_separation(before, after, 1e-3)) * before * after)
+    missed = round((1 - critical_separation(before, after, 1e-3)) * before * after)
 
     assert p_of(before, after, missed) <= 1e-3 < p_of(before, after, missed + 1)
 
 
 def test_too_few_points_are_never_separated_enough() -> None:
-    assert least_separation(3, 5, 1e-3) > 1
+    assert critical_separation(3, 5, 1e-3) > 1
 
 
 def p_of(before: int, after: int, missed: int) -> float:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.stats.random_effects import mostly_one_sided, pool
+from perfci.stats.random_effects import is_one_sided, pool_shifts
 
 SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=30)
 
@@ -15,10 +15,10 @@ SHIFTS = st.lists(st.floats(-0.2, 0.2), min_size=2, max_size=30)
 def test_gives_the_figures_of_the_paper_by_hand() -> None:
     centres, errors = [0.0, 0.1, 0.3], [0.1, 0.1, 0.2]
 
-    found = pool(centres, errors)
+    found = pool_shifts(centres, errors)
 
     # weights 100, 100, 25: mean 17.5 / 225, Q = 1.3889 < 2, so nothing lies between and the fixed error stands
-    assert (found.centre, found.between, found.df) == (pytest.approx(17.5 / 225), 0.0, 2)
+    assert (found.centre, found.between_sd, found.df) == (pytest.approx(17.5 / 225), 0.0, 2)
     assert found.error == pytest.approx(1 / 15)
 
 
@@ -26,9 +26,9 @@ def test_what_lies_between_the_shifts_is_told_from_their_errors() -> None:
     rng = np.random.default_rng(1)
     truth = rng.normal(0.01, 0.03, 400)
 
-    found = pool((truth + rng.normal(0, 0.01, 400)).tolist(), [0.01] * 400)
+    found = pool_shifts((truth + rng.normal(0, 0.01, 400)).tolist(), [0.01] * 400)
 
-    assert found.between == pytest.approx(0.03, rel=0.15)
+    assert found.between_sd == pytest.approx(0.03, rel=0.15)
     assert found.error == pytest.approx(math.hypot(0.03, 0.01) / 20, rel=0.15)
 
 
@@ -38,7 +38,7 @@ def test_its_interval_covers_the_true_mean_nineteen_times_in_twenty(between: flo
     covered = 0
     for _ in range(1000):
         errors = rng.uniform(0.003, 0.02, 8)
-        low, high = pool(rng.normal(0.02, np.hypot(errors, between)).tolist(), errors.tolist()).bounds()
+        low, high = pool_shifts(rng.normal(0.02, np.hypot(errors, between)).tolist(), errors.tolist()).bounds()
         covered += low <= 0.02 <= high
 
     assert covered >= 928  # the spread is estimated too, which costs a point; and two standard deviations of the count
@@ -49,7 +49,7 @@ def test_order_and_direction_do_not_matter(centres: list[float], error: float, d
     errors = [error] * len(centres)
     shuffled = sorted(centres)
 
-    there, back = pool(shuffled, errors), pool([-centre for centre in centres], errors)
+    there, back = pool_shifts(shuffled, errors), pool_shifts([-centre for centre in centres], errors)
 
     assert there.centre == pytest.approx(-back.centre, abs=1e-12)
     assert there.error == pytest.approx(back.error)
@@ -57,12 +57,12 @@ def test_order_and_direction_do_not_matter(centres: list[float], error: float, d
 
 @given(SHIFTS, st.floats(1e-3, 0.1))
 def test_agreement_never_makes_it_surer_than_the_errors_are(centres: list[float], error: float) -> None:
-    assert pool(centres, [error] * len(centres)).error >= error / math.sqrt(len(centres)) * (1 - 1e-9)
+    assert pool_shifts(centres, [error] * len(centres)).error >= error / math.sqrt(len(centres)) * (1 - 1e-9)
 
 
 def test_four_of_four_may_be_chance_and_five_of_five_are_not() -> None:
-    assert not mostly_one_sided([0.1] * 4)
-    assert mostly_one_sided([0.1] * 5)
-    assert not mostly_one_sided([0.1] * 14 + [-0.1] * 6)
-    assert mostly_one_sided([-0.1] * 15 + [0.1] * 5)
-    assert not mostly_one_sided([0.0] * 20)
+    assert not is_one_sided([0.1] * 4)
+    assert is_one_sided([0.1] * 5)
+    assert not is_one_sided([0.1] * 14 + [-0.1] * 6)
+    assert is_one_sided([-0.1] * 15 + [0.1] * 5)
+    assert not is_one_sided([0.0] * 20)

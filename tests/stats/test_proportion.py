@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from perfci.stats.proportion import exact_interval
+from perfci.stats.proportion import clopper_pearson_interval
 
 
 @pytest.mark.parametrize(
@@ -21,16 +21,16 @@ from perfci.stats.proportion import exact_interval
     ],
 )
 def test_is_the_interval_of_clopper_and_pearson(hits: int, trials: int, low: float, high: float) -> None:
-    assert exact_interval(hits, trials) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
+    assert clopper_pearson_interval(hits, trials) == (pytest.approx(low, abs=5e-5), pytest.approx(high, abs=5e-5))
 
 
 def test_nothing_tried_says_nothing() -> None:
-    assert exact_interval(0, 0) == (0.0, 1.0)
+    assert clopper_pearson_interval(0, 0) == (0.0, 1.0)
 
 
 def test_more_hits_than_trials_are_refused() -> None:
     with pytest.raises(ValueError, match="between 0 and 3 hits, found 4"):
-        exact_interval(4, 3)
+        clopper_pearson_interval(4, 3)
 
 
 @given(st.data())
@@ -38,7 +38,7 @@ def test_each_end_leaves_half_the_error_outside(data: st.DataObject) -> None:
     trials = data.draw(st.integers(1, 5000))
     hits = data.draw(st.integers(0, trials))
 
-    low, high = exact_interval(hits, trials)
+    low, high = clopper_pearson_interval(hits, trials)
 
     assert 0 <= low <= hits / trials <= high <= 1
     assert hits == 0 or binom.sf(hits - 1, trials, low) == pytest.approx(0.025, rel=1e-6)
@@ -47,6 +47,6 @@ def test_each_end_leaves_half_the_error_outside(data: st.DataObject) -> None:
 
 @given(trials=st.integers(1, 60), share=st.floats(0, 1))
 def test_covers_the_truth_in_95_of_100(trials: int, share: float) -> None:
-    covering = [k for k in range(trials + 1) if (ends := exact_interval(k, trials))[0] <= share <= ends[1]]
+    covering = [k for k in range(trials + 1) if (ends := clopper_pearson_interval(k, trials))[0] <= share <= ends[1]]
 
     assert np.exp(binom.logpmf(covering, trials, share)).sum() >= 0.95 - 1e-9  # pmf itself overflows at 1e-300

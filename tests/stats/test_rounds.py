@@ -5,7 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from perfci.stats.machine_drift import Calm, calmed, ladder, moves, neighbour_mean, rivals, weighted_level
+from perfci.stats.machine_drift import (
+    DriftCorrectedValues,
+    correct_machine_drift,
+    estimate_commit_levels,
+    find_alternative_steps,
+    neighbour_mean,
+    segment_commit_levels,
+    weighted_huber_location,
+)
 
 
 def rounds_of(levels: list[float], rounds: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -25,7 +33,7 @@ def test_the_machine_s_mood_is_taken_out_and_levels_are_kept() -> None:
     levels = [0.0] * 10 + [0.1] * 10
     values, cells, kinds = rounds_of(levels, rounds=5)
 
-    calm = calmed(values, cells, kinds)
+    calm = correct_machine_drift(values, cells, kinds)
 
     step = np.median(calm.values[cells % 20 >= 10]) - np.median(calm.values[cells % 20 < 10])
     rest = calm.values - np.array(levels)[cells % 20]
@@ -36,7 +44,7 @@ def test_the_machine_s_mood_is_taken_out_and_levels_are_kept() -> None:
 def test_what_was_measured_in_a_calm_moment_counts_more() -> None:
     values, cells, kinds = rounds_of([0.0] * 20, rounds=5)
 
-    calm = calmed(values, cells, kinds)
+    calm = correct_machine_drift(values, cells, kinds)
 
     assert calm.sds[values > 0.15].mean() > 1.5 * calm.sds[values < 0.05].mean()
 
@@ -46,7 +54,7 @@ def test_a_quiet_machine_is_left_alone() -> None:
     cells = np.concatenate([rng.permutation(20) for _ in range(5)])
     values = rng.normal(0, 0.01, 100)
 
-    calm = calmed(values, cells, np.zeros(100, dtype=np.int64))
+    calm = correct_machine_drift(values, cells, np.zeros(100, dtype=np.int64))
 
     assert calm.sds == pytest.approx(np.full(100, 0.01), rel=0.3)
     assert np.abs(calm.values - values).max() < 0.01
@@ -59,45 +67,45 @@ def test_no_value_votes_on_its_own_mood() -> None:
 
 
 def test_a_level_follows_its_precise_values() -> None:
-    level = weighted_level(np.array([1.0, 1.01, 3.0]), np.array([0.01, 0.01, 2.0]))
+    level = weighted_huber_location(np.array([1.0, 1.01, 3.0]), np.array([0.01, 0.01, 2.0]))
 
     assert level == pytest.approx(1.005, abs=0.005)
 
 
-def steps(levels: list[float], error: float = 0.01) -> list[Calm]:
+def steps(levels: list[float], error: float = 0.01) -> list[DriftCorrectedValues]:
     """Four exact-looking values per commit, each as uncertain as told."""
-    return [Calm(np.full(4, level), np.full(4, 2 * error)) for level in levels]
+    return [DriftCorrectedValues(np.full(4, level), np.full(4, 2 * error)) for level in levels]
 
 
 def test_a_move_is_measured_between_up_to_three_commits_a_side() -> None:
-    (move,) = moves(ladder(steps([0.0] * 6 + [0.1] * 6)), penalty=4.0)
+    (move,) = segment_commit_levels(estimate_commit_levels(steps([0.0] * 6 + [0.1] * 6)), penalty=4.0)
 
-    assert (move.at, move.start, move.end) == (6, 0, 12)
+    assert (move.index, move.start, move.end) == (6, 0, 12)
     assert move.size == pytest.approx(0.1)
     assert move.sigmas == pytest.approx(0.1 / (0.01 * math.sqrt(4 / 3) * math.sqrt(2 / 3)), rel=0.01)
 
 
 def test_a_regression_reverted_three_commits_later_is_two_moves() -> None:
-    found = moves(ladder(steps([0.0] * 6 + [0.1] * 3 + [0.0] * 6)), penalty=4.0)
+    found = segment_commit_levels(estimate_commit_levels(steps([0.0] * 6 + [0.1] * 3 + [0.0] * 6)), penalty=4.0)
 
-    assert [move.at for move in found] == [6, 9]
+    assert [move.index for move in found] == [6, 9]
 
 
 def test_a_place_that_explains_nearly_as_well_is_a_rival() -> None:
-    between = ladder(steps([0.0] * 5 + [0.048] + [0.1] * 5, error=0.02))
-    clear = ladder(steps([0.0] * 5 + [0.1] * 5, error=0.005))
+    between = estimate_commit_levels(steps([0.0] * 5 + [0.048] + [0.1] * 5, error=0.02))
+    clear = estimate_commit_levels(steps([0.0] * 5 + [0.1] * 5, error=0.005))
 
-    assert [rival.at for rival in rivals(between, moves(between, penalty=4.0)[0])] in ([5], [6])
-    assert rivals(clear, moves(clear, penalty=4.0)[0]) == []
+    assert [rival.index for rival in find_alternative_steps(between, segment_commit_levels(between, penalty=4.0)[0])] in ([5], [6])
+    assert find_alternative_steps(clear, segment_commit_levels(clear, penalty=4.0)[0]) == []
 
 
 def test_commits_that_were_not_measured_are_stepped_over() -> None:
     line = steps([0.0] * 4 + [0.1] * 4)
-    line[4] = Calm(np.empty(0), np.empty(0))
+    line[4] = DriftCorrectedValues(np.empty(0), np.empty(0))
 
-    assert [move.at for move in moves(ladder(line), penalty=4.0)] == [5]
+    assert [move.index for move in segment_commit_levels(estimate_commit_levels(line), penalty=4.0)] == [5]
 
 
 def test_too_little_to_compare_has_no_moves() -> None:
-    assert moves(ladder(steps([0.0])), penalty=4.0) == []
-    assert moves(ladder([Calm(np.empty(0), np.empty(0))] * 3), penalty=4.0) == []
+    assert segment_commit_levels(estimate_commit_levels(steps([0.0])), penalty=4.0) == []
+    assert segment_commit_levels(estimate_commit_levels([DriftCorrectedValues(np.empty(0), np.empty(0))] * 3), penalty=4.0) == []

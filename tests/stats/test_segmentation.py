@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.stats.incremental_segmentation import detect, detect_many
-from perfci.stats.segmentation import segment
+from perfci.stats.incremental_segmentation import detect_change_points, detect_change_points_in_many
+from perfci.stats.segmentation import segment_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -19,29 +19,29 @@ def history(*levels: float, each: int = 30, noise: float = 0.01, seed: int = 1) 
 
 
 def test_finds_a_step_of_eight_percent_at_its_commit() -> None:
-    ((index, rel),) = detect(history(1.0, 1.08))
+    ((index, rel),) = detect_change_points(history(1.0, 1.08))
 
     assert abs(index - 30) <= 1
     assert rel == pytest.approx(0.08, abs=0.02)
 
 
 def test_finds_a_regression_that_is_reverted() -> None:
-    found = detect(history(1.0, 1.2, 1.0, each=12))
+    found = detect_change_points(history(1.0, 1.2, 1.0, each=12))
 
     assert [index for index, _ in found] == [12, 24]
 
 
 def test_reports_nothing_below_the_bar() -> None:
-    assert detect(history(1.0, 1.03)) == []
+    assert detect_change_points(history(1.0, 1.03)) == []
 
 
 def test_reports_every_move_when_asked_for_any_size() -> None:
-    assert len(detect(history(1.0, 1.03), min_effect=0.0)) == 1
+    assert len(detect_change_points(history(1.0, 1.03), min_effect=0.0)) == 1
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_line_without_change_has_no_change_point(seed: int) -> None:
-    assert detect(history(1.0, each=150, noise=0.03, seed=seed)) == []
+    assert detect_change_points(history(1.0, each=150, noise=0.03, seed=seed)) == []
 
 
 def test_spikes_are_no_level() -> None:
@@ -49,7 +49,7 @@ def test_spikes_are_no_level() -> None:
     for at in (20, 50, 51, 80):
         line[at] *= 1.6
 
-    assert detect(line) == []
+    assert detect_change_points(line) == []
 
 
 def test_spikes_do_not_hide_a_step() -> None:
@@ -57,54 +57,54 @@ def test_spikes_do_not_hide_a_step() -> None:
     for at in range(3, 100, 6):
         line[at] *= 1.5
 
-    assert len(detect(line)) == 1
+    assert len(detect_change_points(line)) == 1
 
 
 def test_spikes_before_a_step_do_not_move_it() -> None:
     line = history(1.0, 1.4, each=15, noise=0.01)
     line[11], line[12] = 1.2, 1.4
 
-    assert [index for index, _ in detect(line)] == [15]
+    assert [index for index, _ in detect_change_points(line)] == [15]
 
 
 def test_a_machine_that_keeps_changing_states_is_no_change() -> None:
-    assert detect(history(*[1.0, 1.08] * 6, each=9)) == []
+    assert detect_change_points(history(*[1.0, 1.08] * 6, each=9)) == []
 
 
 def test_a_run_that_lands_in_either_of_two_modes_is_no_change() -> None:
     rng = np.random.default_rng(3)
     line = np.exp(rng.normal(0, 0.004, 150)) * np.where(rng.random(150) < 0.3, 1.07, 1.0)
 
-    assert detect(line.tolist()) == []
+    assert detect_change_points(line.tolist()) == []
 
 
 def test_speaks_after_three_points_of_a_clear_new_level() -> None:
     line = history(1.0, 1.2)
 
-    assert detect(line[:32]) == []
-    assert [index for index, _ in detect(line[:33])] == [30]
+    assert detect_change_points(line[:32]) == []
+    assert [index for index, _ in detect_change_points(line[:33])] == [30]
 
 
 def test_fewer_than_eight_points_get_no_verdict() -> None:
-    assert detect([1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0]) == []
-    assert detect([]) == []
-    assert detect([1.0]) == []
+    assert detect_change_points([1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0]) == []
+    assert detect_change_points([]) == []
+    assert detect_change_points([1.0]) == []
 
 
 def test_a_constant_line_and_one_exact_step() -> None:
-    assert detect([3.0] * 40) == []
-    assert [index for index, _ in detect([100.0] * 20 + [108.0] * 20)] == [20]
+    assert detect_change_points([3.0] * 40) == []
+    assert [index for index, _ in detect_change_points([100.0] * 20 + [108.0] * 20)] == [20]
 
 
 def test_zeros_have_no_logarithm_and_do_no_harm() -> None:
-    assert detect([0.0] * 20) == []
-    assert [index for index, _ in detect([0.0] * 20 + [4.0] * 20, 0.0)] == [20]
+    assert detect_change_points([0.0] * 20) == []
+    assert [index for index, _ in detect_change_points([0.0] * 20 + [4.0] * 20, 0.0)] == [20]
 
 
 def test_many_at_once_answer_as_one_by_one() -> None:
     lines = [history(1.0, 1.0 + step / 100, each=10 + step, seed=step) for step in range(30)]
 
-    assert detect_many(lines) == [detect(line) for line in lines]
+    assert detect_change_points_in_many(lines) == [detect_change_points(line) for line in lines]
 
 
 def test_segmentation_is_the_best_of_all_partitions() -> None:
@@ -115,7 +115,7 @@ def test_segmentation_is_the_best_of_all_partitions() -> None:
         parts = np.split(line, [cut])
         return sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
 
-    assert segment([line]) == [[min(range(3, 11), key=cost)]]
+    assert segment_series([line]) == [[min(range(3, 11), key=cost)]]
 
 
 @properties
@@ -123,7 +123,7 @@ def test_segmentation_is_the_best_of_all_partitions() -> None:
 def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
     line = history(1.0, 1.1, 0.97, each=20, noise=0.02, seed=seed)
 
-    assert [i for i, _ in detect([unit * value for value in line])] == [i for i, _ in detect(line)]
+    assert [i for i, _ in detect_change_points([unit * value for value in line])] == [i for i, _ in detect_change_points(line)]
 
 
 @properties
@@ -131,7 +131,7 @@ def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
 def test_better_and_worse_are_found_alike(seed: int) -> None:
     line = history(1.0, 1.1, each=25, noise=0.02, seed=seed)
 
-    worse, better = detect(line), detect([1 / value for value in line])
+    worse, better = detect_change_points(line), detect_change_points([1 / value for value in line])
 
     assert [(i, pytest.approx(1 / (1 + rel) - 1)) for i, rel in worse] == better
 
@@ -141,13 +141,13 @@ def test_better_and_worse_are_found_alike(seed: int) -> None:
 def test_a_clear_step_is_found_from_either_end(seed: int) -> None:
     line = history(1.0, 1.2, each=30, noise=0.01, seed=seed)
 
-    assert [i for i, _ in detect(line)] == [len(line) - i for i, _ in detect(line[::-1])] == [30]
+    assert [i for i, _ in detect_change_points(line)] == [len(line) - i for i, _ in detect_change_points(line[::-1])] == [30]
 
 
 @properties
 @given(st.floats(1e-9, 1e9), st.integers(1, 60), st.sampled_from([0.0, 0.05]))
 def test_what_never_changes_has_no_change_point(value: float, points: int, bar: float) -> None:
-    assert detect([value] * points, bar) == []
+    assert detect_change_points([value] * points, bar) == []
 
 
 @properties
@@ -156,19 +156,19 @@ def test_a_coarse_clock_makes_no_levels(seed: int, points: int) -> None:
     """Few different values, most of them tied."""
     line = 1 + np.round(np.random.default_rng(seed).normal(0, 1, points)) / 100
 
-    assert detect(line.tolist()) == []
+    assert detect_change_points(line.tolist()) == []
 
 
 def test_three_high_points_on_a_young_line_are_not_yet_rare() -> None:
     """Of eight points any three are the highest once in 56 times; of twenty, once in more than a thousand."""
     high = [1.2, 1.21, 1.2]
 
-    assert detect([*history(1.0, each=5), *high]) == []
-    assert [at for at, _ in detect([*history(1.0, each=17), *high])] == [17]
+    assert detect_change_points([*history(1.0, each=5), *high]) == []
+    assert [at for at, _ in detect_change_points([*history(1.0, each=17), *high])] == [17]
 
 
 def test_a_move_that_is_taken_back_at_once_is_a_spike() -> None:
     brief, longer = (history(1.0, each=25) + [1.2] * points + history(1.0, each=25, seed=2) for points in (3, 4))
 
-    assert detect(brief) == []
-    assert [at for at, _ in detect(longer)] == [25, 29]
+    assert detect_change_points(brief) == []
+    assert [at for at, _ in detect_change_points(longer)] == [25, 29]

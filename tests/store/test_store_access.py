@@ -38,8 +38,8 @@ def test_gives_one_role_in_each_project(store: Store) -> None:
 
     assert before == [None, "reader"]
     with store.read() as tx:
-        assert users.roles_of(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
-        assert [(one.user.name, one.role) for one in users.members(tx, 1)] == [("ada", "admin")]
+        assert users.load_roles(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
+        assert [(one.user.name, one.role) for one in users.load_members(tx, 1)] == [("ada", "admin")]
 
 
 def test_removes_a_member_once(store: Store) -> None:
@@ -54,8 +54,8 @@ def test_finds_a_token_by_its_hash_only(store: Store) -> None:
     a_token(store)
 
     with store.read() as tx:
-        found = api_tokens.token_of_hash(tx, "ab12" * 16)
-        assert api_tokens.token_of_hash(tx, "cd34" * 16) is None
+        found = api_tokens.find_token_by_hash(tx, "ab12" * 16)
+        assert api_tokens.find_token_by_hash(tx, "cd34" * 16) is None
     assert found is not None
     assert (found.uid, found.scopes, found.is_valid(NOON), found.is_valid(LATER)) == (
         "ab12",
@@ -80,8 +80,8 @@ def test_revokes_what_somebody_made(store: Store) -> None:
     a_token(store, "ef56", 1, created_by="local")
 
     with store.begin() as tx:
-        here = api_tokens.live_tokens_made_by(tx, "user:github/7", 1)
-        everywhere = api_tokens.live_tokens_made_by(tx, "user:github/7", ABSENT)
+        here = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", 1)
+        everywhere = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", ABSENT)
         revoked = api_tokens.revoke_tokens(tx, [one.id for one in here], NOON)
 
     assert ([one.uid for one in here], [one.uid for one in everywhere], revoked) == (["ab12"], ["ab12", "cd34"], 1)
@@ -93,7 +93,7 @@ def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
         logins.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
 
     with store.read() as tx:
-        found = logins.login_of_hash(tx, "e" * 64)
+        found = logins.find_login(tx, "e" * 64)
     assert found is not None
     assert (found.user.name, found.csrf, found.expires_at, found.grant) == ("ada", "csrf", LATER, b"sealed")
 
@@ -117,24 +117,24 @@ def test_makes_a_key_once_for_all_processes(store: Store) -> None:
 def test_lists_what_was_done_newest_first_page_by_page(store: Store) -> None:
     with store.begin() as tx:
         for number in range(3):
-            audit_log.record(
+            audit_log.add_entry(
                 tx, "local", "token.create", f"token {number}", project_id=1, at=NOON, detail={"n": number}
             )
-        audit_log.record(tx, "local", "project.create", "other", at=NOON)
+        audit_log.add_entry(tx, "local", "project.create", "other", at=NOON)
 
     with store.read() as tx:
-        first = audit_log.lines(tx, 1, limit=2)
-        rest = audit_log.lines(tx, 1, before=first[-1].id)
+        first = audit_log.list_entries(tx, 1, limit=2)
+        rest = audit_log.list_entries(tx, 1, before=first[-1].id)
         assert [one.subject for one in (*first, *rest)] == ["token 2", "token 1", "token 0"]
-        assert [one.subject for one in audit_log.lines(tx, ABSENT)] == ["other"]
-        assert audit_log.was_done(tx, 1, "local", "token.create", NOON)
-        assert not audit_log.was_done(tx, 1, "local", "token.create", LATER)
+        assert [one.subject for one in audit_log.list_entries(tx, ABSENT)] == ["other"]
+        assert audit_log.has_entry_since(tx, 1, "local", "token.create", NOON)
+        assert not audit_log.has_entry_since(tx, 1, "local", "token.create", LATER)
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM audit", "UPDATE audit SET actor = 'nobody'"])
 def test_refuses_to_forget_what_was_done(store: Store, statement: str) -> None:
     with store.begin() as tx:
-        audit_log.record(tx, "local", "token.create", "token", at=NOON)
+        audit_log.add_entry(tx, "local", "token.create", "token", at=NOON)
 
     with pytest.raises((PerfciError, SQLAlchemyError), match="never deleted or edited"), store.begin() as tx:
         tx.execute(sa.text(statement))

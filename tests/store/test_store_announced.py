@@ -9,24 +9,24 @@ from builders import NOON, PROJECT, a_sha
 
 from perfci.store import Store
 from perfci.store.incidents import expected_changes
-from perfci.store.incidents.expected_changes import AnnouncementRecord
+from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.projects import create_project
 
-TOLD = AnnouncementRecord(a_sha(12), "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
+TOLD = ExpectedChangeRecord(a_sha(12), "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
 
 
 def test_told_twice_it_is_kept_once_as_it_was_told_first(store: Store) -> None:
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON).id
-        first = expected_changes.add(tx, project, [TOLD, TOLD], "GitHub", NOON)
+        first = expected_changes.add_expected_changes(tx, project, [TOLD, TOLD], "GitHub", NOON)
     with store.begin() as tx:
         again = replace(TOLD, source=a_sha(12)[:10], reason="other words", arrived_at=None)
-        second = expected_changes.add(
+        second = expected_changes.add_expected_changes(
             tx, project, [again, replace(TOLD, change=0.04)], "ada", NOON + timedelta(hours=1)
         )
 
     with store.read() as tx:
-        kept = expected_changes.of_project(tx, PROJECT)
+        kept = expected_changes.load_expected_changes(tx, PROJECT)
 
     assert (first, second, kept) == (1, 1, [TOLD, replace(TOLD, change=0.04)])
 
@@ -35,10 +35,10 @@ def test_each_project_has_its_own(store: Store) -> None:
     with store.begin() as tx:
         for slug in (PROJECT, "acme/other"):
             project = create_project(tx, slug, "private", NOON).id
-            expected_changes.add(tx, project, [replace(TOLD, source=slug)], "GitHub", NOON)
+            expected_changes.add_expected_changes(tx, project, [replace(TOLD, source=slug)], "GitHub", NOON)
 
     with store.read() as tx:
-        assert [one.source for one in expected_changes.of_project(tx, PROJECT)] == [PROJECT]
+        assert [one.source for one in expected_changes.load_expected_changes(tx, PROJECT)] == [PROJECT]
 
 
 def test_the_longest_that_can_be_written_is_kept(store: Store) -> None:
@@ -46,6 +46,6 @@ def test_the_longest_that_can_be_written_is_kept(store: Store) -> None:
 
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON).id
-        expected_changes.add(tx, project, [longest], "GitHub", NOON)
+        expected_changes.add_expected_changes(tx, project, [longest], "GitHub", NOON)
 
-        assert expected_changes.of_project(tx, PROJECT) == [longest]
+        assert expected_changes.load_expected_changes(tx, PROJECT) == [longest]

@@ -72,7 +72,7 @@ def do(harm: str, url: str) -> None:
     if url.startswith("postgresql"):
         harm = re.sub(r"x'(\w*)'", r"'\\x\1'", harm)
         harm = re.sub(r"DROP TRIGGER (\w+)", r"DROP TRIGGER \1 ON verdicts", harm)
-    connection = engine.make_engine(engine.address_of(url)).connect()
+    connection = engine.make_engine(engine.parse_database_url(url)).connect()
     with connection, connection.begin():
         for statement in harm.split(";"):
             connection.exec_driver_sql(statement)
@@ -96,7 +96,7 @@ def test_a_copy_is_whole_while_others_write(sqlite_store: Store, tmp_path: Path)
         backup(sqlite_store.url, copy)
 
     with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:
-        assert [session.uid for session in measurements.sessions(tx, PROJECT)] == ["session-1"]
+        assert [session.uid for session in measurements.load_sessions(tx, PROJECT)] == ["session-1"]
         assert check(copied.url) == []
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from perfci.store import Store
 from perfci.store.queries.decisions import (
+    AAResult,
     DecisionRecord,
-    Equal,
     LookRecord,
     add_decisions,
-    decisions,
-    equals_until,
-    newest_verdict,
+    load_aa_results,
+    load_decisions,
+    load_latest_verdict_id,
 )
 from perfci.store.writes import ingest
 from tests.builders import NOON, PROJECT, a_series, a_verdict
@@ -43,18 +43,18 @@ def test_a_decision_comes_back_bit_for_bit(store: Store, told: list[int]) -> Non
         add_decisions(tx, {told[0]: decision})
 
     with store.read() as tx:
-        assert decisions(tx, PROJECT) == {told[0]: decision}
-        assert decisions(tx, "another/project") == {}
+        assert load_decisions(tx, PROJECT) == {told[0]: decision}
+        assert load_decisions(tx, "another/project") == {}
 
 
 def test_what_equals_came_to_is_known_as_of_any_verdict(store: Store, told: list[int]) -> None:
     with store.read() as tx:
-        before, after = equals_until(tx, PROJECT, told[0]), equals_until(tx, PROJECT, newest_verdict(tx))
+        before, after = load_aa_results(tx, PROJECT, told[0]), load_aa_results(tx, PROJECT, load_latest_verdict_id(tx))
 
-    assert before == {a_series(): [Equal(math.log(1.01), 5)]}
-    assert after == {a_series(): [Equal(math.log(1.01), 5), Equal(math.log(0.98), 6)]}
+    assert before == {a_series(): [AAResult(math.log(1.01), 5)]}
+    assert after == {a_series(): [AAResult(math.log(1.01), 5), AAResult(math.log(0.98), 6)]}
 
 
 def test_before_the_first_verdict_nothing_is_known(store: Store) -> None:
     with store.read() as tx:
-        assert (newest_verdict(tx), equals_until(tx, PROJECT, 0)) == (0, {})
+        assert (load_latest_verdict_id(tx), load_aa_results(tx, PROJECT, 0)) == (0, {})

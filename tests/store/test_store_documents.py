@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_sessions import measured_run, started
 
-from perfci.model import Boundaries, PerfciError, Run, Status
+from perfci.model import PerfciError, ProcessBoundaries, Run, Status
 from perfci.store import Store, conversions
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
-from perfci.store.writes.ingest import Counts
+from perfci.store.writes.ingest import IngestCounts
 
 
 def a_document() -> Run:
-    pooled = a_result(a_series("suite.time_b"), a_process(1.0, 2.0), boundaries=Boundaries.POOLED, number=4)
+    pooled = a_result(a_series("suite.time_b"), a_process(1.0, 2.0), boundaries=ProcessBoundaries.POOLED, number=4)
     only_summary = a_result(a_series("suite.time_c"), summary=a_summary(3.0, ci_lo=2.0, ci_hi=4.0, q25=2.5, n=9))
     skipped = a_result(a_series("suite.time_d"), status=Status.SKIPPED, reason="needs a GPU")
     return a_run(
@@ -39,7 +39,7 @@ def test_an_ingested_run_comes_back_as_it_was(store: Store) -> None:
 
     with store.read() as tx:
         assert measurements.load_run(tx, 1) == a_document()
-        assert [session.state for session in measurements.sessions(tx, PROJECT)] == ["finished"]
+        assert [session.state for session in measurements.load_sessions(tx, PROJECT)] == ["finished"]
 
 
 def test_the_same_document_again_changes_nothing(store: Store) -> None:
@@ -48,8 +48,8 @@ def test_the_same_document_again_changes_nothing(store: Store) -> None:
             assert ingest.ingest_run(tx, a_document(), "key", "body") is new
 
     with store.read() as tx:
-        assert measurements.projects(tx)[0].runs == 1
-        assert measurements.projects(tx)[0].processes == 3
+        assert measurements.load_project_records(tx)[0].runs == 1
+        assert measurements.load_project_records(tx)[0].processes == 3
 
 
 def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
@@ -60,7 +60,7 @@ def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
         ingest.ingest_runs(tx, [(a_run(commit=a_commit(2)), "fresh", "x"), (a_document(), "key", "another body")])
 
     with store.read() as tx:
-        assert measurements.projects(tx)[0].runs == 1
+        assert measurements.load_project_records(tx)[0].runs == 1
 
 
 def test_a_run_measured_here_is_known_when_its_document_comes_back(store: Store) -> None:
@@ -92,25 +92,25 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
     counts = []
     for body, results in (("1", [old]), ("2", [old, new]), ("2", [old, new]), ("3", [measured_again, new])):
         with store.begin() as tx:
-            counts.append(ingest.ingest_runs(tx, [(a_run(*results), "key", body)], changed="add"))
+            counts.append(ingest.ingest_runs(tx, [(a_run(*results), "key", body)], on_changed="add"))
 
     assert [(one.runs_new, one.values) for one in counts] == [(1, 1), (1, 1), (0, 0), (1, 1)]
     with store.read() as tx:
-        records = {record.series.benchmark.name: record.id for record in measurements.series_of_project(tx, PROJECT)}
-        points = [measurements.history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")]
+        records = {record.series.benchmark.name: record.id for record in measurements.search_series(tx, PROJECT)}
+        points = [measurements.load_history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")]
     assert [[process.samples for process in point.processes] for point in points] == [[(1.0,), (7.0,)], [(1.0,)]]
 
 
 def test_a_stream_longer_than_a_batch_is_stored_whole(store: Store) -> None:
-    numbers = range(1, 2 * ingest.BATCH + 3)
+    numbers = range(1, 2 * ingest.BATCH_SIZE + 3)
     runs = ((a_run(a_result(), commit=a_commit(number)), str(number), "body") for number in numbers)
 
     with store.begin() as tx:
         counts = ingest.ingest_runs(tx, itertools.chain(runs, [(a_run(a_result()), "1", "body")]))
 
-    assert counts == Counts(runs_new=len(numbers), runs_known=1, values=len(numbers), samples=len(numbers))
+    assert counts == IngestCounts(runs_new=len(numbers), runs_known=1, values=len(numbers), samples=len(numbers))
     with store.read() as tx:
-        assert len(measurements.history(tx, 1)) == len(numbers)
+        assert len(measurements.load_history(tx, 1)) == len(numbers)
 
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
@@ -130,5 +130,5 @@ def test_any_names_and_numbers_survive_the_store(store: Store, names: list[str],
         ingest.ingest_run(tx, run, key, "body")
 
     with store.read() as tx:
-        newest = measurements.runs_of_commit(tx, PROJECT, a_sha(1))[0].id
+        newest = measurements.load_runs_of_commit(tx, PROJECT, a_sha(1))[0].id
         assert measurements.load_run(tx, newest) == run

@@ -16,12 +16,12 @@ from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
 from perfci.store.queries import measurements
 from perfci.store.writes import group_commit, ingest
-from perfci.store.writes.group_commit import Busy, Group, Together, Unavailable
+from perfci.store.writes.group_commit import BatchFunction, GroupCommitter, StoreBusy, StoreUnavailable
 
 
 @pytest.fixture
-def group(store: Store) -> Iterator[Group]:
-    with closing(Group(store)) as group:
+def group(store: Store) -> Iterator[GroupCommitter]:
+    with closing(GroupCommitter(store)) as group:
         yield group
 
 
@@ -32,10 +32,10 @@ def start(tx: Session, uid: str) -> str:
 
 def uids(store: Store) -> set[str]:
     with store.read() as tx:
-        return {session.uid for session in measurements.sessions(tx, PROJECT)}
+        return {session.uid for session in measurements.load_sessions(tx, PROJECT)}
 
 
-def test_answers_once_it_is_stored(store: Store, group: Group) -> None:
+def test_answers_once_it_is_stored(store: Store, group: GroupCommitter) -> None:
     answer = group.submit(lambda tx: start(tx, "one"))
 
     assert answer == "one"
@@ -51,7 +51,7 @@ def test_a_bad_job_leaves_the_others(store: Store) -> None:
         except PerfciError as error:
             told.append(str(error))
 
-    with closing(Group(store, most=4, wait_ms=60_000)) as group:
+    with closing(GroupCommitter(store, max_jobs=4, wait_ms=60_000)) as group:
         threads = [threading.Thread(target=submit, args=[uid]) for uid in ("one", "two", "two", "three")]
         for thread in threads:
             thread.start()
@@ -63,7 +63,7 @@ def test_a_bad_job_leaves_the_others(store: Store) -> None:
 
 
 def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store) -> None:
-    group = Group(store, wait_ms=60_000)
+    group = GroupCommitter(store, wait_ms=60_000)
     waiting = threading.Thread(target=lambda: group.submit(lambda tx: start(tx, "late")))
     waiting.start()
     assert until(lambda: group._waiting.unfinished_tasks)
@@ -72,26 +72,26 @@ def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store
     waiting.join()
 
     assert uids(store) == {"late"}
-    with pytest.raises(Unavailable, match="is stopping"):
+    with pytest.raises(StoreUnavailable, match="is stopping"):
         group.submit(lambda tx: start(tx, "too late"))
 
 
 def test_a_full_queue_sends_away_with_a_time_to_come_back(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "LONGEST_QUEUE", 1)
+    monkeypatch.setattr(group_commit, "MAX_QUEUED_JOBS", 1)
     running, go_on = threading.Event(), threading.Event()
 
     def slow(tx: Session) -> None:
         running.set()
         go_on.wait(60)
 
-    with closing(Group(store, most=1)) as group:
+    with closing(GroupCommitter(store, max_jobs=1)) as group:
         first = threading.Thread(target=lambda: group.submit(slow))
         first.start()
         running.wait(60)
         second = threading.Thread(target=lambda: group.submit(lambda tx: start(tx, "second")))
         second.start()
         assert until(group._waiting.full)
-        with pytest.raises(Busy) as refusal:
+        with pytest.raises(StoreBusy) as refusal:
             group.submit(lambda tx: start(tx, "third"))
         go_on.set()
         first.join()
@@ -101,7 +101,7 @@ def test_a_full_queue_sends_away_with_a_time_to_come_back(store: Store, monkeypa
     assert uids(store) == {"second"}
 
 
-def test_forgets_what_a_rolled_back_job_learned(store: Store, group: Group) -> None:
+def test_forgets_what_a_rolled_back_job_learned(store: Store, group: GroupCommitter) -> None:
     run = a_run(a_result(a_series(), a_process()))
 
     def fail(tx: Session) -> None:
@@ -113,7 +113,7 @@ def test_forgets_what_a_rolled_back_job_learned(store: Store, group: Group) -> N
     group.submit(lambda tx: ingest.ingest_run(tx, run, "key", "body"))
 
     with store.read() as tx:
-        assert len(measurements.session_processes(tx, run.session)) == 1
+        assert len(measurements.load_session_processes(tx, run.session)) == 1
 
 
 def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(store: Store) -> None:
@@ -121,13 +121,13 @@ def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(stor
         one = projects.create_project(tx, PROJECT, "private", NOON)
 
     with store.begin() as tx:
-        projects.touch(tx, [one.id])
-        projects.touch(tx, [one.id])
-    with closing(Group(store)) as group, pytest.raises(ZeroDivisionError):
-        group.submit(lambda tx: (projects.touch(tx, [one.id]), 1 // 0))
+        projects.mark_changed(tx, [one.id])
+        projects.mark_changed(tx, [one.id])
+    with closing(GroupCommitter(store)) as group, pytest.raises(ZeroDivisionError):
+        group.submit(lambda tx: (projects.mark_changed(tx, [one.id]), 1 // 0))
 
     with store.read() as tx:
-        found = projects.project(tx, PROJECT)
+        found = projects.find_project(tx, PROJECT)
     assert found is not None
     assert found.version == 1
 
@@ -142,8 +142,8 @@ def test_a_full_disk_is_told_and_passes(sqlite_store: Store) -> None:
         tx.connection().exec_driver_sql("PRAGMA max_page_count = 1000000")
         return start(tx, "fits")
 
-    with closing(Group(sqlite_store)) as group:
-        with pytest.raises(Unavailable, match="the disk is full"):
+    with closing(GroupCommitter(sqlite_store)) as group:
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
             group.submit(fill)
         group.submit(make_room)
 
@@ -157,9 +157,9 @@ def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPat
     with (
         closing(open_store(url, create=False)) as other,
         closing(open_store(url, create=False, durable=True)) as store,
-        closing(Group(store)) as group,
+        closing(GroupCommitter(store)) as group,
     ):
-        with other.begin(), pytest.raises(Unavailable, match="locked by another perfci process"):
+        with other.begin(), pytest.raises(StoreUnavailable, match="locked by another perfci process"):
             group.submit(lambda tx: start(tx, "one"))
         group.submit(lambda tx: start(tx, "two"))
 
@@ -168,7 +168,7 @@ def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(("times", "told"), [(1, "one"), (9, "The connection to the database was lost.")])
 def test_a_connection_that_is_lost_in_the_midst_is_tried_again(
-    store: Store, group: Group, times: int, told: str
+    store: Store, group: GroupCommitter, times: int, told: str
 ) -> None:
     lost = iter(range(times))
 
@@ -185,7 +185,7 @@ def test_a_connection_that_is_lost_in_the_midst_is_tried_again(
 def answered(ask: Callable[[], str]) -> str:
     try:
         return ask()
-    except Unavailable as error:
+    except StoreUnavailable as error:
         return str(error)
 
 
@@ -217,17 +217,17 @@ def test_one_that_spoils_it_for_all_is_refused_alone(store: Store) -> None:
     assert uids(store) == {"one", "three"}
 
 
-def submitted_at_once(store: Store, together: Together[str, str], wanted: Sequence[str]) -> dict[str, str]:
+def submitted_at_once(store: Store, together: BatchFunction[str, str], wanted: Sequence[str]) -> dict[str, str]:
     """What each was answered of those that share a transaction."""
     answers: dict[str, str] = {}
 
     def submit(uid: str) -> None:
         try:
-            answers[uid] = group.submit_to(together, uid)
+            answers[uid] = group.submit_batched(together, uid)
         except ZeroDivisionError as error:
             answers[uid] = str(error)
 
-    with closing(Group(store, most=len(wanted), wait_ms=60_000)) as group:
+    with closing(GroupCommitter(store, max_jobs=len(wanted), wait_ms=60_000)) as group:
         threads = [threading.Thread(target=submit, args=[uid]) for uid in wanted]
         for thread in threads:
             thread.start()

@@ -62,7 +62,7 @@ def test_no_two_series_become_one(store: Store) -> None:
     run_id = measured_run(store, *((one, a_process()) for one in different))
 
     with store.read() as tx:
-        assert {record.series for record in measurements.series_of_project(tx, PROJECT)} == set(different)
+        assert {record.series for record in measurements.search_series(tx, PROJECT)} == set(different)
         assert len({result.series for result in measurements.load_run(tx, run_id).results}) == len(different)
 
 
@@ -72,8 +72,8 @@ def test_the_same_series_of_two_projects_stays_apart(store: Store) -> None:
             ingest.ingest_run(tx, a_run(a_result(), project=project, session=project), project, "body")
 
     with store.read() as tx:
-        ids = [measurements.series_of_project(tx, project)[0].id for project in ("acme/model", "acme/other")]
-        assert [len(measurements.history(tx, row_id)) for row_id in ids] == [1, 1]
+        ids = [measurements.search_series(tx, project)[0].id for project in ("acme/model", "acme/other")]
+        assert [len(measurements.load_history(tx, row_id)) for row_id in ids] == [1, 1]
     assert ids[0] != ids[1]
 
 
@@ -139,8 +139,8 @@ def test_measured_names_every_stored_cell(store: Store) -> None:
     )
 
     with store.read() as tx:
-        assert ingest.measured(tx, "session-1") == {
+        assert ingest.load_measured_keys(tx, "session-1") == {
             (a_sha(1), "training.Step.time_step", 1, None, "history"),
             (a_sha(1), "training.Step.time_step(8, 'bf16')", None, 4, "head"),
         }
-        assert ingest.measured(tx, "session-2") == set()
+        assert ingest.load_measured_keys(tx, "session-2") == set()

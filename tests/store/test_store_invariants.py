@@ -10,17 +10,17 @@ from perfci.store import Store, check, projects
 from perfci.store.tables.access import TokenRow
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.incidents import (
-    AnnouncementRow,
     DeliveryRow,
     DestinationRow,
+    ExpectedChangeRow,
+    ImpactRow,
     IncidentMemberRow,
     IncidentRow,
-    LedgerRow,
 )
 from perfci.store.tables.jobs import OutboxRow
-from perfci.store.tables.measurements import Table
+from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import ingest
-from perfci.store.writes.row_ids import project_id, series_id
+from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
 
 MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
 
@@ -57,15 +57,15 @@ def a_run_event(project: int) -> RunEventRow:
     return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **told, **tried)
 
 
-def an_announcement(project: int) -> AnnouncementRow:
+def an_announcement(project: int) -> ExpectedChangeRow:
     told = {"sha": "b", "match": "peak", "change": 0.03, "reason": "a cache", "source": "#12", "told_by": "git"}
-    return AnnouncementRow(project_id=project, told_at=NOON, **told)
+    return ExpectedChangeRow(project_id=project, told_at=NOON, **told)
 
 
-def rows_of(case: str, here: int, there: int, series_here: int) -> list[Table]:
+def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBase]:
     member = IncidentMemberRow(incident_id=1, series_id=series_here, last_good="a", added_by="perfci", **MOVED)
-    ledger = LedgerRow(id=7, project_id=there, series_id=series_here, recorded_at=NOON, **MOVED)
-    cases: dict[str, list[Table]] = {
+    ledger = ImpactRow(id=7, project_id=there, series_id=series_here, recorded_at=NOON, **MOVED)
+    cases: dict[str, list[TableBase]] = {
         "nothing": [an_incident(here), member, a_destination(here), a_delivery(), an_outbox_row(here, "judge", "key")],
         "no such run": [an_outbox_row(here, "judge", "another key")],
         "no such session": [an_outbox_row(here, "judge_pr", "another session")],
@@ -115,6 +115,6 @@ def test_finds_what_cannot_be(store: Store, case: str, finds: list[str]) -> None
 
 def two_projects(tx: Session) -> tuple[int, int, int]:
     ingest.ingest_run(tx, a_run(), "key", "body")
-    here = project_id(tx, PROJECT)
+    here = ensure_project_id(tx, PROJECT)
     there = projects.create_project(tx, "acme/other", "private", NOON).id
-    return here, there, series_id(tx, here, a_series())
+    return here, there, ensure_series_id(tx, here, a_series())

@@ -5,18 +5,18 @@ from __future__ import annotations
 from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
 from keeping import keep_levels
 
-from perfci.model import Boundaries, Clock, Digest, Status
+from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
 from perfci.store.conversions import series_identity
 from perfci.store.queries import measurements
-from perfci.store.queries.result_summaries import levels_between, levels_of_series
+from perfci.store.queries.result_summaries import load_level_pairs, load_levels_of_series
 from perfci.store.writes import ingest
 
 STEP, IMPORTED, GONE = a_series("step"), a_series("imported"), a_series("gone")
 
 
 def fill(store: Store) -> None:
-    summarised = {"processes": (), "summary": a_summary(5.0), "boundaries": Boundaries.UNKNOWN}
+    summarised = {"processes": (), "summary": a_summary(5.0), "boundaries": ProcessBoundaries.UNKNOWN}
     base = [a_result(STEP, a_process(1.0, 3.0), a_process(4.0, index=1)), a_result(GONE, a_process(9.0))]
     head = [
         a_result(STEP, a_process(6.0), a_process(2.0, index=1, flags=("throttled",))),
@@ -34,9 +34,9 @@ def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        project = projects.project(tx, PROJECT)
+        project = projects.find_project(tx, PROJECT)
         assert project is not None
-        found = levels_between(tx, project.id, a_sha(0), a_sha(1))
+        found = load_level_pairs(tx, project.id, a_sha(0), a_sha(1))
 
     levels = {identity: (base, head) for _, identity, base, head in found}
     assert levels == {
@@ -50,16 +50,16 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        ids = {one.series: one.id for one in measurements.series_of_project(tx, PROJECT)}
+        ids = {one.series: one.id for one in measurements.search_series(tx, PROJECT)}
         levels = {
-            one: sorted(levels_of_series(tx, [ids[one]]), key=lambda row: row.id) for one in (STEP, IMPORTED, GONE)
+            one: sorted(load_levels_of_series(tx, [ids[one]]), key=lambda row: row.id) for one in (STEP, IMPORTED, GONE)
         }
-        found = {one: [row.digest for row in rows] for one, rows in levels.items()}
+        found = {one: [row.result_summary for row in rows] for one, rows in levels.items()}
 
     assert found == {
-        STEP: [Digest(3.0, Clock.WALL, 3.0), Digest(6.0, Clock.WALL, 0.0)],
+        STEP: [ResultSummary(3.0, Clock.WALL, 3.0), ResultSummary(6.0, Clock.WALL, 0.0)],
         IMPORTED: [None],
-        GONE: [Digest(9.0, Clock.WALL, 0.0), None],
+        GONE: [ResultSummary(9.0, Clock.WALL, 0.0), None],
     }
 
 
@@ -70,6 +70,6 @@ def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
         keep_levels(tx)
 
     with store.read() as tx:
-        [row] = levels_of_series(tx, [one.id for one in measurements.series_of_project(tx, PROJECT)])
+        [row] = load_levels_of_series(tx, [one.id for one in measurements.search_series(tx, PROJECT)])
 
-    assert (row.level, row.clock, row.digest) == (1.5, "", None)
+    assert (row.level, row.clock, row.result_summary) == (1.5, "", None)

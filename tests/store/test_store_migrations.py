@@ -16,7 +16,7 @@ from databases import fresh_database
 from perfci.store import check, engine, open_store, schema
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
-from perfci.store.tables.incidents import AnnouncementRow, IncidentRow
+from perfci.store.tables.incidents import ExpectedChangeRow, IncidentRow
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.writes import ingest
@@ -36,7 +36,7 @@ def connection(kind: str, tmp_path: Path) -> Iterator[sa.Connection]:
     """A database with rows of every age, which the next test does not get."""
     with fresh_database(kind, tmp_path) as url:
         fill(url)
-        made = engine.make_engine(engine.address_of(url))
+        made = engine.make_engine(engine.parse_database_url(url))
         with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
             yield connection
         made.dispose()
@@ -63,7 +63,7 @@ def fill(url: str) -> None:
         waits = {"received_at": NOON, "state": "waiting", "not_before": NOON}
         tx.add(RunEventRow(project_id=project_id, **told, **waits))
         meant = {"match": "peak_bytes", "change": 0.03, "reason": "the cache", "source": "#12", "told_by": "github"}
-        tx.add(AnnouncementRow(project_id=project_id, sha="a" * 40, arrived_at=NOON, told_at=NOON, **meant))
+        tx.add(ExpectedChangeRow(project_id=project_id, sha="a" * 40, arrived_at=NOON, told_at=NOON, **meant))
     store.close()
 
 

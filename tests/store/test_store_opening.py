@@ -25,9 +25,9 @@ from databases import bare_database
 
 from perfci.model import PerfciError
 from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_older
-from perfci.store.engine import address_of, shown_as
+from perfci.store.engine import format_address, parse_database_url
 from perfci.store.queries import measurements
-from perfci.store.tables.measurements import Table
+from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import ingest
 
 
@@ -50,7 +50,7 @@ def test_makes_an_absent_database_with_its_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "perfci.db"
 
     with closing(open_store(url_of(path), create=True)) as store, store.read() as tx:
-        assert measurements.projects(tx) == []
+        assert measurements.load_project_records(tx) == []
 
     assert path.is_file()
 
@@ -69,7 +69,7 @@ def test_keeps_what_is_there_when_created_again(database: Path) -> None:
         ingest.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
 
     with closing(open_store(url_of(database), create=True)) as store, store.read() as tx:
-        assert [session.uid for session in measurements.sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in measurements.load_sessions(tx, PROJECT)] == ["one"]
 
 
 def test_several_programs_can_make_the_same_database_at_once(kind: str, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ FULL = 2
 def test_migrations_make_exactly_the_tables_of_the_program(store: Store) -> None:
     with store.read() as tx:
         context = MigrationContext.configure(tx.connection(), opts={"compare_type": True})
-        difference = compare_metadata(context, Table.metadata)
+        difference = compare_metadata(context, TableBase.metadata)
 
     assert difference == []
 
@@ -182,7 +182,7 @@ def test_upgrades_an_older_database_and_keeps_its_rows(
     upgrade(url_of(database))
 
     with closing(open_store(url_of(database), create=False)) as store, store.read() as tx:
-        assert [session.uid for session in measurements.sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in measurements.load_sessions(tx, PROJECT)] == ["one"]
         assert tx.connection().exec_driver_sql("SELECT count(*) FROM later").scalar() == 0
 
 
@@ -247,7 +247,7 @@ def test_a_missing_driver_is_named() -> None:
 
 
 def test_a_message_never_shows_a_password() -> None:
-    assert shown_as(address_of("postgresql://ada:secret@db/perfci")) == "postgresql://ada:***@db/perfci"
+    assert format_address(parse_database_url("postgresql://ada:secret@db/perfci")) == "postgresql://ada:***@db/perfci"
 
 
 def test_refuses_a_folder(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_reader_is_not_held_up_by_a_writer(store: Store) -> None:
     with store.begin() as writing:
         ingest.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
         with store.read() as tx:
-            assert measurements.sessions(tx, PROJECT) == []
+            assert measurements.load_sessions(tx, PROJECT) == []
 
 
 def test_a_second_writer_waits_for_the_first(store: Store) -> None:
@@ -308,7 +308,7 @@ def test_a_second_writer_waits_for_the_first(store: Store) -> None:
         writer.join()
 
     with store.read() as tx:
-        assert len(measurements.sessions(tx, PROJECT)) == 8
+        assert len(measurements.load_sessions(tx, PROJECT)) == 8
 
 
 def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> None:
@@ -326,12 +326,12 @@ def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> No
     with pytest.raises(RuntimeError):
         measure(fail)
     with store.read() as tx:
-        assert measurements.series_of_project(tx, PROJECT) == []
+        assert measurements.search_series(tx, PROJECT) == []
 
     measure()
 
     with store.read() as tx:
-        assert len(measurements.session_processes(tx, "session-1")) == 1
+        assert len(measurements.load_session_processes(tx, "session-1")) == 1
 
 
 def test_reads_a_read_only_database_and_refuses_to_write(database: Path) -> None:
@@ -373,7 +373,7 @@ def answer_without_rights(url: str, answers: Queue[str]) -> None:
         os.setuid(NOBODY)
     store = open_store(url, create=False)
     with store.read() as tx:
-        answers.put(measurements.sessions(tx, PROJECT)[0].uid)
+        answers.put(measurements.load_sessions(tx, PROJECT)[0].uid)
     for attempt in (lambda: store.begin().__enter__(), lambda: open_store(url, create=True)):
         try:
             attempt()
@@ -392,32 +392,32 @@ def test_a_process_keeps_so_many_connections_as_it_is_told(postgres_url: str) ->
 def test_a_connection_that_was_lost_while_it_rested_is_replaced(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "RESTED_S", 0.0)
+    monkeypatch.setattr(engine, "IDLE_PING_AFTER_S", 0.0)
     with closing(open_store(postgres_url, create=False)) as store:
         end_connections(store, postgres_url)
 
         with store.read() as tx:
-            assert measurements.projects(tx) == []
+            assert measurements.load_project_records(tx) == []
 
 
 def test_a_connection_that_was_lost_in_the_midst_of_work_is_told_of_once(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "RESTED_S", 3600.0)
+    monkeypatch.setattr(engine, "IDLE_PING_AFTER_S", 3600.0)
     with closing(open_store(postgres_url, create=False)) as store:
         end_connections(store, postgres_url)
 
         with pytest.raises(PerfciError, match="cannot be reached"), store.read() as tx:
-            measurements.projects(tx)
+            measurements.load_project_records(tx)
         with store.read() as tx:
-            assert measurements.projects(tx) == []
+            assert measurements.load_project_records(tx) == []
 
 
 def end_connections(store: Store, url: str) -> None:
     """Let a store use a connection, and the server end it as when it restarts."""
     with store.read() as tx:
-        measurements.projects(tx)
-    with psycopg.connect(address_of(url).set(drivername="postgresql").render_as_string(False), autocommit=True) as one:
+        measurements.load_project_records(tx)
+    with psycopg.connect(parse_database_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True) as one:
         one.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid()"

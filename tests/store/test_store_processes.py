@@ -56,7 +56,7 @@ def test_every_clock_comes_back_as_it_was_stored(store: Store, clock: Clock) -> 
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_samples_are_exact(samples: list[float]) -> None:
-    assert list(map(float.hex, conversions.unpack(conversions.pack(samples)))) == list(map(float.hex, samples))
+    assert list(map(float.hex, conversions.unpack_samples(conversions.pack_samples(samples)))) == list(map(float.hex, samples))
 
 
 @settings(deadline=None, derandomize=True)
@@ -92,7 +92,7 @@ def test_metrics_of_one_process_share_its_index(store: Store) -> None:
     measured_run(store, (a_series(metric="time"), a_process(1.0)), (a_series(metric="memory"), a_process(5.0)))
 
     with store.read() as tx:
-        found = measurements.session_processes(tx, "session-1")
+        found = measurements.load_session_processes(tx, "session-1")
     assert [(one.series.metric.name, one.process.index) for one in found] == [("time", 0), ("memory", 0)]
 
 
@@ -104,7 +104,7 @@ def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:
         ids = ingest.add_processes(tx, ingest.add_run(tx, a_run()), measured)
 
     with store.read() as tx:
-        by_id = {one.id: one.process.samples for one in measurements.session_processes(tx, "session-1")}
+        by_id = {one.id: one.process.samples for one in measurements.load_session_processes(tx, "session-1")}
     assert [by_id[row_id] for row_id in ids] == [(float(number),) for number in range(20)]
 
 
@@ -151,7 +151,7 @@ def test_a_result_is_ok_once_any_process_is_else_the_latest_counts(
         measured_run(store, (a_series(), process))
 
     with store.read() as tx:
-        assert measurements.history(tx, 1)[0].status is status
+        assert measurements.load_history(tx, 1)[0].status is status
 
 
 def test_processes_need_their_run(store: Store) -> None:

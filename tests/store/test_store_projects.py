@@ -7,7 +7,7 @@ from builders import NOON, PROJECT
 
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.projects import Project, create_project, project, projects, set_project
+from perfci.store.projects import Project, create_project, find_project, load_projects, update_project
 
 
 def test_a_new_project_is_as_it_was_asked_for(store: Store) -> None:
@@ -15,8 +15,8 @@ def test_a_new_project_is_as_it_was_asked_for(store: Store) -> None:
         made = create_project(tx, PROJECT, "public", NOON)
 
     with store.read() as tx:
-        assert project(tx, PROJECT) == made == Project(made.id, PROJECT, "public", 0, {}, archived=False)
-        assert project(tx, "acme/other") is None
+        assert find_project(tx, PROJECT) == made == Project(made.id, PROJECT, "public", 0, {}, archived=False)
+        assert find_project(tx, "acme/other") is None
 
 
 def test_a_name_is_given_once(store: Store) -> None:
@@ -32,14 +32,14 @@ def test_refuses_to_show_a_project_to_anybody_but_all_or_members(store: Store) -
         made = create_project(tx, PROJECT, "private", NOON)
 
         with pytest.raises(PerfciError, match="A project is public or private, not 'secret'"):
-            set_project(tx, made.id, visibility="secret")
+            update_project(tx, made.id, visibility="secret")
 
 
 def test_a_change_of_settings_is_a_new_version(store: Store) -> None:
     with store.begin() as tx:
         made = create_project(tx, PROJECT, "private", NOON)
         create_project(tx, "acme/another", "public", NOON)
-        set_project(tx, made.id, settings={"bar": 0.1}, archived_at=NOON)
+        update_project(tx, made.id, settings={"bar": 0.1}, archived_at=NOON)
 
     with store.read() as tx:
-        assert projects(tx)[-1] == Project(made.id, PROJECT, "private", 1, {"bar": 0.1}, archived=True)
+        assert load_projects(tx)[-1] == Project(made.id, PROJECT, "private", 1, {"bar": 0.1}, archived=True)

@@ -18,7 +18,7 @@ from perfci.store import Store, check, open_store
 from perfci.store.queries import measurements
 from perfci.store.tables.measurements import RunRow
 from perfci.store.writes import ingest
-from perfci.store.writes.group_commit import Group
+from perfci.store.writes.group_commit import GroupCommitter
 
 CELLS = 40
 
@@ -59,8 +59,8 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
     with (
         closing(open_store(database_url, create=False)) as one,
         closing(open_store(database_url, create=False)) as other,
-        closing(Group(one)) as first,
-        closing(Group(other)) as second,
+        closing(GroupCommitter(one)) as first,
+        closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
             lambda: first.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key one", "body")),
@@ -69,7 +69,7 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
 
         assert came_to == [True, True]
         with one.read() as tx:
-            assert len(measurements.series_of_project(tx, PROJECT)) == CELLS
+            assert len(measurements.search_series(tx, PROJECT)) == CELLS
         assert check(database_url) == []
 
 
@@ -77,8 +77,8 @@ def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None
     with (
         closing(open_store(database_url, create=False)) as one,
         closing(open_store(database_url, create=False)) as other,
-        closing(Group(one)) as first,
-        closing(Group(other)) as second,
+        closing(GroupCommitter(one)) as first,
+        closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
             lambda: first.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body")),
@@ -115,7 +115,7 @@ def test_a_writer_killed_before_its_commit_leaves_nothing(store: Store) -> None:
     dying.stdout.close()
 
     assert run_count(store) == 0
-    with closing(Group(store)) as group:
+    with closing(GroupCommitter(store)) as group:
         assert group.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body"))
 
 
@@ -128,7 +128,7 @@ def test_a_database_locked_for_a_while_only_delays(sqlite_store: Store) -> None:
             ended.wait(0.5)
 
     holder = threading.Thread(target=hold)
-    with closing(Group(sqlite_store)) as group:
+    with closing(GroupCommitter(sqlite_store)) as group:
         holder.start()
         locked.wait(60)
         stored = group.submit(lambda tx: ingest.ingest_run(tx, of_run("one"), "key", "body"))

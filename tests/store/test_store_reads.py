@@ -32,11 +32,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keeping import keep_levels
 
-from perfci.model import Benchmark, Boundaries, Clock, Commit, PerfciError, Point, Result, Series, Status
+from perfci.model import Benchmark, Clock, Commit, PerfciError, Point, ProcessBoundaries, Result, Series, Status
 from perfci.store import Store
 from perfci.store.queries import measurements
-from perfci.store.queries.commit_order import along_the_line
-from perfci.store.queries.latest_results import series_on_trial
+from perfci.store.queries.commit_order import sort_commits
+from perfci.store.queries.latest_results import load_judged_series
 from perfci.store.writes import ingest
 
 
@@ -49,8 +49,8 @@ def ingested(store: Store, *results: Result, kind: str = "import", session: str 
 
 def history_of(store: Store, series: Series) -> list[Point]:
     with store.read() as tx:
-        found = {record.series: record.id for record in measurements.series_of_project(tx, PROJECT)}
-        return measurements.history(tx, found[series])
+        found = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
+        return measurements.load_history(tx, found[series])
 
 
 def levels(points: list[Point]) -> list[list[float]]:
@@ -78,7 +78,7 @@ def test_a_commit_without_a_position_goes_where_its_date_falls() -> None:
     between = an_imported_commit(9, committed_at=NOON + timedelta(hours=2, minutes=30))
     undated = Commit(a_sha(0))
 
-    assert along_the_line([between, line[2], undated, line[0], line[1]]) == [undated, *line[:2], between, line[2]]
+    assert sort_commits([between, line[2], undated, line[0], line[1]]) == [undated, *line[:2], between, line[2]]
 
 
 @settings(deadline=None, derandomize=True)
@@ -94,9 +94,9 @@ def test_the_line_does_not_depend_on_the_order_of_arrival(
     ]
     shuffled = random.sample(commits, len(commits))
 
-    line = along_the_line(shuffled)
+    line = sort_commits(shuffled)
 
-    assert line == along_the_line(commits)
+    assert line == sort_commits(commits)
     positions = [commit.position for commit in line if commit.position is not None]
     assert positions == sorted(positions)
 
@@ -116,14 +116,14 @@ def test_several_runs_of_a_commit_are_one_point_with_all_processes(store: Store)
 
     assert [process.samples for process in point.processes] == [(1.0,), (2.0,), (3.0,)]
     assert point.environment == later
-    assert point.boundaries is Boundaries.PROCESS
+    assert point.boundaries is ProcessBoundaries.PROCESS
 
 
 def test_a_point_that_mixes_pooled_samples_with_processes_knows_no_boundaries(store: Store) -> None:
     ingested(store, a_result(a_series(), a_process(1.0)), session="first")
-    ingested(store, a_result(a_series(), a_process(2.0), boundaries=Boundaries.POOLED), session="second")
+    ingested(store, a_result(a_series(), a_process(2.0), boundaries=ProcessBoundaries.POOLED), session="second")
 
-    assert history_of(store, a_series())[0].boundaries is Boundaries.UNKNOWN
+    assert history_of(store, a_series())[0].boundaries is ProcessBoundaries.UNKNOWN
 
 
 def test_a_failed_commit_is_a_point_with_its_reason(store: Store) -> None:
@@ -168,12 +168,12 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
         )
 
     with store.read() as tx:
-        ids = [record.id for record in measurements.series_of_project(tx, PROJECT)]
+        ids = [record.id for record in measurements.search_series(tx, PROJECT)]
         statements: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
-        one = measurements.history(tx, ids[0])
+        one = measurements.load_history(tx, ids[0])
         for_one = len(statements)
-        many = measurements.histories(tx, ids)
+        many = measurements.load_histories(tx, ids)
 
     assert many[ids[0]] == one
     assert {len(points) for points in many.values()} == {19}
@@ -188,7 +188,7 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
         )
 
     with store.read() as tx:
-        found = list(measurements.points_by_sha(tx, PROJECT))
+        found = list(measurements.load_points_by_sha(tx, PROJECT))
 
     assert [point.commit.sha for _, point in found] == sorted(point.commit.sha for _, point in found)
     for name in names:
@@ -201,7 +201,7 @@ def test_projects_count_what_they_hold(store: Store) -> None:
         ingest.upsert_commits(tx, "acme/empty", [a_commit(1)])
 
     with store.read() as tx:
-        empty, full = measurements.projects(tx)
+        empty, full = measurements.load_project_records(tx)
 
     assert (empty.slug, empty.commits, empty.series, empty.last_measured_at) == ("acme/empty", 1, 0, None)
     assert (full.commits, full.series, full.never_measured, full.runs) == (1, 2, 0, 1)
@@ -216,9 +216,9 @@ def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
     ingested(store, a_result(compared), kind="compare", session="pull request")
 
     with store.read() as tx:
-        found = measurements.series_of_project(tx, PROJECT)
+        found = measurements.search_series(tx, PROJECT)
 
-    assert [(one.series, one.points, one.last_commit_sha, one.failed_last) for one in found] == [
+    assert [(one.series, one.points, one.last_commit_sha, one.is_last_failed) for one in found] == [
         (good, 3, a_sha(3), False),
         (bad, 4, a_sha(4), True),
         (compared, 0, None, False),
@@ -233,7 +233,7 @@ def test_processes_are_counted_once_however_many_metrics_they_gave(store: Store)
     ingested(store, time, peak, other_cell)
 
     with store.read() as tx:
-        assert measurements.projects(tx)[0].processes == 3 + 1 + 1
+        assert measurements.load_project_records(tx)[0].processes == 3 + 1 + 1
 
 
 def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
@@ -246,7 +246,7 @@ def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
         ingest.add_processes(tx, run_id, [(a_series(), second), (a_series(metric="memory"), second)])
 
     with store.read() as tx:
-        assert measurements.projects(tx, PROJECT)[0].processes == 2
+        assert measurements.load_project_records(tx, PROJECT)[0].processes == 2
 
 
 def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
@@ -260,10 +260,10 @@ def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Stor
     ingested(store, a_skipped(never), a_skipped(once, "the GPU is gone"), failure, commit=a_commit(2))
 
     with store.read() as tx:
-        found = measurements.series_of_project(tx, PROJECT)
-        [project] = measurements.projects(tx)
+        found = measurements.search_series(tx, PROJECT)
+        [project] = measurements.load_project_records(tx)
 
-    assert [(one.never_measured, one.failed_last, one.last_status, one.last_reason) for one in found] == [
+    assert [(one.never_measured, one.is_last_failed, one.last_status, one.last_reason) for one in found] == [
         (True, False, Status.SKIPPED, "there is no GPU"),
         (False, False, Status.SKIPPED, "the GPU is gone"),
         (False, True, Status.FAILED, "boom"),
@@ -273,13 +273,13 @@ def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Stor
 
 def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Store) -> None:
     never, compared = a_series("suite.a"), a_series("suite.b")
-    shown = a_result(compared, a_process(clock=Clock.WITNESS))
+    shown = a_result(compared, a_process(clock=Clock.INFORMATIONAL))
     ingested(store, a_skipped(never), shown, kind="compare", session="pull request")
 
     with store.read() as tx:
-        found = measurements.series_of_project(tx, PROJECT)
+        found = measurements.search_series(tx, PROJECT)
 
-    assert [(one.never_measured, one.last_reason, one.witness, one.points) for one in found] == [
+    assert [(one.never_measured, one.last_reason, one.is_informational, one.points) for one in found] == [
         (True, "there is no GPU", False, 0),
         (False, "", True, 0),
     ]
@@ -287,22 +287,22 @@ def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Sto
 
 def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> None:
     witness, judged, imported = a_series("suite.a"), a_series("suite.b"), a_series("suite.c")
-    shown = a_result(witness, a_process(clock=Clock.WITNESS))
+    shown = a_result(witness, a_process(clock=Clock.INFORMATIONAL))
     summary = a_result(imported, summary=a_summary())
     ingested(store, shown, a_result(judged, a_process(clock=Clock.CPU)), replace(summary, processes=()))
     ingested(store, a_skipped(witness), commit=a_commit(2))
 
     with store.read() as tx:
-        found = measurements.series_of_project(tx, PROJECT)
+        found = measurements.search_series(tx, PROJECT)
 
-    assert [one.clock for one in found] == [Clock.WITNESS, Clock.CPU, None]
-    assert [one.witness for one in found] == [True, False, False]
+    assert [one.clock for one in found] == [Clock.INFORMATIONAL, Clock.CPU, None]
+    assert [one.is_informational for one in found] == [True, False, False]
 
 
 @pytest.mark.parametrize("worked_out", [True, False])
 def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, worked_out: bool) -> None:
     witness, judged, compared, imported = (a_series(f"suite.{name}") for name in "abcd")
-    shown, left = a_result(witness, a_process(clock=Clock.WITNESS)), a_result(imported, summary=a_summary())
+    shown, left = a_result(witness, a_process(clock=Clock.INFORMATIONAL)), a_result(imported, summary=a_summary())
     ingested(store, shown, a_result(judged), replace(left, processes=()))
     ingested(store, a_skipped(witness), a_skipped(judged), commit=a_commit(2))
     ingested(store, a_result(compared), kind="compare", session="pull request")
@@ -311,8 +311,8 @@ def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, 
             keep_levels(tx)
 
     with store.read() as tx:
-        found = series_on_trial(tx, PROJECT)
-        ids = {record.series: record.id for record in measurements.series_of_project(tx, PROJECT)}
+        found = load_judged_series(tx, PROJECT)
+        ids = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
 
     assert found == {judged: ids[judged], imported: ids[imported]}
 
@@ -325,7 +325,7 @@ def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> 
         ingested(store, a_result(new), commit=a_commit(number))
 
     with store.read() as tx:
-        found = measurements.series_of_project(tx, PROJECT)
+        found = measurements.search_series(tx, PROJECT)
 
     assert [(one.points, one.last_commit_sha) for one in found] == [(2, a_sha(2)), (28, a_sha(29))]
 
@@ -336,7 +336,7 @@ def test_a_thousand_series_take_few_queries(store: Store) -> None:
     with store.read() as tx:
         asked: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *given: asked.append(given[2]))
-        found = measurements.series_of_project(tx, PROJECT)
+        found = measurements.search_series(tx, PROJECT)
 
     assert len(found) == 1200
     assert len(asked) <= 12
@@ -355,8 +355,8 @@ def test_series_are_searched_by_words(store: Store, search: str, finds: int) -> 
     )
 
     with store.read() as tx:
-        assert len(measurements.series_of_project(tx, PROJECT, search=search)) == finds
-        assert measurements.series_of_project(tx, "acme/other", search=search) == []
+        assert len(measurements.search_series(tx, PROJECT, search=search)) == finds
+        assert measurements.search_series(tx, "acme/other", search=search) == []
 
 
 def test_the_version_measured_last_leads(store: Store) -> None:
@@ -392,8 +392,8 @@ def test_code_is_kept_for_each_version(store: Store) -> None:
             ingest.describe_benchmarks(tx, PROJECT, {second: (code, {"timeout": 60})})
 
     with store.read() as tx:
-        assert measurements.benchmark_code(tx, PROJECT, first) is None
-        assert measurements.benchmark_code(tx, PROJECT, second) == "def time_step(): ..."
+        assert measurements.load_benchmark_code(tx, PROJECT, first) is None
+        assert measurements.load_benchmark_code(tx, PROJECT, second) == "def time_step(): ..."
 
 
 def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> None:
@@ -401,7 +401,7 @@ def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> No
     ingested(store, a_result(), session="other")
 
     with store.read() as tx:
-        found = measurements.session_processes(tx, "mine")
+        found = measurements.load_session_processes(tx, "mine")
 
     assert [(one.sha, one.series, one.process) for one in found] == [
         (a_sha(3), a_series(), process) for process in a_pair(0, 1.0, 2.0)
@@ -416,9 +416,9 @@ def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
         ids = ingest.add_verdicts(tx, PROJECT, "imported", questions, NOON)
 
     with store.read() as tx:
-        by_head = measurements.verdict_records(tx, PROJECT, head=a_sha(3))
-        by_series = measurements.verdict_records(tx, PROJECT, series_id=2)
-        newest = measurements.verdict_records(tx, PROJECT, limit=1)
+        by_head = measurements.load_verdict_records(tx, PROJECT, head=a_sha(3))
+        by_series = measurements.load_verdict_records(tx, PROJECT, series_id=2)
+        newest = measurements.load_verdict_records(tx, PROJECT, limit=1)
     assert [one.id for one in by_head] == [ids[3], ids[2]]
     assert [one.verdict for one in by_series] == [questions[1]]
     assert [(one.id, one.session_uid, one.created_at) for one in newest] == [(ids[3], "imported", NOON)]
@@ -429,8 +429,8 @@ def test_change_points_belong_to_their_project(store: Store) -> None:
         ingest.replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
 
     with store.read() as tx:
-        assert measurements.change_points(tx, PROJECT) == [a_change_point()]
-        assert measurements.change_points(tx, "acme/other") == []
+        assert measurements.load_change_points(tx, PROJECT) == [a_change_point()]
+        assert measurements.load_change_points(tx, "acme/other") == []
 
 
 def test_commits_come_newest_first(store: Store) -> None:
@@ -438,7 +438,7 @@ def test_commits_come_newest_first(store: Store) -> None:
         ingest.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
 
     with store.read() as tx:
-        assert [commit.position for commit in measurements.commits(tx, PROJECT, limit=2)] == [3, 2]
+        assert [commit.position for commit in measurements.load_commits_newest_first(tx, PROJECT, limit=2)] == [3, 2]
 
 
 def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
@@ -465,7 +465,7 @@ def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
     ingested(store, session="later", started_at=NOON + timedelta(hours=1), machine=a_machine("Intel"))
 
     with store.read() as tx:
-        newer, older = measurements.runs_of_commit(tx, PROJECT, a_sha(1))
+        newer, older = measurements.load_runs_of_commit(tx, PROJECT, a_sha(1))
 
     assert (newer.session_uid, newer.machine, newer.results) == ("later", a_machine("Intel"), 0)
     assert (older.results, older.failed, older.variant) == (3, 1, a_variant(python="3.12"))
@@ -480,8 +480,8 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
             ingest.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
 
     with store.read() as tx:
-        assert measurements.aa_log_ratios(tx, PROJECT) == {a_series(): pytest.approx([math.log(1.1), math.log(0.95)])}
-        assert measurements.aa_log_ratios(tx, "another") == {}
+        assert measurements.load_aa_log_ratios(tx, PROJECT) == {a_series(): pytest.approx([math.log(1.1), math.log(0.95)])}
+        assert measurements.load_aa_log_ratios(tx, "another") == {}
 
 
 def test_an_unknown_run_is_an_error(store: Store) -> None:

@@ -10,16 +10,16 @@ from sqlalchemy.orm import Session
 
 from perfci.store import Store
 from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import Binding, Repository, RunToken
+from perfci.store.access.github_bindings import BoundRepository, ProjectBinding, RunToken
 from perfci.store.projects import create_project
 
-MODEL = Repository(2**40, 7, "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main", "refs/tags/v1"))
+MODEL = BoundRepository(2**40, 7, "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main", "refs/tags/v1"))
 TOKEN = RunToken("0" * 12, 0, "123", 1, "a" * 40, "push", None, True, NOON + timedelta(minutes=15), "hash")
 
 
 def a_bound_project(tx: Session, slug: str = "acme/model") -> int:
     made = create_project(tx, slug, "private", NOON)
-    github_bindings.bind(tx, made.id, MODEL, NOON)
+    github_bindings.bind_repository(tx, made.id, MODEL, NOON)
     return made.id
 
 
@@ -28,17 +28,17 @@ def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
         project_id = a_bound_project(tx)
         create_project(tx, "acme/unbound", "private", NOON)
 
-        found = [github_bindings.binding_of(tx, slug) for slug in ("acme/model", "acme/unbound", "acme/none")]
+        found = [github_bindings.find_binding(tx, slug) for slug in ("acme/model", "acme/unbound", "acme/none")]
 
-    assert found == [Binding(project_id, MODEL), None, None]
+    assert found == [ProjectBinding(project_id, MODEL), None, None]
 
 
 def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
     with store.begin() as tx:
         bound = [a_bound_project(tx), a_bound_project(tx, "acme/other")]
 
-        assert github_bindings.bindings_to(tx, 2**40) == [Binding(one, MODEL) for one in bound]
-        assert github_bindings.bindings_to(tx, 1) == []
+        assert github_bindings.load_bindings_of_repository(tx, 2**40) == [ProjectBinding(one, MODEL) for one in bound]
+        assert github_bindings.load_bindings_of_repository(tx, 1) == []
 
 
 def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
@@ -46,9 +46,9 @@ def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
     with store.begin() as tx:
         project_id = a_bound_project(tx)
 
-        github_bindings.bind(tx, project_id, moved, NOON)
+        github_bindings.bind_repository(tx, project_id, moved, NOON)
 
-        assert github_bindings.repository_of(tx, project_id) == moved
+        assert github_bindings.find_bound_repository(tx, project_id) == moved
 
 
 def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> None:
@@ -57,10 +57,10 @@ def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> N
         github_bindings.add_run_token(tx, replace(TOKEN, project_id=one))
         github_bindings.add_run_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
 
-        assert [github_bindings.unbind(tx, one), github_bindings.unbind(tx, one)] == [True, False]
+        assert [github_bindings.unbind_repository(tx, one), github_bindings.unbind_repository(tx, one)] == [True, False]
 
-        assert github_bindings.run_token_of_hash(tx, "hash") is None
-        assert github_bindings.run_token_of_hash(tx, "other") is not None
+        assert github_bindings.find_run_token(tx, "hash") is None
+        assert github_bindings.find_run_token(tx, "other") is not None
 
 
 def test_gives_a_token_back_as_it_was_kept(store: Store) -> None:
@@ -68,13 +68,13 @@ def test_gives_a_token_back_as_it_was_kept(store: Store) -> None:
         kept = replace(TOKEN, project_id=a_bound_project(tx), pull_request=12, baseline=False)
         github_bindings.add_run_token(tx, kept)
 
-        assert github_bindings.run_token_of_hash(tx, "hash") == kept
+        assert github_bindings.find_run_token(tx, "hash") == kept
 
 
 def test_lets_a_foreign_token_be_used_once_until_it_is_over(store: Store) -> None:
     with store.begin() as tx:
-        uses = [github_bindings.use_once(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)]
-        github_bindings.forget_over(tx, NOON + timedelta(minutes=5))
-        later = github_bindings.use_once(tx, "a" * 64, NOON + timedelta(minutes=5))
+        uses = [github_bindings.mark_token_used(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)]
+        github_bindings.delete_expired_tokens(tx, NOON + timedelta(minutes=5))
+        later = github_bindings.mark_token_used(tx, "a" * 64, NOON + timedelta(minutes=5))
 
     assert (uses, later) == ([True, False], True)

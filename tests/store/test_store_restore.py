@@ -15,10 +15,10 @@ from databases import KINDS, bare_database
 from perfci.model import PerfciError
 from perfci.store import Store, backup, check, open_store, restore
 from perfci.store.incidents import expected_changes
-from perfci.store.incidents.expected_changes import AnnouncementRecord
-from perfci.store.tables.measurements import Table
+from perfci.store.incidents.expected_changes import ExpectedChangeRecord
+from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import ingest
-from perfci.store.writes.row_ids import project_id
+from perfci.store.writes.row_ids import ensure_project_id
 
 
 def filled(store: Store) -> None:
@@ -26,15 +26,15 @@ def filled(store: Store) -> None:
         results = [a_result(a_series(f"suite.{name}"), a_process(0.1, 1e-300, 3.0)) for name in "abc"]
         ingest.ingest_run(tx, a_run(*results), "key", "body")
         ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
-        told = AnnouncementRecord("a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
-        expected_changes.add(tx, project_id(tx, PROJECT), [told], "GitHub", NOON)
+        told = ExpectedChangeRecord("a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
+        expected_changes.add_expected_changes(tx, ensure_project_id(tx, PROJECT), [told], "GitHub", NOON)
 
 
 def everything(url: str) -> dict[str, list[tuple[object, ...]]]:
     with closing(open_store(url, create=False)) as store, store.read() as tx:
         return {
             table.name: [tuple(row) for row in tx.execute(sa.select(table).order_by(*table.primary_key))]
-            for table in Table.metadata.sorted_tables
+            for table in TableBase.metadata.sorted_tables
         }
 
 

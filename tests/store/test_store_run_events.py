@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from perfci.store import Store
 from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import RunEvent, Told
+from perfci.store.jobs.run_events import RunEvent, RunEventPayload
 from perfci.store.projects import create_project
 
-TOLD = Told("72d3162e-cc78-11e3-81ab-4c9367dc0958", 44, PROJECT, 2**40, "completed")
+TOLD = RunEventPayload("72d3162e-cc78-11e3-81ab-4c9367dc0958", 44, PROJECT, 2**40, "completed")
 SOON = timedelta(seconds=30)
 
 
@@ -25,17 +25,17 @@ def project(store: Store) -> int:
 
 
 def waiting(tx: Session) -> list[RunEvent]:
-    return run_events.due(tx, NOON, 10)
+    return run_events.load_due_run_events(tx, NOON, 10)
 
 
 def test_keeps_a_message_once(store: Store, project: int) -> None:
     with store.begin() as tx:
-        added = [run_events.add(tx, project, TOLD, NOON) for _ in range(2)]
+        added = [run_events.add_run_event(tx, project, TOLD, NOON) for _ in range(2)]
 
         (event,) = waiting(tx)
 
     assert added == [True, False]
-    assert (event.project, event.told, event.attempts) == (PROJECT, TOLD, 0)
+    assert (event.project, event.payload, event.attempts) == (PROJECT, TOLD, 0)
 
 
 def test_a_message_is_for_every_project_that_it_is_about(store: Store, project: int) -> None:
@@ -43,41 +43,41 @@ def test_a_message_is_for_every_project_that_it_is_about(store: Store, project: 
         other = create_project(tx, "acme/other", "private", NOON).id
 
         for one in (project, other):
-            run_events.add(tx, one, TOLD, NOON)
+            run_events.add_run_event(tx, one, TOLD, NOON)
 
         assert [event.project for event in waiting(tx)] == [PROJECT, "acme/other"]
 
 
 def test_what_is_done_is_not_done_again(store: Store, project: int) -> None:
     with store.begin() as tx:
-        run_events.add(tx, project, TOLD, NOON)
+        run_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
 
-        ended = [run_events.end(tx, event), run_events.end(tx, event)]
+        ended = [run_events.finish_run_event(tx, event), run_events.finish_run_event(tx, event)]
 
-        assert (ended, waiting(tx), run_events.add(tx, project, TOLD, NOON)) == ([True, False], [], False)
+        assert (ended, waiting(tx), run_events.add_run_event(tx, project, TOLD, NOON)) == ([True, False], [], False)
 
 
 def test_what_failed_waits_for_its_time(store: Store, project: int) -> None:
     with store.begin() as tx:
-        run_events.add(tx, project, TOLD, NOON)
+        run_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
 
-        put_off = [run_events.put_off(tx, event, "no answer", NOON + SOON) for _ in range(2)]
+        put_off = [run_events.postpone_run_event(tx, event, "no answer", NOON + SOON) for _ in range(2)]
 
-        (later,) = run_events.due(tx, NOON + SOON, 10)
+        (later,) = run_events.load_due_run_events(tx, NOON + SOON, 10)
         assert (put_off, waiting(tx)) == ([True, False], [])
         assert (later.attempts, later.problem) == (1, "no answer")
 
 
 def test_what_was_given_up_begins_again_when_it_is_told_again(store: Store, project: int) -> None:
     with store.begin() as tx:
-        run_events.add(tx, project, TOLD, NOON)
+        run_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
-        run_events.put_off(tx, event, "no permission", None)
-        (failed,) = run_events.given_up(tx)
+        run_events.postpone_run_event(tx, event, "no permission", None)
+        (failed,) = run_events.load_failed_run_events(tx)
 
-        again = run_events.add(tx, project, TOLD, NOON)
+        again = run_events.add_run_event(tx, project, TOLD, NOON)
 
         (event,) = waiting(tx)
         assert (failed.problem, again, event.attempts, event.problem) == ("no permission", True, 0, "")
@@ -86,10 +86,10 @@ def test_what_was_given_up_begins_again_when_it_is_told_again(store: Store, proj
 def test_forgets_what_is_over_and_nothing_that_waits(store: Store, project: int) -> None:
     with store.begin() as tx:
         for delivery in ("a", "b"):
-            run_events.add(tx, project, replace(TOLD, delivery=delivery), NOON)
-        run_events.end(tx, waiting(tx)[0])
+            run_events.add_run_event(tx, project, replace(TOLD, delivery=delivery), NOON)
+        run_events.finish_run_event(tx, waiting(tx)[0])
 
-        forgotten = [run_events.forget(tx, before) for before in (NOON, NOON + SOON)]
+        forgotten = [run_events.delete_old_run_events(tx, before) for before in (NOON, NOON + SOON)]
 
         assert forgotten == [0, 1]
-        assert [event.told.delivery for event in waiting(tx)] == ["b"]
+        assert [event.payload.delivery for event in waiting(tx)] == ["b"]

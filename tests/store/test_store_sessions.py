@@ -20,18 +20,18 @@ def test_an_interrupted_session_is_found_by_its_plan_until_it_finishes(store: St
         ingest.start_session(tx, PROJECT, "new", "history", "plan", 2**64 - 1, 3, NOON + timedelta(hours=1))
 
     with store.begin() as tx:
-        found = ingest.unfinished_session(tx, PROJECT, "plan")
+        found = ingest.find_unfinished_session(tx, PROJECT, "plan")
         assert found is not None
         ingest.finish_session(tx, found.uid, NOON + timedelta(hours=2))
-        older = ingest.unfinished_session(tx, PROJECT, "plan")
+        older = ingest.find_unfinished_session(tx, PROJECT, "plan")
 
     assert (found.uid, found.seed, found.rounds, found.state) == ("new", 2**64 - 1, 3, "running")
     assert older is not None
     assert older.uid == "old"
     with store.read() as tx:
-        assert ingest.unfinished_session(tx, PROJECT, "another plan") is None
-        assert ingest.unfinished_session(tx, "acme/other", "plan") is None
-        assert [session.state for session in measurements.sessions(tx, PROJECT)] == ["finished", "running"]
+        assert ingest.find_unfinished_session(tx, PROJECT, "another plan") is None
+        assert ingest.find_unfinished_session(tx, "acme/other", "plan") is None
+        assert [session.state for session in measurements.load_sessions(tx, PROJECT)] == ["finished", "running"]
 
 
 def test_a_session_name_is_used_once(store: Store) -> None:

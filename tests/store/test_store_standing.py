@@ -22,14 +22,14 @@ from perfci.model import Result, Series, Stage, Status, VerdictKind
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.queries.project_status import (
-    AtHead,
-    Ended,
-    Tally,
-    at_head,
-    changes_of,
-    series_that_moved,
-    tally,
-    verdicts_of,
+    DecisionCounts,
+    HeadStatus,
+    UnmeasuredSeries,
+    count_decisions,
+    find_changed_series,
+    load_change_points_of_series,
+    load_current_verdicts,
+    load_head_status,
 )
 from perfci.store.writes import ingest
 
@@ -50,14 +50,14 @@ def skipped(series: Series) -> Result:
     return a_result(series, a_failed_process(Status.SKIPPED), status=Status.SKIPPED, reason="no GPU")
 
 
-def found(store: Store) -> AtHead:
+def found(store: Store) -> HeadStatus:
     with store.read() as tx:
-        return at_head(tx, PROJECT)
+        return load_head_status(tx, PROJECT)
 
 
 def ids(store: Store, *series: Series) -> list[int]:
     with store.read() as tx:
-        known = {record.series: record.id for record in measurements.series_of_project(tx, PROJECT)}
+        known = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
     return [known[one] for one in series]
 
 
@@ -69,14 +69,14 @@ def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
     told = found(store)
 
     assert (told.head, told.measured, told.not_run) == (a_commit(2), 1, [gone])
-    assert told.ended == [Ended(OTHER, Status.FAILED, "boom"), Ended(PEAK, Status.SKIPPED, "no GPU")]
+    assert told.unmeasured == [UnmeasuredSeries(OTHER, Status.FAILED, "boom"), UnmeasuredSeries(PEAK, Status.SKIPPED, "no GPU")]
 
 
 def test_what_a_second_run_of_a_commit_gave_counts(store: Store) -> None:
     measured(store, 1, failed(STEP))
     measured(store, 1, a_result(STEP), kind="import")
 
-    assert (found(store).measured, found(store).ended) == (1, [])
+    assert (found(store).measured, found(store).unmeasured) == (1, [])
 
 
 def test_a_comparison_is_no_head(store: Store) -> None:
@@ -123,7 +123,7 @@ def test_nothing_measured_has_no_head(store: Store) -> None:
     with store.begin() as tx:
         ingest.upsert_commits(tx, PROJECT, [a_commit(1)])
 
-    assert found(store) == AtHead()
+    assert found(store) == HeadStatus()
 
 
 def decide(store: Store) -> None:
@@ -144,11 +144,11 @@ def decide(store: Store) -> None:
 
 def test_counts_what_was_decided(store: Store) -> None:
     with store.read() as tx:
-        nothing = tally(tx, PROJECT)
+        nothing = count_decisions(tx, PROJECT)
     decide(store)
 
     with store.read() as tx:
-        assert (nothing, tally(tx, PROJECT)) == (Tally(), Tally(3, 1, True))
+        assert (nothing, count_decisions(tx, PROJECT)) == (DecisionCounts(), DecisionCounts(3, 1, True))
 
 
 def test_names_the_series_that_moved_most_and_those_confirmed(store: Store) -> None:
@@ -156,7 +156,7 @@ def test_names_the_series_that_moved_most_and_those_confirmed(store: Store) -> N
     step, other = ids(store, STEP, OTHER)
 
     with store.read() as tx:
-        assert sorted(series_that_moved(tx, PROJECT, candidates=1)) == sorted([step, other])
+        assert sorted(find_changed_series(tx, PROJECT, max_largest=1)) == sorted([step, other])
 
 
 def test_tells_what_was_decided_about_some_series(store: Store) -> None:
@@ -164,7 +164,7 @@ def test_tells_what_was_decided_about_some_series(store: Store) -> None:
 
     with store.read() as tx:
         step = ids(store, STEP)
-        verdicts, changes = verdicts_of(tx, step), changes_of(tx, step)
+        verdicts, changes = load_current_verdicts(tx, step), load_change_points_of_series(tx, step)
 
     assert [(one.series, one.base, one.head) for one in verdicts] == [
         (STEP, a_sha(2), a_sha(2)),

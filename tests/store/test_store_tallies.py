@@ -15,11 +15,11 @@ from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, 
 import perfci
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
-from perfci.store.queries.records import VerdictTally
-from perfci.store.queries.verdict_counts import comparisons_of_equals, retold, tallies_of_equals
+from perfci.store.queries.records import VerdictCount
+from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
 from perfci.store.writes.ingest import add_run, add_verdicts, start_session
 
-LOOK, FRESH = Stage.SCREENING, Stage.CONVICTION
+LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED
 SERIES = a_series()
 
@@ -40,7 +40,7 @@ def equal(kind: VerdictKind, stage: Stage = LOOK, series: Series = SERIES) -> Ve
 
 def counted(store: Store, since: datetime = NOON - timedelta(days=1)) -> dict[tuple[Stage, VerdictKind], int]:
     with store.read() as tx:
-        tallies = tallies_of_equals(tx, PROJECT, since)
+        tallies = count_aa_verdicts(tx, PROJECT, since)
     return {(one.stage, one.kind): one.count for one in tallies}
 
 
@@ -65,7 +65,7 @@ def test_what_was_said_of_two_commits_that_look_alike_belongs_to_equals(store: S
 
     assert counted(store) == {(LOOK, WORSE): 1, (FRESH, WORSE): 1}
     with store.read() as tx:
-        assert list(retold(tx, PROJECT)) == []
+        assert list(load_verdict_sequences(tx, PROJECT)) == []
 
 
 def test_what_was_said_of_different_commits_is_none_of_it(store: Store) -> None:
@@ -81,12 +81,12 @@ def test_suites_and_series_are_counted_apart(store: Store) -> None:
     say(store, "aa", [equal(WORSE)], suite="slow")
 
     with store.read() as tx:
-        found = tallies_of_equals(tx, PROJECT)
+        found = count_aa_verdicts(tx, PROJECT)
 
     assert {(one.series, one.suite, one.kind, one.count) for one in found} == {
         (SERIES, "fast", SAME, 1), (other, "fast", SAME, 1), (SERIES, "slow", WORSE, 1),
     }  # fmt: skip
-    assert all(isinstance(one, VerdictTally) for one in found)
+    assert all(isinstance(one, VerdictCount) for one in found)
 
 
 def test_only_the_stretch_of_time_that_was_asked_for(store: Store) -> None:
@@ -97,8 +97,8 @@ def test_only_the_stretch_of_time_that_was_asked_for(store: Store) -> None:
 
     assert counted(store, later) == {(LOOK, SAME): 1}
     with store.read() as tx:
-        assert comparisons_of_equals(tx, PROJECT, later) == (1, NOON + timedelta(days=40))
-        assert comparisons_of_equals(tx, PROJECT)[0] == 2
+        assert count_aa_sessions(tx, PROJECT, later) == (1, NOON + timedelta(days=40))
+        assert count_aa_sessions(tx, PROJECT)[0] == 2
 
 
 def test_questions_are_told_in_the_order_of_their_verdicts(store: Store) -> None:
@@ -108,15 +108,15 @@ def test_questions_are_told_in_the_order_of_their_verdicts(store: Store) -> None
     say(store, "aa", [equal(WORSE)], at=NOON + timedelta(minutes=2))
 
     with store.read() as tx:
-        found = list(retold(tx, PROJECT))
+        found = list(load_verdict_sequences(tx, PROJECT))
 
     assert found == [[(LOOK, WORSE), (FRESH, SAME)]]
 
 
 def test_an_empty_store_has_nothing_to_count(store: Store) -> None:
     with store.read() as tx:
-        assert (tallies_of_equals(tx, PROJECT), list(retold(tx, PROJECT))) == ([], [])
-        assert comparisons_of_equals(tx, PROJECT) == (0, None)
+        assert (count_aa_verdicts(tx, PROJECT), list(load_verdict_sequences(tx, PROJECT))) == ([], [])
+        assert count_aa_sessions(tx, PROJECT) == (0, None)
 
 
 # ------------------------------------------------------------------ nothing is unsaid

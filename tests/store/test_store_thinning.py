@@ -7,18 +7,18 @@ from datetime import timedelta
 
 from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
 
-from perfci.model import CPU_TWIN, ChangePoint, Clock, Process, Series
+from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
 from perfci.store import Store, check, projects
-from perfci.store.maintenance.retention import THINNED, Thinned, thin
+from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
-from perfci.verdicts.history.change_point_detection import change_points
+from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_level, process_level
 
 LATER = NOON + timedelta(days=400)
 
 TIMED, COUNTED, WAITED = a_series("step"), a_series("step", "flops"), a_series("wait")
-CPU = a_series("wait", CPU_TWIN + "time")
+CPU = a_series("wait", CPU_METRIC_PREFIX + "time")
 
 
 def fill(store: Store, *, kind: str = "history") -> None:
@@ -42,28 +42,28 @@ def processes(dice: random.Random, level: float, clock: Clock) -> list[Process]:
     return [a_process(*(level * dice.gauss(1, 0.01) for _ in range(9)), index=i, clock=clock) for i in range(3)]
 
 
-def thin_all(store: Store, *, step: int = 50) -> list[Thinned]:
-    steps = [Thinned(0)]
-    while len(steps) == 1 or steps[-1].last:
+def thin_all(store: Store, *, step: int = 50) -> list[ReducedSamples]:
+    steps = [ReducedSamples(0)]
+    while len(steps) == 1 or steps[-1].last_result_id:
         with store.begin() as tx:
-            project = projects.project(tx, PROJECT)
+            project = projects.find_project(tx, PROJECT)
             assert project is not None
             steps.append(
-                thin(tx, project.id, LATER, level_of=process_level, at=LATER, after=steps[-1].last, limit=step)
+                reduce_samples(tx, project.id, LATER, compute_level=process_level, at=LATER, after=steps[-1].last_result_id, limit=step)
             )
     return steps[1:]
 
 
 def judged(store: Store, series: Series) -> tuple[list[float | None], list[ChangePoint]]:
     with store.read() as tx:
-        found = next(one for one in measurements.series_of_project(tx, PROJECT) if one.series == series)
-        history = measurements.history(tx, found.id)
-    return [judged_level(point) for point in history], change_points(series, history)
+        found = next(one for one in measurements.search_series(tx, PROJECT) if one.series == series)
+        history = measurements.load_history(tx, found.id)
+    return [judged_level(point) for point in history], find_change_points(series, history)
 
 
 def samples(store: Store, series: Series, session: str = "session-0") -> list[int]:
     with store.read() as tx:
-        return [len(one.process.samples) for one in measurements.session_processes(tx, session) if one.series == series]
+        return [len(one.process.samples) for one in measurements.load_session_processes(tx, session) if one.series == series]
 
 
 def test_a_history_is_judged_as_before_bit_for_bit(store: Store) -> None:
@@ -91,7 +91,7 @@ def test_keeps_counts_that_differ_and_cpu_time_with_its_twin(store: Store) -> No
 def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
     fill(store)
     with store.begin() as tx:
-        evidence = tuple(one.id for one in measurements.session_processes(tx, "session-0") if one.series == TIMED)
+        evidence = tuple(one.id for one in measurements.load_session_processes(tx, "session-0") if one.series == TIMED)
         ingest.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
 
     thin_all(store)
@@ -114,8 +114,8 @@ def test_says_that_it_thinned_and_how_much_there_was(store: Store) -> None:
     again = thin_all(store)
 
     with store.read() as tx:
-        flags = {one.process.flags for one in measurements.session_processes(tx, "session-0") if one.series == TIMED}
+        flags = {one.process.flags for one in measurements.load_session_processes(tx, "session-0") if one.series == TIMED}
         spread = tx.connection().exec_driver_sql("SELECT n FROM results WHERE thinned_at IS NOT NULL AND id = 1")
         assert spread.scalar() == 27
-    assert flags == {(THINNED,)}
+    assert flags == {(REDUCED_FLAG,)}
     assert [step.processes for step in again] == [0]

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from keeping import keep_levels
 
-from perfci.model import Boundaries
+from perfci.model import ProcessBoundaries
 from perfci.store import Store
-from perfci.store.queries.commit_visits import levels_at, visits
-from perfci.store.queries.measurements import series_of_project
+from perfci.store.queries.commit_visits import load_levels_at, load_visits
+from perfci.store.queries.measurements import search_series
 from perfci.store.writes.ingest import add_run, ingest_run, start_session
 from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
 
@@ -26,19 +26,19 @@ def fill(store: Store) -> dict[str, int]:
             add_run(tx, a_run(a_result(OURS, process), commit=a_commit(number), session="rounds"))
         add_run(tx, a_run(a_result(OURS, a_process(9.0)), commit=a_commit(2), session="pairs"))
         for later, value in ((0, 5.0), (1, 6.0)):
-            result = a_result(THEIRS, processes=(), summary=a_summary(value), boundaries=Boundaries.UNKNOWN)
+            result = a_result(THEIRS, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN)
             run = a_run(result, commit=a_commit(2), session=f"asv-{later}", started_at=NOON + timedelta(hours=later))
             ingest_run(tx, run, f"key-{later}", "body")
         keep_levels(tx)
     with store.read() as tx:
-        return {row.series.benchmark.name: row.id for row in series_of_project(tx, PROJECT)}
+        return {row.series.benchmark.name: row.id for row in search_series(tx, PROJECT)}
 
 
 def test_tells_which_sessions_measured_a_commit_for_the_history(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        found = visits(tx, PROJECT)
+        found = load_visits(tx, PROJECT)
 
     of_second = [(one.session, one.kind, one.rounds) for one in found if one.sha == a_sha(2)]
     assert of_second == [("asv-0", "import", 0), ("rounds", "history", 5), ("asv-1", "import", 0)]
@@ -48,14 +48,14 @@ def test_reads_only_the_commits_and_series_asked_for(store: Store) -> None:
     ids = fill(store)
 
     with store.read() as tx:
-        ours = list(levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["training.Step.time_step"]]))
-        theirs = list(levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["foreign.time_it"]]))
+        ours = list(load_levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["training.Step.time_step"]]))
+        theirs = list(load_levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["foreign.time_it"]]))
 
-    assert sorted((sha, row.level, row.summarised) for sha, row in ours) == [
+    assert sorted((sha, row.level, row.is_summary_only) for sha, row in ours) == [
         (a_sha(1), 1.0, False),
         (a_sha(2), 2.0, False),
     ]
-    assert sorted((sha, row.value, row.summarised) for sha, row in theirs) == [
+    assert sorted((sha, row.value, row.is_summary_only) for sha, row in theirs) == [
         (a_sha(2), 5.0, True),
         (a_sha(2), 6.0, True),
     ]
@@ -66,6 +66,6 @@ def test_many_series_are_found_by_commit(store: Store) -> None:
     many = [*ids.values(), *range(10_000, 12_000)]
 
     with store.read() as tx:
-        found = list(levels_at(tx, PROJECT, {a_sha(2)}, many))
+        found = list(load_levels_at(tx, PROJECT, {a_sha(2)}, many))
 
     assert sorted(row.value or row.level or 0.0 for _, row in found) == [2.0, 5.0, 6.0]

@@ -23,8 +23,8 @@ def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store)
         [new] = ingest.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1))
 
     with store.read() as tx:
-        current = measurements.verdict_records(tx, PROJECT)
-        everything = {one.id: one for one in measurements.verdict_records(tx, PROJECT, current_only=False)}
+        current = measurements.load_verdict_records(tx, PROJECT)
+        everything = {one.id: one for one in measurements.load_verdict_records(tx, PROJECT, current_only=False)}
     assert [one.id for one in current] == [new, other]
     assert current[0].verdict == a_verdict()
     assert everything[old].verdict == screening
@@ -43,11 +43,11 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
         ingest.replace_change_points(tx, PROJECT, a_series(), [second, first])
 
     with store.read() as tx:
-        assert measurements.change_points(tx, PROJECT) == [elsewhere, second, first]
-        assert measurements.change_points(tx, PROJECT, series_id=1) == [second, first]
+        assert measurements.load_change_points(tx, PROJECT) == [elsewhere, second, first]
+        assert measurements.load_change_points(tx, PROJECT, series_id=1) == [second, first]
     with store.begin() as tx:
         ingest.replace_change_points(tx, PROJECT, a_series(), [])
-        assert measurements.change_points(tx, PROJECT) == [elsewhere]
+        assert measurements.load_change_points(tx, PROJECT) == [elsewhere]
 
 
 def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -> None:
@@ -57,7 +57,7 @@ def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -
         ingest.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
 
     with store.read() as tx:
-        assert measurements.commits(tx, PROJECT) == [a_commit(4), a_commit(3)]
+        assert measurements.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
 
 
 def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
@@ -66,4 +66,4 @@ def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
         ingest.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
-        assert measurements.commits(tx, PROJECT) == [a_commit(1, branch="main", tags=("v1",), position=40)]
+        assert measurements.load_commits_newest_first(tx, PROJECT) == [a_commit(1, branch="main", tags=("v1",), position=40)]

@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from html import escape
 
 from perfci.model import Verdict
-from perfci.report.charts.palette import picture_css
-from perfci.report.charts.plot_axes import DIGIT_WIDTH, ticks
-from perfci.report.charts.svg_elements import STYLE, circle, ground, lettering, line, px, rect
-from perfci.report.escaping import printable
-from perfci.report.number_format import scale_of, signed_percent
-from perfci.report.verdict_labels import tone, verdict_word
+from perfci.report.charts.palette import picture_palette_css
+from perfci.report.charts.plot_axes import CHARACTER_WIDTH_PX, tick_values
+from perfci.report.charts.svg_elements import (
+    SVG_STYLE,
+    format_px,
+    svg_background,
+    svg_circle,
+    svg_line,
+    svg_rect,
+    svg_text,
+)
+from perfci.report.escaping import make_printable
+from perfci.report.number_format import choose_scale, format_signed_percent
+from perfci.report.verdict_labels import verdict_label, verdict_tone
 
 WIDTH, HEIGHT = 960, 300
 TOP, BOTTOM = 44.0, HEIGHT - 44.0
@@ -43,66 +51,66 @@ def pairs_svg(
     base: Sequence[float], head: Sequence[float], verdict: Verdict, *, bar: float = 0.05, key: str = "pairs"
 ) -> str:
     """Draw each pair of processes side by side, and to the right the change with its interval between the bars."""
-    told = f"{len(base)} pairs: {verdict_word(verdict)}, {change_words(verdict)}"
+    told = f"{len(base)} pairs: {verdict_label(verdict)}, {change_words(verdict)}"
     parts = [*_levels(base, head, verdict), *_changes([Column("", verdict)], bar, CHANGES_FROM, WIDTH - 16.0)]
-    return _picture(parts, key, f"{printable(verdict.series.label, 300)}: pairs of processes", told)
+    return _picture(parts, key, f"{make_printable(verdict.series.label, 300)}: pairs of processes", told)
 
 
 def intervals_svg(columns: Sequence[Column], *, bar: float = 0.05, key: str = "intervals", title: str) -> str:
     """Draw several intervals between the same bars, each with what stands below it."""
-    told = "; ".join(f"{one.label}: {verdict_word(one.verdict)}, {change_words(one.verdict)}" for one in columns)
+    told = "; ".join(f"{one.label}: {verdict_label(one.verdict)}, {change_words(one.verdict)}" for one in columns)
     return _picture(list(_changes(columns, bar, 64.0, WIDTH - 16.0)), key, title, told)
 
 
 def change_words(verdict: Verdict) -> str:
     """``+12.1 % (+10.8 to +13.5 %)``."""
     assert verdict.ratio is not None
-    change = signed_percent(verdict.ratio - 1)
+    change = format_signed_percent(verdict.ratio - 1)
     if verdict.interval is None:
         return change
-    return f"{change} ({signed_percent(verdict.interval.lo - 1)} to {signed_percent(verdict.interval.hi - 1)})"
+    return f"{change} ({format_signed_percent(verdict.interval.lo - 1)} to {format_signed_percent(verdict.interval.hi - 1)})"
 
 
 def _levels(base: Sequence[float], head: Sequence[float], verdict: Verdict) -> Iterator[str]:
     """Base to the left and head to the right within every pair, joined by a hair line."""
     metric = verdict.series.metric
-    scale = scale_of([*base, *head], metric.unit, metric.name)
+    scale = choose_scale([*base, *head], metric.unit, metric.name)
     least, most = min(*base, *head), max(*base, *head)
     padding = max(0.08 * (most - least), 0.01 * most)
     low, high = least - padding, most + padding
-    marks = ticks(low, high, scale, 4)
-    left = 12 + max(len(scale.number(value)) for value in marks) * DIGIT_WIDTH
+    marks = tick_values(low, high, scale, 4)
+    left = 12 + max(len(scale.format_number(value)) for value in marks) * CHARACTER_WIDTH_PX
     step = (LEVELS_END - left) / len(base)
 
     def y(value: float) -> float:
         return BOTTOM - (BOTTOM - TOP) * (value - low) / (high - low)
 
     better = "lower is better ↓" if metric.direction == "lower" else "higher is better ↑"
-    yield lettering(left, 16, f"{scale.symbol or metric.unit} · {better}")
+    yield svg_text(left, 16, f"{scale.symbol or metric.unit} · {better}")
     yield from _legend(left, verdict)
     for value in marks:
-        yield line(left, y(value), LEVELS_END, y(value), "pc-grid")
-        yield lettering(left - 6, y(value) + 4, scale.number(value), "pc-end")
-    yield line(left, BOTTOM, LEVELS_END, BOTTOM, "pc-axis")
+        yield svg_line(left, y(value), LEVELS_END, y(value), "pc-grid")
+        yield svg_text(left - 6, y(value) + 4, scale.format_number(value), "pc-end")
+    yield svg_line(left, BOTTOM, LEVELS_END, BOTTOM, "pc-axis")
     for number, (before, after) in enumerate(zip(base, head, strict=True)):
         middle, aside = left + (number + 0.5) * step, min(8.0, step / 5)
-        yield line(middle - aside, y(before), middle + aside, y(after), "pc-axis")
-        yield circle(middle - aside, y(before), 3.4, "pc-dot")
-        yield circle(middle + aside, y(after), 3.4, _head_shade(verdict))
-        yield lettering(middle, BOTTOM + 16, str(number + 1), "pc-middle")
-    yield lettering((left + LEVELS_END) / 2, BOTTOM + 34, "pair", "pc-middle")
+        yield svg_line(middle - aside, y(before), middle + aside, y(after), "pc-axis")
+        yield svg_circle(middle - aside, y(before), 3.4, "pc-dot")
+        yield svg_circle(middle + aside, y(after), 3.4, _head_shade(verdict))
+        yield svg_text(middle, BOTTOM + 16, str(number + 1), "pc-middle")
+    yield svg_text((left + LEVELS_END) / 2, BOTTOM + 34, "pair", "pc-middle")
 
 
 def _head_shade(verdict: Verdict) -> str:
     """The colour of the verdict; where that is the grey of the base, the dark of a level."""
-    return "pc-measured" if tone(verdict) in ("same", "void") else f"pc-{tone(verdict)}"
+    return "pc-measured" if verdict_tone(verdict) in ("same", "void") else f"pc-{verdict_tone(verdict)}"
 
 
 def _legend(left: float, verdict: Verdict) -> Iterator[str]:
-    yield circle(LEVELS_END - 96, 12, 3.4, "pc-dot")
-    yield lettering(LEVELS_END - 88, 16, "base")
-    yield circle(LEVELS_END - 44, 12, 3.4, _head_shade(verdict))
-    yield lettering(LEVELS_END - 36, 16, "head")
+    yield svg_circle(LEVELS_END - 96, 12, 3.4, "pc-dot")
+    yield svg_text(LEVELS_END - 88, 16, "base")
+    yield svg_circle(LEVELS_END - 44, 12, 3.4, _head_shade(verdict))
+    yield svg_text(LEVELS_END - 36, 16, "head")
 
 
 def _changes(columns: Sequence[Column], bar: float, left: float, right: float) -> Iterator[str]:
@@ -116,33 +124,33 @@ def _changes(columns: Sequence[Column], bar: float, left: float, right: float) -
 
     floor = columns[0].verdict.noise_floor if len(columns) == 1 else None
     if floor:
-        yield rect(left, y(1 + floor), right, y(1 / (1 + floor)), "pc-zone")
-    yield lettering(left, 16, "change")
+        yield svg_rect(left, y(1 + floor), right, y(1 / (1 + floor)), "pc-zone")
+    yield svg_text(left, 16, "change")
     for size, shade in ((bar, "pc-bar"), (bar / 2, "pc-half")):
         for ratio in (1 + size, 1 / (1 + size)):
-            yield line(left, y(ratio), right, y(ratio), shade)
-    yield line(left, y(1), right, y(1), "pc-zero")
+            yield svg_line(left, y(ratio), right, y(ratio), shade)
+    yield svg_line(left, y(1), right, y(1), "pc-zero")
     labelled: list[float] = []
     for ratio in (1.0, 1 + bar, 1 / (1 + bar), 1 + bar / 2):
         if all(abs(y(ratio) - other) >= LINE_HEIGHT for other in labelled):
             labelled.append(y(ratio))
-            yield lettering(left - 6, y(ratio) + 4, signed_percent(ratio - 1), "pc-end")
+            yield svg_text(left - 6, y(ratio) + 4, format_signed_percent(ratio - 1), "pc-end")
     for number, one in enumerate(columns):
         yield from _interval(one, left + (number + 0.5) * step, y, shown=len(columns) == 1)
 
 
 def _interval(column: Column, x: float, y: Callable[[float], float], *, shown: bool) -> Iterator[str]:
     verdict = column.verdict
-    shade = f"pc-{tone(verdict)}"
+    shade = f"pc-{verdict_tone(verdict)}"
     if verdict.interval is not None:
         low, high = y(verdict.interval.lo), y(verdict.interval.hi)
-        yield line(x, low, x, high, f"pc-line {shade}")
+        yield svg_line(x, low, x, high, f"pc-line {shade}")
         for end in (low, high):
-            yield line(x - 6, end, x + 6, end, f"pc-line {shade}")
-    yield circle(x, y(verdict.ratio or 1.0), 4.5, shade)
-    below = [verdict_word(verdict), change_words(verdict)] if shown else [column.label, verdict_word(verdict)]
-    yield lettering(x, BOTTOM + 16, below[0], "pc-middle pc-strong")
-    yield lettering(x, BOTTOM + 34, below[1], "pc-middle")
+            yield svg_line(x - 6, end, x + 6, end, f"pc-line {shade}")
+    yield svg_circle(x, y(verdict.ratio or 1.0), 4.5, shade)
+    below = [verdict_label(verdict), change_words(verdict)] if shown else [column.label, verdict_label(verdict)]
+    yield svg_text(x, BOTTOM + 16, below[0], "pc-middle pc-strong")
+    yield svg_text(x, BOTTOM + 34, below[1], "pc-middle")
 
 
 def _reach(columns: Sequence[Column], bar: float) -> float:
@@ -157,10 +165,10 @@ def _ends(verdict: Verdict) -> tuple[float, ...]:
 
 
 def _picture(parts: Sequence[str], key: str, title: str, told: str) -> str:
-    style = f"<style>{picture_css()}{STYLE}{BARS}</style>"
+    style = f"<style>{picture_palette_css()}{SVG_STYLE}{BARS}</style>"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {px(WIDTH)} {px(HEIGHT)}" width="{WIDTH}"'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {format_px(WIDTH)} {format_px(HEIGHT)}" width="{WIDTH}"'
         f' height="{HEIGHT}" role="img" aria-labelledby="{key}-title {key}-told">{style}'
         f'<title id="{key}-title">{escape(title)}</title><desc id="{key}-told">{escape(told)}</desc>'
-        f"{ground(WIDTH, HEIGHT)}{''.join(parts)}</svg>"
+        f"{svg_background(WIDTH, HEIGHT)}{''.join(parts)}</svg>"
     )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
-from perfci.verdicts.expected_change import Announcement, Kept, announcements
+from perfci.verdicts.expected_change import ExpectationOutcome, ExpectedChange, parse_expected_changes
 
 SAID = """\
 Keep two layers.
@@ -23,9 +23,9 @@ def found(ratio: float, noise_floor: float | None = 0.01, metric: str = "peak_by
 
 
 def test_reads_them_where_git_has_its_trailers() -> None:
-    assert announcements(SAID) == [
-        Announcement("peak_bytes", 0.03, "the cache holds two layers"),
-        Announcement("training.*", -0.025, "fewer tokens, more of each"),
+    assert parse_expected_changes(SAID) == [
+        ExpectedChange("peak_bytes", 0.03, "the cache holds two layers"),
+        ExpectedChange("training.*", -0.025, "fewer tokens, more of each"),
     ]
 
 
@@ -43,27 +43,27 @@ def test_reads_them_where_git_has_its_trailers() -> None:
     ids=["no reason", "no percent", "no name", "no change", "no number", "invisible", "in a sentence"],
 )
 def test_what_is_written_in_another_way_announces_nothing(line: str) -> None:
-    assert announcements(line) == []
+    assert parse_expected_changes(line) == []
 
 
 def test_shows_what_cannot_be_seen_in_a_reason() -> None:
-    (found,) = announcements("Perfci-Expect: peak_bytes +3% the\x1b[31m cache")
+    (found,) = parse_expected_changes("Perfci-Expect: peak_bytes +3% the\x1b[31m cache")
 
     assert found.reason == "the\N{REPLACEMENT CHARACTER}[31m cache"
 
 
 def test_takes_no_more_than_a_reader_would() -> None:
-    assert len(announcements("Perfci-Expect: peak_bytes +3% the cache\n" * 100)) == 20
+    assert len(parse_expected_changes("Perfci-Expect: peak_bytes +3% the cache\n" * 100)) == 20
 
 
 @pytest.mark.parametrize("match", ["peak_bytes", "memory.Cache.track", "memory.*", "*.track.peak_bytes"])
 def test_names_a_metric_a_benchmark_or_both(match: str) -> None:
-    assert Announcement(match, 0.03, "meant").names(found(1.03).series)
+    assert ExpectedChange(match, 0.03, "meant").matches_series(found(1.03).series)
 
 
 @pytest.mark.parametrize("match", ["peak", "cache", "PEAK_BYTES", "time_*"])
 def test_names_nothing_by_half(match: str) -> None:
-    assert not Announcement(match, 0.03, "meant").names(found(1.03).series)
+    assert not ExpectedChange(match, 0.03, "meant").matches_series(found(1.03).series)
 
 
 @pytest.mark.parametrize(
@@ -74,26 +74,26 @@ def test_names_nothing_by_half(match: str) -> None:
 def test_covers_what_was_announced_and_the_noise_around_it(
     ratio: float, noise_floor: float | None, covered: bool
 ) -> None:
-    assert Announcement("peak_bytes", 0.03, "meant").covers(found(ratio, noise_floor)) is covered
+    assert ExpectedChange("peak_bytes", 0.03, "meant").covers_verdict(found(ratio, noise_floor)) is covered
 
 
 def test_covers_nothing_that_has_no_ratio() -> None:
     failed = a_verdict(a_series("memory.Cache.track", metric="peak_bytes"), VerdictKind.FAILED, ratio=None)
 
-    assert not Announcement("*", 0.03, "meant").covers(failed)
+    assert not ExpectedChange("*", 0.03, "meant").covers_verdict(failed)
 
 
 def test_one_that_exceeds_it_breaks_the_word() -> None:
-    meant = Announcement("peak_bytes", 0.03, "meant")
+    meant = ExpectedChange("peak_bytes", 0.03, "meant")
 
-    assert meant.kept([found(1.03), found(1.02, metric="time")]) is Kept.AS_ANNOUNCED
-    assert meant.kept([found(1.03), found(1.2)]) is Kept.EXCEEDED
-    assert meant.kept([found(1.2, metric="time")]) is Kept.NOT_SEEN
+    assert meant.compute_outcome([found(1.03), found(1.02, metric="time")]) is ExpectationOutcome.AS_EXPECTED
+    assert meant.compute_outcome([found(1.03), found(1.2)]) is ExpectationOutcome.MORE_THAN_EXPECTED
+    assert meant.compute_outcome([found(1.2, metric="time")]) is ExpectationOutcome.NOT_SEEN
 
 
 @given(st.text(max_size=2000))
 def test_whatever_is_written_is_read(text: str) -> None:
-    for one in announcements(text):
+    for one in parse_expected_changes(text):
         assert one.reason.strip()
         assert (one.match + one.reason).isprintable()
         assert one.change

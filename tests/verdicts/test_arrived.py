@@ -8,10 +8,14 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import ChangePoint, Incident, IncidentKind, Stage
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.history.step_estimate import Seen
-from perfci.verdicts.incidents.expected_change_match import Answer, Arrived, answers
-from perfci.verdicts.incidents.step_causes import Known
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.history.step_estimate import LevelPoint
+from perfci.verdicts.incidents.expected_change_match import (
+    ExpectationMatch,
+    MergedExpectedChange,
+    match_expected_changes,
+)
+from perfci.verdicts.incidents.step_causes import HistoryContext
 from tests.builders import NOON, PROJECT, a_change_point, a_series, a_sha, a_verdict
 from tests.histories import a_line, known_of, seen_levels, stepping
 
@@ -19,8 +23,8 @@ MEMORY = a_series("training.Step.track", metric="peak_bytes", unit="bytes")
 SPEED = a_series("training.Step.track", metric="tokens", unit="tokens/second", direction="higher")
 
 
-def said(change: float, number: int = 12, match: str = "peak_bytes", **changes: object) -> Arrived:
-    arrived = Arrived(a_sha(number), Announcement(match, change, "the cache holds two layers"), "#12")
+def said(change: float, number: int = 12, match: str = "peak_bytes", **changes: object) -> MergedExpectedChange:
+    arrived = MergedExpectedChange(a_sha(number), ExpectedChange(match, change, "the cache holds two layers"), "#12")
     return replace(arrived, **changes)  # type: ignore[arg-type]
 
 
@@ -33,28 +37,28 @@ def an_incident(*moves: ChangePoint, good: int = 11, bad: int = 12) -> Incident:
     return Incident("i", IncidentKind.REGRESSION, a_sha(good), a_sha(bad), members=moves or (moved(0.03),))
 
 
-def answer_to(incident: Incident, *arrived: Arrived, known: Known | None = None) -> Answer | None:
-    known = known or Known(PROJECT, a_line())
-    return answers([incident], arrived, incident.members, known).get(incident.id)
+def answer_to(incident: Incident, *arrived: MergedExpectedChange, known: HistoryContext | None = None) -> ExpectationMatch | None:
+    known = known or HistoryContext(PROJECT, a_line())
+    return match_expected_changes([incident], arrived, incident.members, known).get(incident.id)
 
 
 def test_what_was_announced_covers_all_that_got_worse() -> None:
     found = answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03), said(-0.02, match="tokens"))
 
-    assert found == Answer((said(0.03), said(-0.02, match="tokens")))
-    assert found.covers
+    assert found == ExpectationMatch((said(0.03), said(-0.02, match="tokens")))
+    assert found.covers_all
 
 
 def test_what_came_to_more_is_beyond_it() -> None:
     found = answer_to(an_incident(moved(0.07)), said(0.03))
 
-    assert found == Answer((said(0.03),), (moved(0.07),))
-    assert not found.covers
+    assert found == ExpectationMatch((said(0.03),), (moved(0.07),))
+    assert not found.covers_all
 
 
 def test_what_else_got_worse_is_beyond_it_and_what_got_better_is_not() -> None:
-    assert answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03)).beyond == (moved(-0.02, SPEED),)
-    assert answer_to(an_incident(moved(0.03), moved(0.2, SPEED)), said(0.03)).covers
+    assert answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03)).exceeding == (moved(-0.02, SPEED),)
+    assert answer_to(an_incident(moved(0.03), moved(0.2, SPEED)), said(0.03)).covers_all
 
 
 @pytest.mark.parametrize(
@@ -62,21 +66,21 @@ def test_what_else_got_worse_is_beyond_it_and_what_got_better_is_not() -> None:
     [said(0.03, number=11), said(0.03, number=13), said(0.03, match="time"), said(0.03, sha="f" * 40)],
     ids=["the last good commit", "a later one", "another metric", "a commit nobody knows"],
 )
-def test_what_is_about_something_else_answers_nothing(arrived: Arrived) -> None:
+def test_what_is_about_something_else_answers_nothing(arrived: MergedExpectedChange) -> None:
     assert answer_to(an_incident(), arrived) is None
 
 
 def test_announcements_of_two_commits_do_not_add_up() -> None:
     both = an_incident(moved(0.03), moved(-0.02, SPEED), good=10)
 
-    assert not answer_to(both, said(0.03, number=11), said(-0.02, match="tokens")).covers
-    assert answer_to(both, said(0.03, number=11), said(0.03), said(-0.02, match="tokens")).covers
+    assert not answer_to(both, said(0.03, number=11), said(-0.02, match="tokens")).covers_all
+    assert answer_to(both, said(0.03, number=11), said(0.03), said(-0.02, match="tokens")).covers_all
 
 
 @pytest.mark.parametrize(("hours", "covers"), [(10, False), (11, False), (11.5, True), (14, True), (14.5, False)])
 def test_a_commit_that_was_not_measured_goes_by_when_it_came(hours: float, covers: bool) -> None:
     arrived = said(0.03, sha="f" * 40, at=NOON + timedelta(hours=hours))
-    known = Known(PROJECT, [one for one in a_line() if one.position not in (12, 13)])
+    known = HistoryContext(PROJECT, [one for one in a_line() if one.position not in (12, 13)])
 
     assert (answer_to(an_incident(good=11, bad=14), arrived, known=known) is not None) is covers
 
@@ -86,26 +90,26 @@ def test_a_step_may_miss_what_was_announced_by_the_noise_of_a_point(noise: float
     seen = {MEMORY: seen_levels(stepping((12, 1.045), (20, 2.0)), noise=noise)}
     changes = [moved(0.045), a_change_point(MEMORY, commit=a_sha(20), last_good=a_sha(19))]
 
-    found = answers([an_incident(moved(0.045))], [said(0.03)], changes, known_of(seen))
+    found = match_expected_changes([an_incident(moved(0.045))], [said(0.03)], changes, known_of(seen))
 
-    assert found["i"].covers is covers
+    assert found["i"].covers_all is covers
 
 
 def test_fresh_pairs_bring_their_own_noise_floor() -> None:
-    pairs = a_verdict(MEMORY, base=a_sha(11), head=a_sha(12), ratio=1.045, noise_floor=0.02, stage=Stage.CONVICTION)
-    known = Known(PROJECT, a_line(), convictions={MEMORY: [pairs]})
+    pairs = a_verdict(MEMORY, base=a_sha(11), head=a_sha(12), ratio=1.045, noise_floor=0.02, stage=Stage.CONFIRMATION)
+    known = HistoryContext(PROJECT, a_line(), confirmations={MEMORY: [pairs]})
 
-    assert answer_to(an_incident(moved(0.045)), said(0.03), known=known).covers
-    assert not answer_to(an_incident(moved(0.051)), said(0.03), known=known).covers
+    assert answer_to(an_incident(moved(0.045)), said(0.03), known=known).covers_all
+    assert not answer_to(an_incident(moved(0.051)), said(0.03), known=known).covers_all
 
 
 def test_an_exact_count_has_no_noise() -> None:
-    levels = [Seen(a_sha(number), 100.0 if number < 12 else 104.0, exact=True) for number in range(1, 41)]
+    levels = [LevelPoint(a_sha(number), 100.0 if number < 12 else 104.0, exact=True) for number in range(1, 41)]
 
-    assert not answer_to(an_incident(moved(0.04)), said(0.03), known=Known(PROJECT, a_line(), {MEMORY: levels})).covers
+    assert not answer_to(an_incident(moved(0.04)), said(0.03), known=HistoryContext(PROJECT, a_line(), {MEMORY: levels})).covers_all
 
 
 def test_what_began_at_nothing_is_covered_by_no_percentage() -> None:
     began = replace(moved(0.03), rel=float("inf"), before=0.0, after=5.0)
 
-    assert not answer_to(an_incident(began), said(9.0)).covers
+    assert not answer_to(an_incident(began), said(9.0)).covers_all

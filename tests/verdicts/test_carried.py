@@ -9,8 +9,8 @@ import pytest
 
 from perfci.model import Clock, Process, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift
-from perfci.stats.power import pairs_for_evidence, pairs_to_decide, smallest_visible
-from perfci.verdicts.compare.pairwise import convict, look, screen
+from perfci.stats.power import estimate_pairs_to_decide, estimate_pairs_to_p_value, minimum_detectable_effect
+from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
 from perfci.verdicts.rule import Rule
 from tests.builders import a_process, a_series
 
@@ -27,7 +27,7 @@ def exact(*values: float) -> list[Process]:
 
 
 def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
-    return convict(TIME, "base", "head", base, head)
+    return confirm(TIME, "base", "head", base, head)
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_the_reason_says_so_in_words(verdict: Verdict, reason: str) -> None:
         (told(side(1.0), side(0.8)), VerdictKind.IMPROVEMENT, 0),
         (told(side(1.0), side(1.0)), VerdictKind.UNCHANGED, 0),
         (told(side(1.0, noise=15), side(1.0, noise=-15)), VerdictKind.INCONCLUSIVE, 2),
-        (convict(COUNT, "base", "head", exact(7, 7), exact(8, 8)), VerdictKind.REGRESSION, 0),
-        (convict(COUNT, "base", "head", exact(7, 7), exact(7, 7)), VerdictKind.UNCHANGED, 0),
+        (confirm(COUNT, "base", "head", exact(7, 7), exact(8, 8)), VerdictKind.REGRESSION, 0),
+        (confirm(COUNT, "base", "head", exact(7, 7), exact(7, 7)), VerdictKind.UNCHANGED, 0),
         (told(side(0.0), side(0.0)), VerdictKind.UNCHANGED, 0),
     ],
 )
@@ -90,10 +90,10 @@ def test_without_an_interval_it_says_how_many_pairs_make_one() -> None:
 def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
     base, head = side(1.0, 5), side(1.01, 5)
 
-    once, early = convict(TIME, "base", "head", base, head), look(TIME, "base", "head", base, head).verdict
+    once, early = confirm(TIME, "base", "head", base, head), interim_look(TIME, "base", "head", base, head).verdict
 
     assert (once.mde or 0) <= (early.mde or 0)
-    assert smallest_visible(0.03, 8, 0.05, 0.025, 0.005) > smallest_visible(0.03, 8, 0.05, 0.025)
+    assert minimum_detectable_effect(0.03, 8, 0.05, 0.025, 0.005) > minimum_detectable_effect(0.03, 8, 0.05, 0.025)
 
 
 def test_luck_has_no_better_p_value_for_looking_often() -> None:
@@ -107,28 +107,28 @@ def test_luck_has_no_better_p_value_for_looking_often() -> None:
             base, head = (
                 [a_process(level, pair=k) for k, level in enumerate(side[:pairs])] for side in levels.tolist()
             )
-            seen = look(TIME, "base", "head", base, head, rule=rule)
-            verdict, more = seen.verdict, seen.more
+            seen = interim_look(TIME, "base", "head", base, head, rule=rule)
+            verdict, more = seen.verdict, seen.pairs_to_buy
         told_at_five_percent += (verdict.p_value or 1) < 0.05
 
     assert told_at_five_percent <= 28  # 20, and two standard deviations
 
 
 def test_what_pairs_leave_open_takes_more_of_them() -> None:
-    plain, open_ = Shift(0.0, 0.02, 8, 5), Shift(0.0, 0.02, 8, 5, below=0.05, above=0.05)
+    plain, open_ = Shift(0.0, 0.02, 8, 5), Shift(0.0, 0.02, 8, 5, extra_below=0.05, extra_above=0.05)
 
-    assert (pairs_to_decide(plain, 0.03) or 0) < (pairs_to_decide(open_, 0.03) or 0)
+    assert (estimate_pairs_to_decide(plain, 0.03) or 0) < (estimate_pairs_to_decide(open_, 0.03) or 0)
 
 
 def test_evidence_for_a_rarer_chance_takes_pairs_in_proportion_to_its_square() -> None:
-    assert pairs_for_evidence(10, 0.05, 0.000088) == 31  # deviates 1.96 and 3.92: four times the pairs
-    assert pairs_for_evidence(10, 1.0, 0.01) is None
-    assert pairs_for_evidence(10, 0.9, 0.01) is None
+    assert estimate_pairs_to_p_value(10, 0.05, 0.000088) == 31  # deviates 1.96 and 3.92: four times the pairs
+    assert estimate_pairs_to_p_value(10, 1.0, 0.01) is None
+    assert estimate_pairs_to_p_value(10, 0.9, 0.01) is None
 
 
 def test_a_look_names_what_it_rests_on() -> None:
-    seen = look(TIME, "base", "head", side(1.0), side(1.0))
+    seen = interim_look(TIME, "base", "head", side(1.0), side(1.0))
 
-    assert seen.bare == seen.shift
+    assert seen.own_shift == seen.shrunk_shift
     assert seen.tail is not None
-    assert look(COUNT, "base", "head", exact(7), exact(7)).tail is None
+    assert interim_look(COUNT, "base", "head", exact(7), exact(7)).tail is None

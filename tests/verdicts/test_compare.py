@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Process, Stage, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import convict, look, screen
+from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
 from perfci.verdicts.rule import Rule
 from tests.builders import a_process, a_series
 
@@ -29,35 +29,35 @@ def exact(*values: float) -> list[Process]:
 
 
 def judge(base: Sequence[Process], head: Sequence[Process], **rule: object) -> VerdictKind:
-    return convict(TIME, "base", "head", base, head, rule=Rule(**rule)).kind  # type: ignore[arg-type]
+    return confirm(TIME, "base", "head", base, head, rule=Rule(**rule)).kind  # type: ignore[arg-type]
 
 
 def among_equals(base: Sequence[Process], head: Sequence[Process], aa: Sequence[float]) -> Verdict:
     """The verdict where comparisons of equals showed such log ratios."""
-    return look(TIME, "base", "head", base, head, aa=aa, stage=Stage.CONVICTION).verdict
+    return interim_look(TIME, "base", "head", base, head, aa_log_ratios=aa, stage=Stage.CONFIRMATION).verdict
 
 
 def test_a_slowdown_of_eight_percent_is_a_regression() -> None:
-    verdict = convict(TIME, "base", "head", side(1.0), side(1.08))
+    verdict = confirm(TIME, "base", "head", side(1.0), side(1.08))
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert verdict.ratio == pytest.approx(1.08, abs=0.015)
     assert verdict.interval is not None
     assert 1.025 < verdict.interval.lo < 1.08 < verdict.interval.hi
-    assert (verdict.stage, verdict.base, verdict.head, verdict.pairs) == (Stage.CONVICTION, "base", "head", 8)
+    assert (verdict.stage, verdict.base, verdict.head, verdict.pairs) == (Stage.CONFIRMATION, "base", "head", 8)
 
 
 def test_the_reason_is_one_plain_sentence() -> None:
     base = [a_process(1.0, pair=k) for k in range(8)]
     head = [a_process(1.1, pair=k) for k in range(8)]
 
-    assert convict(TIME, "base", "head", base, head).reason == (
+    assert confirm(TIME, "base", "head", base, head).reason == (
         "+10.0% over 8 pairs, interval +9.9% to +10.1%: beyond the bar of 5.0%, and half of it is excluded."
     )
 
 
 def test_nothing_changed_is_unchanged_and_says_what_it_could_have_seen() -> None:
-    verdict = convict(TIME, "base", "head", side(1.0), side(1.0, seed=1))
+    verdict = confirm(TIME, "base", "head", side(1.0), side(1.0, seed=1))
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.mde is not None
@@ -67,7 +67,7 @@ def test_nothing_changed_is_unchanged_and_says_what_it_could_have_seen() -> None
 
 
 def test_noise_that_hides_the_bar_is_inconclusive_with_the_pairs_that_would_decide() -> None:
-    verdict = convict(TIME, "base", "head", side(1.0, 5, sd=0.05, seed=2), side(1.0, 5, sd=0.05, seed=3))
+    verdict = confirm(TIME, "base", "head", side(1.0, 5, sd=0.05, seed=2), side(1.0, 5, sd=0.05, seed=3))
 
     assert verdict.kind is VerdictKind.INCONCLUSIVE
     assert verdict.pairs_to_decide is not None
@@ -78,7 +78,7 @@ def test_screening_is_more_sensitive_than_conviction() -> None:
     base, head = side(1.0, 6, sd=0.03), side(1.07, 6, sd=0.03, seed=5)
 
     assert screen(TIME, "base", "head", base, head).kind is VerdictKind.REGRESSION
-    assert convict(TIME, "base", "head", base, head).kind is VerdictKind.INCONCLUSIVE
+    assert confirm(TIME, "base", "head", base, head).kind is VerdictKind.INCONCLUSIVE
 
 
 def test_strict_asks_for_the_whole_interval_beyond_the_bar() -> None:
@@ -90,7 +90,7 @@ def test_strict_asks_for_the_whole_interval_beyond_the_bar() -> None:
 
 
 def test_a_throughput_that_falls_is_a_regression() -> None:
-    verdict = convict(THROUGHPUT, "base", "head", side(100.0), side(90.0))
+    verdict = confirm(THROUGHPUT, "base", "head", side(100.0), side(90.0))
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert verdict.ratio == pytest.approx(0.9, abs=0.01)
@@ -128,7 +128,7 @@ def test_pairs_belong_together_by_number_and_flagged_processes_do_not_count() ->
     base, head = side(1.0, 8), side(1.0, 8, seed=1)
     head[2] = a_process(9.0, pair=2, flags=("throttled",))
 
-    verdict = convict(TIME, "base", "head", base, list(reversed(head)))
+    verdict = confirm(TIME, "base", "head", base, list(reversed(head)))
 
     assert (verdict.kind, verdict.pairs) == (VerdictKind.UNCHANGED, 7)
     assert verdict.reason.endswith("Not judged: 1 of 16 processes, flagged throttled.")
@@ -144,7 +144,7 @@ def test_one_pair_says_how_much_and_nothing_more() -> None:
 def test_asking_again_answers_the_same() -> None:
     base, head = side(1.0, 8, sd=0.03), side(1.04, 8, sd=0.03)
 
-    assert look(TIME, "base", "head", base, head) == look(TIME, "base", "head", base, head)
+    assert interim_look(TIME, "base", "head", base, head) == interim_look(TIME, "base", "head", base, head)
 
 
 @properties
@@ -173,7 +173,7 @@ def test_a_rate_is_judged_as_the_time_it_takes(effect: float, seed: int) -> None
     base, head = side(1.0, 6, seed=seed), side(effect, 6, seed=seed + 1)
     rates = [[a_process(*(1 / s for s in p.samples), pair=p.pair) for p in one] for one in (base, head)]
 
-    times, rate = judge(base, head), convict(THROUGHPUT, "base", "head", rates[0], rates[1]).kind
+    times, rate = judge(base, head), confirm(THROUGHPUT, "base", "head", rates[0], rates[1]).kind
 
     assert times is rate
 

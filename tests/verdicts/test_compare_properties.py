@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Process, VerdictKind
-from perfci.stats.location_shift import Prior, moderate
-from perfci.verdicts.compare.decision_limits import Limits
-from perfci.verdicts.compare.pairwise import convict, look
-from perfci.verdicts.compare.side_costs import Sides
-from perfci.verdicts.json_filters import judge
+from perfci.stats.location_shift import NoisePrior, shrink_error
+from perfci.verdicts.compare.decision_limits import DecisionLimits
+from perfci.verdicts.compare.pairwise import confirm, interim_look
+from perfci.verdicts.compare.side_costs import SideCosts
+from perfci.verdicts.json_filters import judge_document
 from perfci.verdicts.rule import Rule
 from tests.builders import a_process, a_series
 
@@ -45,7 +45,7 @@ def pairs(draw: st.DrawFn, fewest: int = 2, most: int = 12, effects: tuple[float
 
 def answer(base: Levels, head: Levels, **more: Any) -> dict[str, Any]:
     case = {"id": 1, "base": [[level] for level in base], "head": [[level] for level in head], **more}
-    (result,) = judge({"op": "compare", "min_effect": 0.05, "cases": [case]})["results"]
+    (result,) = judge_document({"op": "compare", "min_effect": 0.05, "cases": [case]})["results"]
     return dict(result)
 
 
@@ -72,8 +72,8 @@ def test_bytes_and_mebibytes_are_judged_alike(sides: Pairs) -> None:
     base, head = ([2.0**30 * x for x in levels] for levels in sides)
     mebibytes = replace(MEMORY, metric=replace(MEMORY.metric, unit="MiB"))
 
-    whole = convict(MEMORY, "a", "b", side(base), side(head))
-    small = convict(mebibytes, "a", "b", side([x / 2**20 for x in base]), side([x / 2**20 for x in head]))
+    whole = confirm(MEMORY, "a", "b", side(base), side(head))
+    small = confirm(mebibytes, "a", "b", side([x / 2**20 for x in base]), side([x / 2**20 for x in head]))
 
     assert whole.kind is small.kind
     assert whole.ratio == pytest.approx(small.ratio, rel=1e-9)
@@ -97,8 +97,8 @@ def test_the_order_of_pairs_changes_nothing(sides: Pairs, random: Any) -> None:
 def test_throughput_is_judged_as_the_time_it_is_the_inverse_of(sides: Pairs) -> None:
     base, head = sides
 
-    time = convict(TIME, "a", "b", side(base), side(head))
-    throughput = convict(THROUGHPUT, "a", "b", side([1 / x for x in base]), side([1 / x for x in head]))
+    time = confirm(TIME, "a", "b", side(base), side(head))
+    throughput = confirm(THROUGHPUT, "a", "b", side([1 / x for x in base]), side([1 / x for x in head]))
 
     assert throughput.kind is time.kind
     assert throughput.ratio == pytest.approx(1 / (time.ratio or math.nan), rel=1e-4)
@@ -109,7 +109,7 @@ def test_throughput_is_judged_as_the_time_it_is_the_inverse_of(sides: Pairs) -> 
 def test_swapping_base_and_head_mirrors_the_verdict(sides: Pairs) -> None:
     base, head = sides
 
-    forth, back = (convict(TIME, "a", "b", side(one), side(other)) for one, other in ((base, head), (head, base)))
+    forth, back = (confirm(TIME, "a", "b", side(one), side(other)) for one, other in ((base, head), (head, base)))
 
     assert back.kind is MIRRORED.get(forth.kind, forth.kind)
     assert back.ratio == pytest.approx(1 / (forth.ratio or math.nan), rel=1e-9)
@@ -162,9 +162,9 @@ def test_ties_are_no_certainty(sides: Pairs, times: int) -> None:
 def test_zero_on_both_sides_is_unchanged_and_on_one_side_no_ratio() -> None:
     nothing, something = [a_process(0.0, pair=0)], [a_process(1.0, pair=0)]
 
-    assert convict(TIME, "a", "b", nothing, nothing).kind is VerdictKind.UNCHANGED
-    assert convict(TIME, "a", "b", something, nothing).kind is VerdictKind.NOT_COMPARABLE
-    assert convict(TIME, "a", "b", nothing, something).kind is VerdictKind.NOT_COMPARABLE
+    assert confirm(TIME, "a", "b", nothing, nothing).kind is VerdictKind.UNCHANGED
+    assert confirm(TIME, "a", "b", something, nothing).kind is VerdictKind.NOT_COMPARABLE
+    assert confirm(TIME, "a", "b", nothing, something).kind is VerdictKind.NOT_COMPARABLE
 
 
 @properties
@@ -173,7 +173,7 @@ def test_a_single_pair_decides_nothing(before: float, after: float) -> None:
     result = answer([before], [after])
 
     assert (result["verdict"], result["ci"], result["confident"]) == ("inconclusive", None, False)
-    assert convict(TIME, "a", "b", side([before], 0.0), side([after], 0.0)).interval is None
+    assert confirm(TIME, "a", "b", side([before], 0.0), side([after], 0.0)).interval is None
 
 
 @properties
@@ -183,7 +183,7 @@ def test_what_is_no_number_is_refused_at_the_door_in_one_sentence(sides: Pairs, 
     case: dict[str, Any] = {"id": 7, "base": base, "head": head, "aa": [0.01]}
     case[where][0] = wrong if where == "aa" else [wrong]
 
-    (result,) = judge({"op": "compare", "cases": [case]})["results"]
+    (result,) = judge_document({"op": "compare", "cases": [case]})["results"]
 
     numbers = "finite" if where == "aa" else "positive finite"
     assert result == {"id": 7, "error": f'expected {numbers} numbers in "{where}"'}
@@ -200,20 +200,20 @@ def test_the_same_question_has_the_same_answer(sides: Pairs, op: str) -> None:
     base, head = ([[x] for x in levels] for levels in sides)
     document = {"op": op, "cases": [{"id": 1, "base": base, "head": head}]}
 
-    assert json.dumps(judge(document)) == json.dumps(judge(document))
+    assert json.dumps(judge_document(document)) == json.dumps(judge_document(document))
 
 
 @properties
 @given(pairs(fewest=10, most=20), st.floats(-6, 0.5), st.integers(1, 20))
 def test_what_is_wrongly_known_of_the_noise_flips_no_clear_verdict(sides: Pairs, power: float, worth: int) -> None:
-    bare = Sides.of(TIME, side(sides[0]), side(sides[1])).shift()
-    limits = Limits.of(Rule())
-    clear = limits.kind(bare)
-    assume(limits.kind(replace(bare, error=2.5 * bare.error)) is clear is not VerdictKind.INCONCLUSIVE)
+    bare = SideCosts.from_processes(TIME, side(sides[0]), side(sides[1])).estimate_shift()
+    limits = DecisionLimits.from_rule(Rule())
+    clear = limits.classify(bare)
+    assume(limits.classify(replace(bare, error=2.5 * bare.error)) is clear is not VerdictKind.INCONCLUSIVE)
 
-    moderated = moderate(bare, Prior(10**power, worth))
+    moderated = shrink_error(bare, NoisePrior(10**power, worth))
 
-    assert limits.kind(moderated) is clear
+    assert limits.classify(moderated) is clear
 
 
 @properties
@@ -230,8 +230,8 @@ def test_a_quiet_past_turns_no_noise_into_a_regression(sides: Pairs, aa: list[fl
 @properties
 @given(pairs(fewest=5, most=20))
 def test_looking_never_asks_past_the_cap_and_decides_there(sides: Pairs) -> None:
-    seen = look(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
-    verdict, more = seen.verdict, seen.more
+    seen = interim_look(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
+    verdict, more = seen.verdict, seen.pairs_to_buy
 
     assert len(sides[0]) + more <= 20
     if more:
@@ -241,6 +241,6 @@ def test_looking_never_asks_past_the_cap_and_decides_there(sides: Pairs) -> None
 @properties
 @given(pairs(fewest=5, most=12))
 def test_a_look_hangs_on_nothing_but_the_pairs_and_the_rule(sides: Pairs) -> None:
-    first, again = (look(TIME, "a", "b", side(sides[0]), side(sides[1])) for _ in range(2))
+    first, again = (interim_look(TIME, "a", "b", side(sides[0]), side(sides[1])) for _ in range(2))
 
     assert first == again

@@ -4,8 +4,8 @@ import numpy as np
 
 from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
 from perfci.stats import fdr
-from perfci.verdicts.compare.false_discovery import control
-from perfci.verdicts.compare.pairwise import convict
+from perfci.verdicts.compare.false_discovery import control_false_discoveries
+from perfci.verdicts.compare.pairwise import confirm
 from tests.builders import a_process, a_series, a_verdict
 
 TIME = a_series()
@@ -21,8 +21,8 @@ def side(level: float, pairs: int = 8, *, sd: float = 0.01, seed: int = 0, clock
 def test_a_lower_rate_asks_for_stronger_evidence() -> None:
     base, head = side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2)
 
-    alone = convict(TIME, "base", "head", base, head)
-    (among,) = control([alone], fdr.FDR / 1000)
+    alone = confirm(TIME, "base", "head", base, head)
+    (among,) = control_false_discoveries([alone], fdr.DEFAULT_FDR / 1000)
 
     assert alone.kind is VerdictKind.REGRESSION
     assert among.kind is VerdictKind.INCONCLUSIVE
@@ -33,25 +33,25 @@ def test_a_lower_rate_asks_for_stronger_evidence() -> None:
 
 
 def test_a_group_is_held_to_its_false_discovery_rate() -> None:
-    clear = convict(TIME, "base", "head", side(1.0), side(1.2))
-    weak = convict(TIME, "base", "head", side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2))
-    nothing = [convict(TIME, "base", "head", side(1.0, seed=k), side(1.0, seed=k + 100)) for k in range(40)]
+    clear = confirm(TIME, "base", "head", side(1.0), side(1.2))
+    weak = confirm(TIME, "base", "head", side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2))
+    nothing = [confirm(TIME, "base", "head", side(1.0, seed=k), side(1.0, seed=k + 100)) for k in range(40)]
 
-    held = control([clear, weak, *nothing])
+    held = control_false_discoveries([clear, weak, *nothing])
 
     assert [verdict.kind for verdict in held[:2]] == [VerdictKind.REGRESSION, VerdictKind.INCONCLUSIVE]
     assert held[2:] == nothing
 
 
 def convicted(p_value: float, noise_floor: float = 0.01) -> Verdict:
-    return a_verdict(stage=Stage.CONVICTION, p_value=p_value, noise_floor=noise_floor, interval=Interval(1.1, 1.3))
+    return a_verdict(stage=Stage.CONFIRMATION, p_value=p_value, noise_floor=noise_floor, interval=Interval(1.1, 1.3))
 
 
 def test_certain_changes_make_no_room_for_chance() -> None:
     counts, doubtful = [convicted(0.0, noise_floor=0.0)] * 50, convicted(0.009)
     others = [a_verdict(kind=VerdictKind.UNCHANGED, p_value=0.5)] * 3
 
-    alone, among = control([doubtful, *others], 0.01), control([doubtful, *others, *counts], 0.01)
+    alone, among = control_false_discoveries([doubtful, *others], 0.01), control_false_discoveries([doubtful, *others, *counts], 0.01)
 
     assert alone[0].kind is VerdictKind.INCONCLUSIVE
     assert among[0] == alone[0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfci.model import PerfciError
-from perfci.verdicts.json_filters import detect, judge
+from perfci.verdicts.json_filters import detect_document, judge_document
 
 Case = dict[str, Any]
 
@@ -19,7 +19,7 @@ def a_case(effect: float = 1.0, *, sd: float = 0.01, seed: int = 0, processes: i
 
 
 def answer(case: Case, **document: Any) -> Case:
-    (result,) = judge({"op": "compare", "min_effect": 0.05, "cases": [case], **document})["results"]
+    (result,) = judge_document({"op": "compare", "min_effect": 0.05, "cases": [case], **document})["results"]
     return dict(result)
 
 
@@ -33,7 +33,7 @@ def test_compare_answers_screening_conviction_and_the_full_word() -> None:
 def test_results_keep_order_and_ids_whatever_they_are() -> None:
     cases = [dict(a_case(seed=k), id=name) for k, name in enumerate(("b", 7, None, "a"))]
 
-    assert [result["id"] for result in judge({"op": "compare", "cases": cases})["results"]] == ["b", 7, None, "a"]
+    assert [result["id"] for result in judge_document({"op": "compare", "cases": cases})["results"]] == ["b", 7, None, "a"]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_results_keep_order_and_ids_whatever_they_are() -> None:
 )
 @pytest.mark.parametrize("op", ["compare", "decide"])
 def test_a_bad_case_gets_an_error_of_its_own(bad: Case, op: str) -> None:
-    first, second = judge({"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]})["results"]
+    first, second = judge_document({"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]})["results"]
 
     assert set(first) == {"id", "error"}
     assert first["id"] == "bad"
@@ -63,7 +63,7 @@ def test_unknown_fields_are_ignored_and_cases_stand_alone() -> None:
     case = a_case(1.06, sd=0.02, seed=3)
     alone = answer(dict(case, colour="blue"))
 
-    among = judge({"op": "compare", "cases": [a_case(seed=k, sd=0.1) for k in range(10, 30)] + [case]})["results"][-1]
+    among = judge_document({"op": "compare", "cases": [a_case(seed=k, sd=0.1) for k in range(10, 30)] + [case]})["results"][-1]
 
     assert among == alone
 
@@ -73,7 +73,7 @@ def test_a_group_shares_its_false_discoveries() -> None:
     crowd = [a_case(sd=0.035, seed=k) for k in range(100, 200)]
 
     alone = answer(weak)
-    among = judge({"op": "compare", "cases": [dict(c, group="suite") for c in [weak, *crowd]]})["results"]
+    among = judge_document({"op": "compare", "cases": [dict(c, group="suite") for c in [weak, *crowd]]})["results"]
 
     assert alone["confident"]
     assert not among[0]["confident"]
@@ -85,7 +85,7 @@ def test_a_group_shares_what_it_knows_of_the_spread() -> None:
 
     alone, together = (
         answer(a_case(sd=0.01, seed=0, processes=3)),
-        judge({"op": "compare", "cases": quiet})["results"][0],
+        judge_document({"op": "compare", "cases": quiet})["results"][0],
     )
 
     width = [one["ci"][1] - one["ci"][0] for one in (alone, together)]
@@ -110,7 +110,7 @@ def test_a_past_counts_in_decisions_too() -> None:
     case = a_case(1.1, sd=0.04, seed=6, processes=5)
     document = {"op": "decide", "cases": [case, dict(case, id="known", aa=[0.025, -0.03, 0.02, -0.022, 0.027] * 4)]}
 
-    alone, known = judge(document)["results"]
+    alone, known = judge_document(document)["results"]
 
     assert known["ci"][1] - known["ci"][0] < alone["ci"][1] - alone["ci"][0]
 
@@ -125,7 +125,7 @@ def test_decide_stops_or_asks_for_more() -> None:
     quiet = {"op": "decide", "min_effect": 0.05, "max_pairs": 20, "cases": [a_case(1.2, sd=0.002, processes=5)]}
     noisy = {"op": "decide", "min_effect": 0.05, "max_pairs": 20, "cases": [a_case(sd=0.1, seed=1, processes=5)]}
 
-    (stop,), (more,) = judge(quiet)["results"], judge(noisy)["results"]
+    (stop,), (more,) = judge_document(quiet)["results"], judge_document(noisy)["results"]
 
     assert stop["decision"] == "regression"
     assert "more_pairs" not in stop
@@ -136,7 +136,7 @@ def test_decide_stops_or_asks_for_more() -> None:
 def test_decide_never_asks_past_the_cap() -> None:
     document = {"op": "decide", "max_pairs": 5, "cases": [a_case(sd=0.2, seed=1, processes=5)]}
 
-    assert judge(document)["results"][0]["decision"] == "inconclusive"
+    assert judge_document(document)["results"][0]["decision"] == "inconclusive"
 
 
 def test_detect_answers_change_points_and_errors_in_order() -> None:
@@ -154,7 +154,7 @@ def test_detect_answers_change_points_and_errors_in_order() -> None:
         ],
     }
 
-    results = detect(document)["results"]
+    results = detect_document(document)["results"]
 
     assert [result["id"] for result in results] == ["step", "zero", "nan", "empty", "none", "flat"]
     assert [("error" in result) for result in results] == [False, True, True, True, True, False]
@@ -163,7 +163,7 @@ def test_detect_answers_change_points_and_errors_in_order() -> None:
 
 
 def test_where_every_change_counts_zeros_are_numbers_too() -> None:
-    (result,) = detect({"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]})["results"]
+    (result,) = detect_document({"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]})["results"]
 
     assert [point["index"] for point in result["change_points"]] == [20]
 
@@ -171,8 +171,8 @@ def test_where_every_change_counts_zeros_are_numbers_too() -> None:
 def test_answers_are_plain_json() -> None:
     document = {"op": "compare", "cases": [a_case(1.1), a_case(processes=1), {"id": 1}]}
 
-    assert json.loads(json.dumps(judge(document), allow_nan=False))
-    assert json.loads(json.dumps(detect({"series": [{"id": 1, "values": [1.0] * 9}]}), allow_nan=False))
+    assert json.loads(json.dumps(judge_document(document), allow_nan=False))
+    assert json.loads(json.dumps(detect_document({"series": [{"id": 1, "values": [1.0] * 9}]}), allow_nan=False))
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_answers_are_plain_json() -> None:
 )
 def test_a_document_of_another_kind_is_refused_in_one_sentence(document: Case) -> None:
     with pytest.raises(PerfciError, match="expected"):
-        judge(document)
+        judge_document(document)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from perfci.model import PerfciError
-from perfci.verdicts.goals.goal_clauses import Goal, parse, require_metrics, resolve
+from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, require_metrics, resolve_metric
 
 
 def test_reads_ratios_deviations_and_levels() -> None:
-    clauses = [parse(text) for text in ("step_time <= 0.67x", "loss within 1 %", "e2el_p90<=2s", "tokens_per_s > 5e3")]
+    clauses = [parse_clause(text) for text in ("step_time <= 0.67x", "loss within 1 %", "e2el_p90<=2s", "tokens_per_s > 5e3")]
 
     assert [(c.metric, c.comparison, c.number, c.unit) for c in clauses] == [
         ("step_time", "<=", 0.67, "x"),
@@ -31,7 +31,7 @@ WRONG = {
 @pytest.mark.parametrize(("text", "sentence"), WRONG.items())
 def test_refuses_a_clause_it_cannot_read(text: str, sentence: str) -> None:
     with pytest.raises(PerfciError) as error:
-        parse(text)
+        parse_clause(text)
 
     assert str(error.value) == sentence
 
@@ -54,11 +54,11 @@ def test_refuses_a_metric_or_a_unit_that_does_not_exist(text: str, sentence: str
     units = {"step_time": "seconds", "peak_allocated": "bytes", "peak_reserved": "bytes", "loss_at_step_k": "loss"}
 
     with pytest.raises(PerfciError) as error:
-        require_metrics(Goal("fast", (parse(text),)), units)
+        require_metrics(Goal("fast", (parse_clause(text),)), units)
 
     assert str(error.value) == sentence
 
 
 def test_takes_the_beginning_of_one_name_for_it() -> None:
-    assert resolve("loss", ["loss_at_step_k", "step_time"]) == "loss_at_step_k"
-    assert resolve("step", ["step_time", "step_count"]) is None
+    assert resolve_metric("loss", ["loss_at_step_k", "step_time"]) == "loss_at_step_k"
+    assert resolve_metric("step", ["step_time", "step_count"]) is None

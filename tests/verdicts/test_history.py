@@ -3,7 +3,7 @@
 import numpy as np
 
 from perfci.model import Point, Status
-from perfci.verdicts.history.change_point_detection import Memory, change_points, moves_of_histories
+from perfci.verdicts.history.change_point_detection import SegmentationCache, find_change_points, segment_histories
 from perfci.verdicts.rule import Rule
 from tests.builders import a_commit, a_failed_process, a_process, a_series, a_sha, a_summary
 
@@ -17,10 +17,10 @@ def line(*levels: float, each: int = 15) -> list[Point]:
 
 
 def test_names_the_commit_and_the_last_good_one() -> None:
-    (found,) = change_points(SERIES, line(1.0, 1.2))
+    (found,) = find_change_points(SERIES, line(1.0, 1.2))
 
     assert (found.series, found.commit, found.last_good) == (SERIES, a_sha(15), a_sha(14))
-    assert abs(found.rel - 0.2) < 0.01
+    assert abs(found.relative_change - 0.2) < 0.01
     assert abs(found.before - 1.0) < 0.01
     assert abs(found.after - 1.2) < 0.01
 
@@ -29,7 +29,7 @@ def test_a_commit_that_failed_widens_the_range() -> None:
     points = line(1.0, 1.2)
     points[15] = Point(a_commit(15), Status.FAILED, (a_failed_process(),))
 
-    (found,) = change_points(SERIES, points)
+    (found,) = find_change_points(SERIES, points)
 
     assert (found.commit, found.last_good) == (a_sha(16), a_sha(14))
 
@@ -39,25 +39,25 @@ def test_a_throttled_commit_moves_nothing() -> None:
     for k in range(10, 16):
         points[k] = Point(a_commit(k), Status.OK, (a_process(1.5, flags=("throttled: hot",)),))
 
-    assert change_points(SERIES, points) == []
+    assert find_change_points(SERIES, points) == []
 
 
 def test_summaries_of_foreign_tools_are_segmented_too() -> None:
     points = [Point(a_commit(k), Status.OK, (), a_summary(1.0 + 0.3 * (k >= 10))) for k in range(20)]
 
-    assert [found.commit for found in change_points(SERIES, points)] == [a_sha(10)]
+    assert [found.commit for found in find_change_points(SERIES, points)] == [a_sha(10)]
 
 
 def test_the_bar_is_the_rule_s() -> None:
     points = line(1.0, 1.08)
 
-    assert len(change_points(SERIES, points)) == 1
-    assert change_points(SERIES, points, rule=Rule(bar=0.15)) == []
+    assert len(find_change_points(SERIES, points)) == 1
+    assert find_change_points(SERIES, points, rule=Rule(bar=0.15)) == []
 
 
 def test_fewer_than_eight_points_get_no_verdict() -> None:
-    assert change_points(SERIES, line(1.0, 2.0, each=3)) == []
-    assert change_points(SERIES, []) == []
+    assert find_change_points(SERIES, line(1.0, 2.0, each=3)) == []
+    assert find_change_points(SERIES, []) == []
 
 
 def levels(*values: float) -> list[tuple[str, float]]:
@@ -65,31 +65,31 @@ def levels(*values: float) -> list[tuple[str, float]]:
 
 
 def test_a_remembered_history_is_told_as_one_seen_for_the_first_time() -> None:
-    memory, grown = Memory(), levels(*[1.0, 1.01, 0.99] * 10, *[1.2, 1.21, 1.19])
+    memory, grown = SegmentationCache(), levels(*[1.0, 1.01, 0.99] * 10, *[1.2, 1.21, 1.19])
 
     for end in range(len(grown) + 1):
-        known = moves_of_histories({SERIES: grown[:end]}, memory=memory)
+        known = segment_histories({SERIES: grown[:end]}, cache=memory)
 
-        assert known == moves_of_histories({SERIES: grown[:end]})
+        assert known == segment_histories({SERIES: grown[:end]})
 
     assert [move.commit for move in known[SERIES]] == [a_sha(30)]
 
 
 def test_what_is_remembered_is_trusted_only_as_far_as_it_is_still_so() -> None:
-    memory, before = Memory(), levels(*[1.0, 1.01, 0.99] * 10)
-    moves_of_histories({SERIES: before}, memory=memory)
+    memory, before = SegmentationCache(), levels(*[1.0, 1.01, 0.99] * 10)
+    segment_histories({SERIES: before}, cache=memory)
 
     corrected = levels(*[1.0, 1.01, 0.99] * 5, *[1.2, 1.21, 1.19] * 5)
 
-    assert moves_of_histories({SERIES: corrected}, memory=memory) == moves_of_histories({SERIES: corrected})
+    assert segment_histories({SERIES: corrected}, cache=memory) == segment_histories({SERIES: corrected})
 
 
 def test_what_was_not_seen_for_longest_is_forgotten_first() -> None:
-    memory, line = Memory(most_points=40), levels(*[1.0, 1.01] * 10)
+    memory, line = SegmentationCache(max_points=40), levels(*[1.0, 1.01] * 10)
     several = [a_series(benchmark=name) for name in "abc"]
 
     for series in several:
-        moves_of_histories({series: line}, memory=memory)
+        segment_histories({series: line}, cache=memory)
 
     assert several[0] not in memory
     assert several[1] in memory

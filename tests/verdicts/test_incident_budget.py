@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Incident, IncidentKind
-from perfci.verdicts.incidents.expected_change_match import Answer
-from perfci.verdicts.incidents.page_budget import RATE, Say, budgeted
+from perfci.verdicts.incidents.expected_change_match import ExpectationMatch
+from perfci.verdicts.incidents.page_budget import FALSE_PAGE_RATE, Disposition, allocate_pages
 from tests.builders import NOON, a_change_point, a_sha
 
 NUMBERS = {a_sha(number): number for number in range(1, 41)}
@@ -21,73 +21,73 @@ NUMBERS = {a_sha(number): number for number in range(1, 41)}
 def an_incident(number: int = 1, p_value: float = 1e-12, **changes: object) -> Incident:
     incident = Incident(
         id=f"incident-{number}", kind=IncidentKind.REGRESSION, last_good=a_sha(number), commit=a_sha(number),
-        members=(a_change_point(),), p_value=p_value, settled=True, standing=True, measured_at=NOON,
+        members=(a_change_point(),), p_value=p_value, settled=True, ongoing=True, measured_at=NOON,
     )  # fmt: skip
     return replace(incident, **changes)  # type: ignore[arg-type]
 
 
-def said(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Say]:
-    return [told.say for told in budgeted(incidents, NUMBERS, series=series, pages_per_week=pages_per_week)]
+def said(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Disposition]:
+    return [told.disposition for told in allocate_pages(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)]
 
 
 def test_gives_the_pages_of_a_week_to_what_came_first() -> None:
     incidents = [an_incident(number) for number in (3, 1, 2)]
 
-    assert said(incidents, pages_per_week=2) == [Say.HELD_BACK, Say.PAGE, Say.PAGE]
+    assert said(incidents, pages_per_week=2) == [Disposition.HELD_BACK, Disposition.PAGE, Disposition.PAGE]
 
 
 def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
     incidents = [an_incident(1), an_incident(2, p_value=1e-3), an_incident(3)]
 
-    found = budgeted(incidents, NUMBERS, series=10, pages_per_week=1, answers={"incident-1": Answer(())})
+    found = allocate_pages(incidents, NUMBERS, series_count=10, pages_per_week=1, expectation_matches={"incident-1": ExpectationMatch(())})
 
-    assert [(one.say, one.page, one.open) for one in found] == [
-        (Say.PAGE, 0, False), (Say.PAGE, 1, True), (Say.HELD_BACK, 0, False),
+    assert [(one.disposition, one.page_number, one.is_open) for one in found] == [
+        (Disposition.PAGE, 0, False), (Disposition.PAGE, 1, True), (Disposition.HELD_BACK, 0, False),
     ]  # fmt: skip
 
 
 def test_a_page_is_never_taken_back_by_what_comes_later() -> None:
     first = an_incident(1, p_value=1e-6)
 
-    assert said([first], pages_per_week=1) == [Say.PAGE]
-    assert said([first, an_incident(2)], pages_per_week=1) == [Say.PAGE, Say.HELD_BACK]
+    assert said([first], pages_per_week=1) == [Disposition.PAGE]
+    assert said([first, an_incident(2)], pages_per_week=1) == [Disposition.PAGE, Disposition.HELD_BACK]
 
 
 def test_the_next_week_has_a_budget_of_its_own() -> None:
     later = an_incident(2, measured_at=NOON + timedelta(days=7))
 
-    assert said([an_incident(1), later], pages_per_week=1) == [Say.PAGE, Say.PAGE]
+    assert said([an_incident(1), later], pages_per_week=1) == [Disposition.PAGE, Disposition.PAGE]
 
 
 def test_with_many_series_the_same_evidence_is_weak() -> None:
     incident = an_incident(p_value=1e-4)
 
-    assert said([incident], series=10) == [Say.PAGE]
-    assert said([incident], series=10_000) == [Say.WEAK]
+    assert said([incident], series=10) == [Disposition.PAGE]
+    assert said([incident], series=10_000) == [Disposition.TOO_WEAK]
 
 
 def test_one_or_two_points_wait_and_a_driver_asks_for_nobody() -> None:
     incidents = [an_incident(1, settled=False), an_incident(2, kind=IncidentKind.ENVIRONMENT)]
 
-    assert said(incidents) == [Say.WAITING, Say.NOTE]
+    assert said(incidents) == [Disposition.WAITING, Disposition.NOTE]
 
 
 @given(st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=40), st.integers(0, 6))
 def test_whatever_comes_nothing_is_lost_and_no_level_exceeds_the_rate(p_values: list[float], most: int) -> None:
     incidents = [an_incident(number, p) for number, p in enumerate(p_values, start=1)]
 
-    found = budgeted(incidents, NUMBERS, series=1, pages_per_week=most)
+    found = allocate_pages(incidents, NUMBERS, series_count=1, pages_per_week=most)
 
     assert [told.incident for told in found] == incidents
-    pages = [told for told in found if told.say is Say.PAGE]
+    pages = [told for told in found if told.disposition is Disposition.PAGE]
     assert len(pages) <= most
-    assert all(told.incident.p_value <= RATE * max(1, len(pages)) for told in pages)
+    assert all(told.incident.p_value <= FALSE_PAGE_RATE * max(1, len(pages)) for told in pages)
 
 
 def test_lond_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:
     chance = random.Random(7)
     weeks = [[an_incident(number, chance.random()) for number in range(1, 21)] for _ in range(1000)]
 
-    false = sum(Say.PAGE in said(week, series=1) for week in weeks)
+    false = sum(Disposition.PAGE in said(week, series=1) for week in weeks)
 
-    assert false / len(weeks) <= RATE + 3 * math.sqrt(RATE * (1 - RATE) / len(weeks))
+    assert false / len(weeks) <= FALSE_PAGE_RATE + 3 * math.sqrt(FALSE_PAGE_RATE * (1 - FALSE_PAGE_RATE) / len(weeks))

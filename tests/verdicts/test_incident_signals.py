@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Interval, VerdictKind
-from perfci.verdicts.history.recent_jumps import Jump, jumps, retests
-from perfci.verdicts.history.release_creep import Creep, Line, Release, creeps
-from perfci.verdicts.history.step_estimate import boundary
-from perfci.verdicts.incidents.bad_sessions import Alert, bad_days
-from perfci.verdicts.incidents.incident_builder import incidents_of_days
-from perfci.verdicts.incidents.range_grouping import Stretch, groups
+from perfci.verdicts.history.recent_jumps import Jump, find_jumps, list_retests
+from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
+from perfci.verdicts.history.step_estimate import estimate_step
+from perfci.verdicts.incidents.bad_sessions import SessionAlert, find_bad_sessions
+from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents
+from perfci.verdicts.incidents.range_grouping import WeightedRange, group_ranges
 from tests.builders import a_change_point, a_series, a_sha, a_verdict
 from tests.histories import LENGTH, found_in, known_of, seen_levels, stepping
 
@@ -27,14 +27,14 @@ PLACE = {a_sha(number): number - 1 for number in range(1, LENGTH + 1)}
 
 
 def test_a_jump_on_the_newest_point_buys_a_retest_of_the_commit_and_its_parent() -> None:
-    (retest,) = retests(jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))}))
+    (retest,) = list_retests(find_jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))}))
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 1), a_sha(LENGTH))
     assert retest.reason.startswith("+29.6 % on the newest point, ")
 
 
 def test_a_jump_of_two_points_names_the_first_of_them() -> None:
-    (retest,) = retests(jumps({STEP: seen_levels(stepping((LENGTH - 1, 1.3)))}))
+    (retest,) = list_retests(find_jumps({STEP: seen_levels(stepping((LENGTH - 1, 1.3)))}))
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 2), a_sha(LENGTH - 1))
 
@@ -42,9 +42,9 @@ def test_a_jump_of_two_points_names_the_first_of_them() -> None:
 def test_what_went_back_by_itself_needs_no_second_look() -> None:
     seen = {STEP: seen_levels(lambda number: 1.3 if number == LENGTH - 1 else 1.0)}
 
-    (jump,) = jumps(seen)
+    (jump,) = find_jumps(seen)
 
-    assert (jump.stays, retests([jump])) == (False, [])
+    assert (jump.persists, list_retests([jump])) == (False, [])
 
 
 def test_noise_a_known_step_and_a_settled_question_buy_nothing() -> None:
@@ -52,26 +52,26 @@ def test_noise_a_known_step_and_a_settled_question_buy_nothing() -> None:
     known = {STEP: seen_levels(stepping((LENGTH - 4, 1.3)))}
     settled = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(LENGTH - 1), head=a_sha(LENGTH))]
 
-    assert jumps(noisy) == []
-    assert jumps(known, found_in(known)) == []
-    assert jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))}, verdicts=settled) == []
+    assert find_jumps(noisy) == []
+    assert find_jumps(known, found_in(known)) == []
+    assert find_jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))}, verdicts=settled) == []
 
 
 def test_a_short_history_is_not_asked() -> None:
-    assert jumps({STEP: seen_levels(stepping((7, 2.0)), length=7)}) == []
+    assert find_jumps({STEP: seen_levels(stepping((7, 2.0)), length=7)}) == []
 
 
 # ------------------------------------------------------------------ bad days
 
 
-def alerts(worse: int, better: int, *, stays: bool | None = None) -> list[Alert]:
+def alerts(worse: int, better: int, *, stays: bool | None = None) -> list[SessionAlert]:
     signs = [True] * worse + [False] * better
-    return [Alert(a_series(f"a.B.time_{k}"), "night", sign, stays) for k, sign in enumerate(signs)]
+    return [SessionAlert(a_series(f"a.B.time_{k}"), "night", sign, stays) for k, sign in enumerate(signs)]
 
 
 @pytest.mark.parametrize(("worse", "better", "bad"), [(6, 6, True), (12, 0, False), (10, 2, False), (2, 1, False)])
 def test_signs_that_balance_are_a_bad_day(worse: int, better: int, bad: bool) -> None:
-    assert bool(bad_days(alerts(worse, better))) is bad
+    assert bool(find_bad_sessions(alerts(worse, better))) is bad
 
 
 def test_alerts_that_the_next_run_sees_no_more_are_one_incident() -> None:
@@ -80,7 +80,7 @@ def test_alerts_that_the_next_run_sees_no_more_are_one_incident() -> None:
         one: seen_levels(lambda number: 1.4 if number == LENGTH - 1 else 1.0, seed=k) for k, one in enumerate(series)
     }
 
-    (day,), left = incidents_of_days(jumps(gone), known_of(gone))
+    (day,), left = build_bad_session_incidents(find_jumps(gone), known_of(gone))
 
     assert (day.cause, day.sessions, len(day.members)) == ("rotating", (f"session-{LENGTH - 1}",), 5)
     assert left == []
@@ -90,7 +90,7 @@ def test_alerts_that_stay_and_agree_are_left_for_retests() -> None:
     series = [a_series(f"training.Part.time_{k}") for k in range(5)]
     there = {one: seen_levels(stepping((LENGTH - 1, 1.4)), seed=k) for k, one in enumerate(series)}
 
-    days, left = incidents_of_days(jumps(there), known_of(there))
+    days, left = build_bad_session_incidents(find_jumps(there), known_of(there))
 
     assert (days, len(left)) == ([], 5)
     assert all(isinstance(one, Jump) for one in left)
@@ -99,18 +99,18 @@ def test_alerts_that_stay_and_agree_are_left_for_retests() -> None:
 # ------------------------------------------------------------------ creep
 
 
-def a_line(*, ramp: float = 1.0, jump: tuple[int, float] = (1, 1.0), **changes: object) -> Line:
+def a_line(*, ramp: float = 1.0, jump: tuple[int, float] = (1, 1.0), **changes: object) -> CreepHistory:
     step = stepping(jump)
     seen = seen_levels(lambda number: ramp**number * step(number), noise=0.002)
     around = {release: seen[max(0, PLACE[release.sha] - 6) : PLACE[release.sha] + 7] for release in (V1, V2)}
-    return Line(STEP, around, seen[-17:], **changes)  # type: ignore[arg-type]
+    return CreepHistory(STEP, around, seen[-17:], **changes)  # type: ignore[arg-type]
 
 
 def test_finds_half_a_percent_a_commit_and_names_the_pair_to_compare() -> None:
-    (creep,) = creeps([a_line(ramp=1.005)], PLACE)
+    (creep,) = find_creeps([a_line(ramp=1.005)], PLACE)
 
     assert (creep.release, creep.base, creep.head) == ("v2", V2.sha, a_sha(LENGTH))
-    assert creep.drift == pytest.approx(1.005 ** (LENGTH - 2 - 24), rel=0.01)
+    assert creep.drift_ratio == pytest.approx(1.005 ** (LENGTH - 2 - 24), rel=0.01)
     assert creep.interval is not None
     assert creep.interval.lo > 1.05
 
@@ -118,11 +118,11 @@ def test_finds_half_a_percent_a_commit_and_names_the_pair_to_compare() -> None:
 def test_steps_that_are_known_are_taken_off() -> None:
     step = a_change_point(STEP, commit=a_sha(15), last_good=a_sha(14), before=1.0, after=1.2, rel=0.2)
 
-    assert creeps([a_line(jump=(15, 1.2), steps=[step])], PLACE) == []
+    assert find_creeps([a_line(jump=(15, 1.2), steps=[step])], PLACE) == []
 
 
 def test_noise_and_improvements_are_no_creep() -> None:
-    assert creeps([a_line(), a_line(ramp=0.995)], PLACE) == []
+    assert find_creeps([a_line(), a_line(ramp=0.995)], PLACE) == []
 
 
 def test_fresh_pairs_of_release_and_head_are_believed_before_the_points() -> None:
@@ -130,7 +130,7 @@ def test_fresh_pairs_of_release_and_head_are_believed_before_the_points() -> Non
         STEP, VerdictKind.UNCHANGED, base=V2.sha, head=a_sha(LENGTH), ratio=1.002, interval=Interval(0.99, 1.01)
     )
 
-    found = creeps([a_line(ramp=1.005, verdicts=[verdict])], PLACE)
+    found = find_creeps([a_line(ramp=1.005, verdicts=[verdict])], PLACE)
 
     assert [(one.release, one.paired) for one in found] == [("v1", False)]
     assert all(isinstance(one, Creep) for one in found)
@@ -146,10 +146,10 @@ def test_fresh_pairs_of_release_and_head_are_believed_before_the_points() -> Non
 def test_grouping_parts_its_input_the_same_in_any_order(
     drawn: list[tuple[int, int, float]], chance: random.Random
 ) -> None:
-    stretches = [Stretch(first, first + length, weight) for first, length, weight in drawn]
+    stretches = [WeightedRange(first, first + length, weight) for first, length, weight in drawn]
     order = chance.sample(range(len(stretches)), len(stretches))
 
-    found, again = groups(stretches), groups([stretches[k] for k in order])
+    found, again = group_ranges(stretches), group_ranges([stretches[k] for k in order])
 
     assert sorted(k for group in found for k in group) == list(range(len(stretches)))
     assert sorted(found) == sorted(sorted(order[k] for k in group) for group in again)
@@ -157,18 +157,18 @@ def test_grouping_parts_its_input_the_same_in_any_order(
 
 
 def test_a_small_step_in_noise_may_have_come_some_points_earlier_or_later() -> None:
-    clear, faint = (boundary(seen_levels(stepping((20, 1.1)), noise=noise), a_sha(20)) for noise in (0.01, 0.07))
+    clear, faint = (estimate_step(seen_levels(stepping((20, 1.1)), noise=noise), a_sha(20)) for noise in (0.01, 0.07))
 
     assert clear is not None
     assert faint is not None
-    assert clear.uncertainty == 0 < faint.uncertainty
+    assert clear.position_uncertainty == 0 < faint.position_uncertainty
     assert clear.p_value < faint.p_value < 0.05
 
 
 @given(st.floats(1e-6, 1e6), st.integers(1, 50))
 def test_the_evidence_for_a_step_knows_no_unit(unit: float, seed: int) -> None:
     plain, scaled = (
-        boundary(seen_levels(stepping((20, 1.1), start=start), seed=seed), a_sha(20)) for start in (1.0, unit)
+        estimate_step(seen_levels(stepping((20, 1.1), start=start), seed=seed), a_sha(20)) for start in (1.0, unit)
     )
 
     assert plain is not None

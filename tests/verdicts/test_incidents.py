@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Environment, Incident, IncidentKind, Machine, Series, VerdictKind
-from perfci.verdicts.history.step_estimate import Seen
-from perfci.verdicts.incidents.incident_builder import incidents
-from perfci.verdicts.incidents.step_causes import convictions, with_convictions
+from perfci.verdicts.history.step_estimate import LevelPoint
+from perfci.verdicts.incidents.incident_builder import build_incidents
+from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
 from tests.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
 from tests.histories import found_in, known_of, seen_levels, stepping
 
@@ -24,11 +24,11 @@ def test_names_one_incident_for_all_series_that_moved_with_a_commit() -> None:
         for seed, (series, factor) in enumerate({STEP: 1.3, LOSS: 1.1, TOKENS: 1.2}.items())
     }
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert (incident.kind, incident.last_good, incident.commit) == (IncidentKind.REGRESSION, a_sha(19), a_sha(20))
     assert [change.series for change in incident.members] == [STEP, TOKENS, LOSS]
-    assert [(one.commit.sha, one.members) for one in incident.suspects] == [(a_sha(20), 3)]
+    assert [(one.commit.sha, one.members) for one in incident.candidates] == [(a_sha(20), 3)]
 
 
 def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
@@ -37,10 +37,10 @@ def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
         LOSS: seen_levels(stepping((34, 1.3)), length=80, seed=2, measured=lambda number: number % 3 == 0),
     }
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert (incident.last_good, incident.commit) == (a_sha(33), a_sha(35))
-    assert [(one.commit.sha, one.members) for one in incident.suspects] == [(a_sha(34), 2), (a_sha(35), 2)]
+    assert [(one.commit.sha, one.members) for one in incident.candidates] == [(a_sha(34), 2), (a_sha(35), 2)]
 
 
 def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
@@ -51,7 +51,7 @@ def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
         TOKENS: seen_levels(stepping((12, 1.2)), measured=lambda number: number in {1, 2, 3, 4, 5} or number > 27)
     }
 
-    found = incidents(found_in(often | seldom), known_of(often | seldom))
+    found = build_incidents(found_in(often | seldom), known_of(often | seldom))
 
     assert len(found) == 5
     assert sum(len(incident.members) for incident in found) == 6
@@ -60,7 +60,7 @@ def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
 def test_says_when_some_got_worse_and_some_better() -> None:
     seen = {STEP: seen_levels(stepping((20, 1.2))), LOSS: seen_levels(stepping((20, 0.8)), seed=2)}
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert incident.kind is IncidentKind.MIXED
 
@@ -68,11 +68,11 @@ def test_says_when_some_got_worse_and_some_better() -> None:
 def test_a_step_with_a_new_driver_blames_no_commit_and_says_which_values_changed() -> None:
     seen = {STEP: seen_levels(stepping((20, 1.2)), environment=epoch(20))}
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
-    assert (incident.kind, incident.suspects, incident.ambiguous) == (IncidentKind.ENVIRONMENT, (), False)
-    assert [(one.name, one.before, one.after) for one in incident.observed] == [("driver", "550", "560")]
-    assert incident.measure == (a_sha(19), a_sha(20))
+    assert (incident.kind, incident.candidates, incident.ambiguous) == (IncidentKind.ENVIRONMENT, (), False)
+    assert [(one.name, one.before, one.after) for one in incident.environment_changes] == [("driver", "550", "560")]
+    assert incident.pair_to_measure == (a_sha(19), a_sha(20))
 
 
 def test_commits_measured_in_neither_environment_make_it_ambiguous() -> None:
@@ -82,20 +82,20 @@ def test_commits_measured_in_neither_environment_make_it_ambiguous() -> None:
         )
     }
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert (incident.kind, incident.ambiguous) == (IncidentKind.ENVIRONMENT, True)
-    assert incident.measure == (a_sha(15), a_sha(20))
+    assert incident.pair_to_measure == (a_sha(15), a_sha(20))
 
 
 def test_fresh_pairs_in_one_environment_outrank_the_coincidence() -> None:
     seen = {STEP: seen_levels(stepping((20, 1.2)), environment=epoch(20))}
     said = [a_verdict(STEP, base=a_sha(19), head=a_sha(20))]
 
-    (incident,) = incidents(found_in(seen), known_of(seen, convictions=convictions(said)))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, convictions=group_confirmations(said)))
 
-    assert (incident.kind, incident.convicted) == (IncidentKind.REGRESSION, 1)
-    assert incident.measure is None
+    assert (incident.kind, incident.confirmed_count) == (IncidentKind.REGRESSION, 1)
+    assert incident.pair_to_measure is None
 
 
 def test_a_value_that_always_changes_explains_nothing() -> None:
@@ -104,7 +104,7 @@ def test_a_value_that_always_changes_explains_nothing() -> None:
 
     seen = {STEP: seen_levels(stepping((20, 1.2)), environment=host)}
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert incident.kind is IncidentKind.REGRESSION
 
@@ -117,7 +117,7 @@ def test_a_shift_that_a_canary_shares_is_the_machines() -> None:
         LOSS: seen_levels(stepping((20, 2.5)), seed=5),
     }
 
-    found = incidents(found_in(seen), known_of(seen, canary=lambda series: "canary" in series.label))
+    found = build_incidents(found_in(seen), known_of(seen, canary=lambda series: "canary" in series.label))
 
     by_kind = {incident.kind: [change.series for change in incident.members] for incident in found}
     assert by_kind == {IncidentKind.MACHINE: [STEP, canary], IncidentKind.REGRESSION: [LOSS]}
@@ -126,7 +126,7 @@ def test_a_shift_that_a_canary_shares_is_the_machines() -> None:
 def test_most_unrelated_benchmarks_alike_are_the_machines() -> None:
     seen, peers = unrelated(factor=1.12)
 
-    (incident,) = incidents(found_in(seen), known_of(seen, peers=peers))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, peers=peers))
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "most")
 
@@ -134,7 +134,7 @@ def test_most_unrelated_benchmarks_alike_are_the_machines() -> None:
 def test_rounds_share_the_machines_mood_so_there_the_code_did_it() -> None:
     seen, peers = unrelated(factor=1.12)
 
-    (incident,) = incidents(found_in(seen), known_of(seen, apart=False, peers=peers))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, apart=False, peers=peers))
 
     assert incident.kind is IncidentKind.REGRESSION
 
@@ -142,7 +142,7 @@ def test_rounds_share_the_machines_mood_so_there_the_code_did_it() -> None:
 def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
     seen = both_ways(length=23)
 
-    (incident,) = incidents(found_in(seen), known_of(seen, session=lambda number: "night" if number >= 20 else "day"))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, session=lambda number: "night" if number >= 20 else "day"))
 
     assert (incident.kind, incident.cause, incident.sessions) == (IncidentKind.MACHINE, "bad day", ("night",))
     assert len(incident.members) == 12
@@ -151,7 +151,7 @@ def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
 def test_what_later_sessions_see_as_well_is_no_bad_day() -> None:
     seen = both_ways(length=40)
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
     assert incident.kind is IncidentKind.MIXED
 
@@ -159,16 +159,16 @@ def test_what_later_sessions_see_as_well_is_no_bad_day() -> None:
 def test_a_level_that_went_away_by_itself_is_a_note() -> None:
     seen = {STEP: seen_levels(stepping((20, 1.3), (25, 1 / 1.3)))}
 
-    (incident,) = incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(found_in(seen), known_of(seen))
 
-    assert (incident.kind, incident.commit, incident.until) == (IncidentKind.RESOLVED, a_sha(20), a_sha(25))
+    assert (incident.kind, incident.commit, incident.reverted_by) == (IncidentKind.RESOLVED, a_sha(20), a_sha(25))
     assert len(incident.members) == 2
 
 
 def test_levels_that_return_again_and_again_are_a_state_of_the_machine() -> None:
     steps = [change(STEP, at, 1.0 if up else 1.3, 1.3 if up else 1.0) for at, up in ((9, 1), (20, 0), (31, 1), (40, 0))]
 
-    (first, *_) = found = incidents(steps, known_of({STEP: seen_levels(stepping())}))
+    (first, *_) = found = build_incidents(steps, known_of({STEP: seen_levels(stepping())}))
 
     assert {incident.kind for incident in found} == {IncidentKind.MACHINE}
     assert first.cause == "states"
@@ -178,7 +178,7 @@ def test_fresh_pairs_that_show_no_change_acquit_the_commit() -> None:
     seen = {STEP: seen_levels(stepping((20, 1.2)))}
     said = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.001)]
 
-    (incident,) = incidents(found_in(seen), known_of(seen, convictions=convictions(said)))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, convictions=group_confirmations(said)))
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "refuted")
 
@@ -187,7 +187,7 @@ def test_fresh_pairs_inside_a_range_narrow_it_to_their_commit() -> None:
     seen = {STEP: seen_levels(stepping((18, 1.2)), measured=lambda number: number <= 15 or number >= 20)}
     said = [a_verdict(STEP, base=a_sha(17), head=a_sha(18))]
 
-    (incident,) = incidents(found_in(seen), known_of(seen, convictions=convictions(said)))
+    (incident,) = build_incidents(found_in(seen), known_of(seen, convictions=group_confirmations(said)))
 
     assert (incident.last_good, incident.commit) == (a_sha(17), a_sha(18))
 
@@ -196,25 +196,25 @@ def test_a_conviction_in_a_history_too_short_for_steps_is_an_incident() -> None:
     place = {a_sha(number): number - 1 for number in range(1, 5)}
     said = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
 
-    changes = with_convictions([], said, place)
-    (incident,) = incidents(changes, known_of({STEP: seen_levels(stepping(), length=4)}, convictions=convictions(said)))
+    changes = add_confirmed_steps([], said, place)
+    (incident,) = build_incidents(changes, known_of({STEP: seen_levels(stepping(), length=4)}, convictions=group_confirmations(said)))
 
-    assert (incident.commit, incident.convicted, incident.settled) == (a_sha(3), 1, True)
+    assert (incident.commit, incident.confirmed_count, incident.settled) == (a_sha(3), 1, True)
 
 
 def test_a_regression_made_good_later_stands_no_more() -> None:
     seen = {STEP: seen_levels(stepping((10, 1.3), (30, 1 / 1.3)))}
 
-    later, earlier = incidents(found_in(seen), known_of(seen))
+    later, earlier = build_incidents(found_in(seen), known_of(seen))
 
-    assert (earlier.kind, earlier.standing) == (IncidentKind.REGRESSION, False)
+    assert (earlier.kind, earlier.ongoing) == (IncidentKind.REGRESSION, False)
     assert later.kind is IncidentKind.IMPROVEMENT
 
 
 def test_a_commit_that_was_lost_from_the_line_keeps_its_name() -> None:
     lost = a_change_point(STEP, commit="e" * 40, last_good="d" * 40)
 
-    (incident,) = incidents([lost], known_of({STEP: seen_levels(stepping())}))
+    (incident,) = build_incidents([lost], known_of({STEP: seen_levels(stepping())}))
 
     assert (incident.last_good, incident.commit, incident.members) == ("d" * 40, "e" * 40, (lost,))
 
@@ -238,7 +238,7 @@ def test_every_change_point_lands_in_one_incident_in_whatever_order_it_comes(
     seen = {one: seen_levels(stepping(), noise=0.05, seed=k) for k, one in enumerate(series)}
     shuffled = chance.sample(changes, len(changes))
 
-    found, again = (incidents(some, known_of(seen)) for some in (changes, shuffled))
+    found, again = (build_incidents(some, known_of(seen)) for some in (changes, shuffled))
 
     assert found == again
     assert sorted(map(repr, changes)) == sorted(repr(one) for incident in found for one in incident.members)
@@ -249,7 +249,7 @@ def test_the_name_of_an_incident_survives_another_member() -> None:
     changes = [a_change_point(STEP), a_change_point(LOSS), a_change_point(TOKENS, rel=0.5, after=1.5)]
     known = known_of({STEP: seen_levels(stepping())})
 
-    one, more = (incidents(some, known) for some in (changes[:1], changes))
+    one, more = (build_incidents(some, known) for some in (changes[:1], changes))
 
     assert names(one) == names(more)
 
@@ -258,7 +258,7 @@ def names(found: list[Incident]) -> list[str]:
     return [incident.id for incident in found]
 
 
-def both_ways(length: int) -> dict[Series, list[Seen]]:
+def both_ways(length: int) -> dict[Series, list[LevelPoint]]:
     """Twelve series of four suites, of which six get slower and six faster with the twentieth commit."""
     suites = ("training", "serving", "data", "audio")
     return {
@@ -287,7 +287,7 @@ def change(series: Series, at: int, before: float, after: float, *, back: int = 
     )
 
 
-def unrelated(factor: float) -> tuple[dict[Series, list[Seen]], Mapping[tuple[Machine, str], int]]:
+def unrelated(factor: float) -> tuple[dict[Series, list[LevelPoint]], Mapping[tuple[Machine, str], int]]:
     """Four suites, one benchmark each, and one that does not move."""
     names = ("training", "serving", "data", "audio")
     seen = {

@@ -8,38 +8,38 @@ import numpy as np
 import pytest
 
 from perfci.model import MetricClass
-from perfci.stats.location_shift import Shift, shift
-from perfci.verdicts.compare.noise_prior import Spread, lent
+from perfci.stats.location_shift import Shift, estimate_shift
+from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 
 TIME, MEMORY = MetricClass.TIME, MetricClass.MEMORY
 
 
 def a_spread(
     sd: float, *, kind: MetricClass = TIME, df: float = 8, past: float | None = None, equals: int = 0
-) -> Spread:
-    return Spread(kind, sd**2, df, past**2 if past else None, equals)
+) -> PairNoise:
+    return PairNoise(kind, sd**2, df, past**2 if past else None, equals)
 
 
 def test_one_benchmark_alone_has_nobody_to_borrow_from() -> None:
-    assert lent({"a": a_spread(0.01)}, "a") is None
-    assert lent({}, "a") is None
+    assert pooled_noise_prior({"a": a_spread(0.01)}, "a") is None
+    assert pooled_noise_prior({}, "a") is None
 
 
 def test_a_family_lends_its_usual_noise_and_other_kinds_do_not_belong_to_it() -> None:
     spreads = {k: a_spread(0.01 * (1 + k / 50)) for k in range(10)} | {"peak": a_spread(1e-4, kind=MEMORY)}
 
-    prior = lent(spreads, 0)
+    prior = pooled_noise_prior(spreads, 0)
 
     assert prior is not None
     assert prior.sd == pytest.approx(0.011, rel=0.1)
-    assert lent(spreads, "peak") is None
+    assert pooled_noise_prior(spreads, "peak") is None
 
 
 def test_each_is_shrunk_towards_its_own_past_on_todays_machine() -> None:
     past = {k: 0.002 * 2**k for k in range(6)}
     today = {k: a_spread(3 * sd * (1 + (k % 2) / 20), past=sd, equals=20) for k, sd in past.items()}
 
-    priors = [lent(today, k) for k in past]
+    priors = [pooled_noise_prior(today, k) for k in past]
 
     assert all(prior is not None for prior in priors)
     assert [prior.sd / sd for prior, sd in zip(priors, past.values(), strict=True) if prior] == pytest.approx(
@@ -50,25 +50,25 @@ def test_each_is_shrunk_towards_its_own_past_on_todays_machine() -> None:
 def test_without_a_family_the_past_speaks_unless_today_is_plainly_another_day() -> None:
     usual, noisy = a_spread(0.012, past=0.01, equals=30), a_spread(0.03, past=0.01, equals=30)
 
-    prior = lent({"a": usual}, "a")
+    prior = pooled_noise_prior({"a": usual}, "a")
 
     assert prior is not None
     assert (prior.sd, prior.df) == (pytest.approx(0.01), 8)
-    assert lent({"a": noisy}, "a") is None
+    assert pooled_noise_prior({"a": noisy}, "a") is None
 
 
 def test_a_past_needs_three_comparisons_of_equals() -> None:
     found = Shift(0.01, 0.004, 8, 5)
 
-    two, three = (Spread.of(TIME, found, [(0.01, 5)] * count) for count in (2, 3))
+    two, three = (PairNoise.from_shift(TIME, found, [(0.01, 5)] * count) for count in (2, 3))
 
     assert two is not None
     assert three is not None
-    assert (two.past, three.past) == (None, pytest.approx(0.01**2 * 5))
+    assert (two.aa_variance, three.aa_variance) == (None, pytest.approx(0.01**2 * 5))
 
 
 def test_a_single_pair_shows_no_spread() -> None:
-    assert Spread.of(TIME, Shift(0.01, math.inf, 0, 1)) is None
+    assert PairNoise.from_shift(TIME, Shift(0.01, math.inf, 0, 1)) is None
 
 
 @pytest.mark.parametrize("unlike", [0.0, 0.5, 1.0])
@@ -78,10 +78,10 @@ def test_intervals_still_cover_where_benchmarks_differ_in_noise(unlike: float) -
     for _ in range(60):
         sds = 0.01 * np.exp(rng.normal(0, unlike, 12))
         sides = [rng.normal(0, sd, (2, 5)) for sd in sds]
-        bare = [shift(base, head) for base, head in sides]
-        spreads = {k: spread for k, one in enumerate(bare) if (spread := Spread.of(TIME, one))}
+        bare = [estimate_shift(base, head) for base, head in sides]
+        spreads = {k: spread for k, one in enumerate(bare) if (spread := PairNoise.from_shift(TIME, one))}
         for k, (base, head) in enumerate(sides):
-            low, high = shift(base, head, prior=lent(spreads, k)).bounds()
+            low, high = estimate_shift(base, head, prior=pooled_noise_prior(spreads, k)).bounds()
             covered, count = covered + (low <= 0 <= high), count + 1
 
     assert covered / count >= 0.935
@@ -93,9 +93,9 @@ def test_a_stormy_day_is_not_taken_for_a_quiet_one() -> None:
     for _ in range(500):
         equals = [(float(ratio), 5) for ratio in rng.normal(0, 0.005 * math.sqrt(2 / 5), 40)]
         base, head = rng.normal(0, 0.02, (2, 5))
-        spread = Spread.of(TIME, shift(base, head), equals)
+        spread = PairNoise.from_shift(TIME, estimate_shift(base, head), equals)
         assert spread is not None
-        low, high = shift(base, head, prior=lent({"a": spread}, "a")).bounds()
+        low, high = estimate_shift(base, head, prior=pooled_noise_prior({"a": spread}, "a")).bounds()
         covered, count = covered + (low <= 0 <= high), count + 1
 
     assert covered / count >= 0.9

@@ -2,8 +2,15 @@
 
 import pytest
 
-from perfci.model import IN_TURNS, Clock, Point, Process, Status
-from perfci.verdicts.process_levels import cpu_bound, judged_level, point_level, process_level, settled_levels, usable
+from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, Status
+from perfci.verdicts.process_levels import (
+    is_cpu_bound,
+    judged_level,
+    point_level,
+    process_level,
+    select_usable,
+    steady_levels,
+)
 from tests.builders import a_commit, a_failed_process, a_process, a_summary
 
 SWOLLEN = (1.0, 1.0, 1.0, 1.9, 1.9, 1.9)
@@ -31,27 +38,27 @@ def test_a_process_that_was_throttled_or_shared_its_gpu_is_shown_and_not_judged(
     spawned = a_process(1.0, flags=("spawned: 2 threads are running",))
     only_flagged, mixed = (Point(a_commit(), Status.OK, some) for some in ((hot, crowded), (hot, spawned)))
 
-    assert usable([hot, crowded, spawned]) == [spawned]
+    assert select_usable([hot, crowded, spawned]) == [spawned]
     assert (judged_level(only_flagged), point_level(only_flagged)) == (None, 8.5)
     assert (judged_level(mixed), point_level(mixed)) == (1.0, 1.0)
 
 
 def test_a_benchmark_that_sleeps_is_not_judged_by_cpu_time() -> None:
-    waits = cpu_bound([a_process(0.01, 0.02)], [a_process(1.0, 1.0)])
-    computes = cpu_bound([a_process(0.9, 0.1)], [a_process(1.0, 1.0)])
+    waits = is_cpu_bound([a_process(0.01, 0.02)], [a_process(1.0, 1.0)])
+    computes = is_cpu_bound([a_process(0.9, 0.1)], [a_process(1.0, 1.0)])
 
     assert (waits, computes) == (False, True)
 
 
 def test_without_a_wall_clock_cpu_time_is_believed() -> None:
-    assert cpu_bound([a_process(0.1)], [])
-    assert cpu_bound([a_process(0.1)], [a_failed_process()])
+    assert is_cpu_bound([a_process(0.1)], [])
+    assert is_cpu_bound([a_process(0.1)], [a_failed_process()])
 
 
 def test_both_sides_lose_the_same_warm_up() -> None:
     warm = (3.0, 2.0, 1.5, *[1.0] * 9)
 
-    base, head = settled_levels([a_process(*warm)] * 3, [a_process(*(1.1 * s for s in warm))] * 3)
+    base, head = steady_levels([a_process(*warm)] * 3, [a_process(*(1.1 * s for s in warm))] * 3)
 
     assert base == [1.0] * 3
     assert head == [1.1] * 3
@@ -59,10 +66,10 @@ def test_both_sides_lose_the_same_warm_up() -> None:
 
 def test_two_that_took_turns_are_compared_over_the_turns_they_shared() -> None:
     mood = (1.0, 1.0, 1.6, 1.6, 1.6, 1.0, 1.0)
-    base = a_process(*mood, clock=Clock.CPU, pair=3, flags=(IN_TURNS,))
-    head = a_process(*(1.1 * swell for swell in (*mood, 9.0, 9.0)), clock=Clock.CPU, pair=3, flags=(IN_TURNS,))
+    base = a_process(*mood, clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
+    head = a_process(*(1.1 * swell for swell in (*mood, 9.0, 9.0)), clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
 
-    (before,), (after,) = settled_levels([base], [head])
+    (before,), (after,) = steady_levels([base], [head])
 
     assert after / before == pytest.approx(1.1)
     assert process_level(base) == 1.0 < before
@@ -72,13 +79,13 @@ def test_two_that_took_turns_are_compared_over_the_turns_they_shared() -> None:
     "head",
     [
         a_process(*SWOLLEN, clock=Clock.CPU, pair=3),
-        a_process(*SWOLLEN, clock=Clock.CPU, pair=4, flags=(IN_TURNS,)),
-        a_process(*SWOLLEN[:4], clock=Clock.CPU, pair=3, flags=(IN_TURNS,)),
-        a_process(*SWOLLEN, clock=Clock.EXACT, pair=3, flags=(IN_TURNS,)),
+        a_process(*SWOLLEN, clock=Clock.CPU, pair=4, flags=(ALTERNATING_FLAG,)),
+        a_process(*SWOLLEN[:4], clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,)),
+        a_process(*SWOLLEN, clock=Clock.EXACT, pair=3, flags=(ALTERNATING_FLAG,)),
     ],
     ids=["no turns", "another pair", "too few turns", "no time"],
 )
 def test_turns_that_were_not_shared_leave_each_its_own_level(head: Process) -> None:
-    base = a_process(*SWOLLEN, clock=Clock.CPU, pair=3, flags=(IN_TURNS,))
+    base = a_process(*SWOLLEN, clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
 
-    assert settled_levels([base], [head]) == ([process_level(base)], [process_level(head)])
+    assert steady_levels([base], [head]) == ([process_level(base)], [process_level(head)])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from perfci.model import Process, Role, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import convict
-from perfci.verdicts.compare.process_modes import states_of
+from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.compare.process_modes import summarize_modes
 from tests.builders import a_process, a_series
 
 JITTER = (0.0, 0.002, -0.002, 0.001, -0.001, 0.003, -0.003, 0.0005, -0.0005, 0.0)
@@ -25,7 +25,7 @@ def a_side(role: Role, slow: int, *, by: float = 1.0) -> Sequence[Process]:
 
 def judged(slow_base: int, slow_head: int, *, by: float = 1.0) -> Verdict:
     base, head = a_side(Role.BASE, slow_base), a_side(Role.HEAD, slow_head, by=by)
-    return convict(a_series(), "base", "head", base, head)
+    return confirm(a_series(), "base", "head", base, head)
 
 
 def test_tells_the_mix_and_compares_within_states() -> None:
@@ -78,7 +78,7 @@ def test_one_state_needs_no_words() -> None:
 def test_the_upper_state_is_named_by_its_unit(unit: str, word: str) -> None:
     side = np.array([0.0, 0.001, 0.002, 0.12, 0.121, 0.122])
 
-    states = states_of(a_series(unit=unit), side, side)
+    states = summarize_modes(a_series(unit=unit), side, side)
 
     assert states is not None
-    assert states.upper == word
+    assert states.upper_name == word

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
-from perfci.verdicts.compare.pairwise import convict
-from perfci.verdicts.compare.round_candidates import noise_floor, nominate, pair_spreads, smallest_visible
+from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.compare.round_candidates import (
+    compute_noise_floors,
+    compute_pair_noise,
+    minimum_detectable_effects,
+    select_candidates,
+)
 from tests.builders import a_failed_process, a_process, a_series
 
 TRAIN = a_series("training.time_step", "cpu_time")
@@ -69,7 +74,7 @@ def level(planted: Planted, series: Series, commit: int) -> float:
 
 
 def nominated(measured: Measured) -> set[tuple[Series, int]]:
-    return {(one.series, COMMITS.index(one.head)) for one in nominate(measured, LINE)}
+    return {(one.series, COMMITS.index(one.head)) for one in select_candidates(measured, LINE)}
 
 
 SLOWER, FASTER = float(np.log(1.15)), -float(np.log(1.25))
@@ -125,9 +130,9 @@ def test_fresh_pairs_acquit_what_was_nominated_by_chance() -> None:
     convicted = 0
     for seed in range(6):
         machine, measured = session({}, seed=seed, loaded=True)
-        for suspect in nominate(measured, LINE):
+        for suspect in select_candidates(measured, LINE):
             base, head = fresh_pairs(machine, suspect.series)
-            verdict = convict(suspect.series, suspect.base, suspect.head, base, head)
+            verdict = confirm(suspect.series, suspect.base, suspect.head, base, head)
             convicted += verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 
     assert convicted <= 1
@@ -136,7 +141,7 @@ def test_fresh_pairs_acquit_what_was_nominated_by_chance() -> None:
 def test_a_nomination_carries_a_screening_verdict_and_the_strongest_comes_first() -> None:
     _, measured = session(STORY, seed=0)
 
-    suspects = nominate(measured, LINE)
+    suspects = select_candidates(measured, LINE)
 
     first = suspects[0]
     assert (first.series, first.head) == (GENERATE, COMMITS[12])
@@ -159,7 +164,7 @@ def exact(*values: float) -> Measured:
 
 
 def test_exact_counts_are_nominated_when_they_move_beyond_the_bar() -> None:
-    (suspect,) = nominate(exact(100, 100, 101, 150, 150), LINE)
+    (suspect,) = select_candidates(exact(100, 100, 101, 150, 150), LINE)
 
     assert (suspect.base, suspect.head, suspect.score) == (COMMITS[2], COMMITS[3], np.inf)
 
@@ -168,7 +173,7 @@ def test_a_commit_that_stops_working_is_nominated_as_failed() -> None:
     _, measured = session({}, seed=2)
     measured[TRAIN][COMMITS[7]] = [a_failed_process(round=k) for k in range(5)]
 
-    failed = [one for one in nominate(measured, LINE) if one.verdict.kind is VerdictKind.FAILED]
+    failed = [one for one in select_candidates(measured, LINE) if one.verdict.kind is VerdictKind.FAILED]
 
     assert [(one.series, one.head) for one in failed] == [(TRAIN, COMMITS[7])]
 
@@ -176,16 +181,16 @@ def test_a_commit_that_stops_working_is_nominated_as_failed() -> None:
 def test_what_a_comparison_could_see_follows_the_noise() -> None:
     quiet, loaded = (session({}, seed=3, loaded=load)[1] for load in (False, True))
 
-    visible = [smallest_visible(measured, LINE) for measured in (quiet, loaded)]
-    floors = [noise_floor(measured, LINE) for measured in (quiet, loaded)]
+    visible = [minimum_detectable_effects(measured, LINE) for measured in (quiet, loaded)]
+    floors = [compute_noise_floors(measured, LINE) for measured in (quiet, loaded)]
 
     assert 0.05 < visible[0][TRAIN] < 0.08 < visible[1][TRAIN]
     assert floors[0][TRAIN] < 0.03 < floors[1][TRAIN]
-    assert smallest_visible(quiet, LINE, pairs=40)[GENERATE] < visible[0][GENERATE]
+    assert minimum_detectable_effects(quiet, LINE, pairs=40)[GENERATE] < visible[0][GENERATE]
 
 
 def test_the_spread_of_a_pair_is_pooled_over_commits_whatever_their_levels() -> None:
-    spreads = pair_spreads(session(STORY, seed=4)[1], LINE)
+    spreads = compute_pair_noise(session(STORY, seed=4)[1], LINE)
 
     assert {series: spreads[series].sd for series in SPREAD} == {
         series: pytest.approx(2**0.5 * sd, rel=0.25) for series, sd in SPREAD.items()
@@ -195,6 +200,6 @@ def test_the_spread_of_a_pair_is_pooled_over_commits_whatever_their_levels() -> 
 def test_nothing_measured_nominates_nothing() -> None:
     empty: Mapping[Series, Mapping[str, Sequence[Process]]] = {TRAIN: {}}
 
-    assert nominate(empty, LINE) == []
-    assert nominate({}, []) == []
-    assert smallest_visible(empty, LINE) == {}
+    assert select_candidates(empty, LINE) == []
+    assert select_candidates({}, []) == []
+    assert minimum_detectable_effects(empty, LINE) == {}

@@ -9,19 +9,26 @@ from builders import a_failed_process, a_process, a_series
 
 from perfci.bench.parity import TOLERANCES as OF_BENCHMARKS
 from perfci.bench.parity import ParityFailed
-from perfci.model import Clock, Pairs, Process, Series
-from perfci.verdicts.variants.numeric_parity import TOLERANCES, Numerics, Parity, coarser, compared, refusal
-from perfci.verdicts.variants.variant_contrast import Rejection
+from perfci.model import Clock, NamedValues, Process, Series
+from perfci.verdicts.variants.numeric_parity import (
+    TOLERANCES,
+    NumericsCheck,
+    ParityOutcome,
+    check_numerics,
+    find_coarsest_precision,
+    find_parity_failure,
+)
+from perfci.verdicts.variants.variant_contrast import VariantRejection
 
-FP32: Pairs = (("dtype", "'fp32'"),)
+FP32: NamedValues = (("dtype", "'fp32'"),)
 
 
 def exactly(value: float, count: int = 3) -> list[Process]:
     return [a_process(value, pair=k, clock=Clock.EXACT) for k in range(count)]
 
 
-def held(series: Series, base: Sequence[Process], head: Sequence[Process], declared: float | None = None) -> Numerics:
-    found = compared(series, FP32, base, head, declared)
+def held(series: Series, base: Sequence[Process], head: Sequence[Process], declared: float | None = None) -> NumericsCheck:
+    found = check_numerics(series, FP32, base, head, declared)
     assert found is not None
     return found
 
@@ -35,8 +42,8 @@ def test_holds_variants_to_the_tolerances_of_benchmarks() -> None:
 def test_knows_the_words_of_a_benchmark_that_refuses_to_be_timed() -> None:
     failed = a_failed_process(reason=f"perfci.bench.parity.ParityFailed: {ParityFailed('loss at step 2 is off')}")
 
-    assert refusal([a_process(), failed]) == "loss at step 2 is off"
-    assert refusal([a_failed_process(reason="ValueError: no")]) == ""
+    assert find_parity_failure([a_process(), failed]) == "loss at step 2 is off"
+    assert find_parity_failure([a_failed_process(reason="ValueError: no")]) == ""
 
 
 def test_a_loss_may_differ_by_what_the_coarser_precision_allows() -> None:
@@ -44,8 +51,8 @@ def test_a_loss_may_differ_by_what_the_coarser_precision_allows() -> None:
 
     near, far = (held(series, exactly(2.0), exactly(loss)) for loss in (2.008, 2.02))
 
-    assert (near.parity, far.parity) == (Parity.AGREES, Parity.REJECTED)
-    assert far.told == "loss_at_step_k is 2.02 against 2 of the baseline (1 %, allowed 0.5 % for bf16)"
+    assert (near.parity, far.parity) == (ParityOutcome.AGREES, ParityOutcome.REJECTED)
+    assert far.text == "loss_at_step_k is 2.02 against 2 of the baseline (1 %, allowed 0.5 % for bf16)"
 
 
 def test_what_the_user_declares_goes_before_the_precision() -> None:
@@ -53,8 +60,8 @@ def test_what_the_user_declares_goes_before_the_precision() -> None:
 
     found = held(series, exactly(2.0), exactly(2.02), 0.02)
 
-    assert (found.parity, found.told) == (
-        Parity.AGREES,
+    assert (found.parity, found.text) == (
+        ParityOutcome.AGREES,
         "loss_at_step_k is 2.02 against 2 of the baseline (1 %, allowed 2 %)",
     )
 
@@ -67,7 +74,7 @@ def test_a_loss_that_varies_by_itself_is_rejected_only_by_its_whole_interval() -
 
     found = [held(series, side(2.0), side(loss), 0.01) for loss in (2.0, 2.2)]
 
-    assert [one.parity for one in found] == [Parity.UNDECIDED, Parity.REJECTED]
+    assert [one.parity for one in found] == [ParityOutcome.UNDECIDED, ParityOutcome.REJECTED]
 
 
 def test_an_error_is_held_to_its_own_value_and_only_more_of_it_is_bad() -> None:
@@ -75,29 +82,29 @@ def test_an_error_is_held_to_its_own_value_and_only_more_of_it_is_bad() -> None:
 
     worse, better = held(series, exactly(1e-7), exactly(1e-3)), held(series, exactly(1e-3), exactly(1e-7))
 
-    assert (worse.parity, better.parity) == (Parity.REJECTED, Parity.AGREES)
-    assert worse.told == "max_relative_error is 0.001 against 1e-07 of the baseline (allowed 1e-05 more for fp32)"
+    assert (worse.parity, better.parity) == (ParityOutcome.REJECTED, ParityOutcome.AGREES)
+    assert worse.text == "max_relative_error is 0.001 against 1e-07 of the baseline (allowed 1e-05 more for fp32)"
 
 
 def test_how_large_an_error_in_the_unit_of_the_outputs_may_be_only_the_user_knows() -> None:
     series = a_series("attention.Flash", "max_error", unit="norm")
 
-    assert compared(series, FP32, exactly(0.1), exactly(0.5), None) is None
-    assert held(series, exactly(0.1), exactly(0.5), 0.2).parity is Parity.REJECTED
+    assert check_numerics(series, FP32, exactly(0.1), exactly(0.5), None) is None
+    assert held(series, exactly(0.1), exactly(0.5), 0.2).parity is ParityOutcome.REJECTED
 
 
 def test_a_side_without_a_number_is_not_judged() -> None:
-    assert compared(a_series(metric="loss"), (), [], exactly(1.0), None) is None
+    assert check_numerics(a_series(metric="loss"), (), [], exactly(1.0), None) is None
 
 
 def test_finds_the_coarsest_precision_that_parameters_name() -> None:
-    assert coarser(FP32, (("dtype", "torch.bfloat16"),)) == "bf16"
-    assert coarser((("batch", "8"),), (("attn", "'flash'"),)) == "fp32"
+    assert find_coarsest_precision(FP32, (("dtype", "torch.bfloat16"),)) == "bf16"
+    assert find_coarsest_precision((("batch", "8"),), (("attn", "'flash'"),)) == "fp32"
 
 
 def test_a_rejection_holds_for_the_whole_class_and_for_no_other() -> None:
-    one = Rejection("model.Gpt.measure_numerics", (("attn", "'flash'"), ("batch", "8")), "off")
+    one = VariantRejection("model.Gpt.measure_numerics", (("attn", "'flash'"), ("batch", "8")), "off")
 
-    assert one.concerns("model.Gpt.measure_training", (("attn", "'flash'"), ("batch", "8")))
-    assert not one.concerns("model.Gpt.measure_training", (("attn", "'sdpa'"), ("batch", "8")))
-    assert not one.concerns("model.Bert.measure_training", (("attn", "'flash'"), ("batch", "8")))
+    assert one.applies_to("model.Gpt.measure_training", (("attn", "'flash'"), ("batch", "8")))
+    assert not one.applies_to("model.Gpt.measure_training", (("attn", "'sdpa'"), ("batch", "8")))
+    assert not one.applies_to("model.Bert.measure_training", (("attn", "'flash'"), ("batch", "8")))

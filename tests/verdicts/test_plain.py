@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from perfci.model import Boundaries, Clock, Interval, Process, Status, VerdictKind
-from perfci.verdicts.compare.pairwise import convict, look, screen
+from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, VerdictKind
+from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
 from tests.builders import a_failed_process, a_process, a_series
 
 TIME = a_series()
@@ -71,7 +71,7 @@ def test_levels_of_zero_have_no_ratio_and_are_not_comparable() -> None:
 
 
 def test_a_head_that_crashes_where_the_base_works_has_failed() -> None:
-    verdict = convict(TIME, "base", "head", side(1.0), [a_failed_process(Status.OOM, reason="CUDA out of memory")] * 8)
+    verdict = confirm(TIME, "base", "head", side(1.0), [a_failed_process(Status.OOM, reason="CUDA out of memory")] * 8)
 
     assert verdict.kind is VerdictKind.FAILED
     assert verdict.reason == "The base works and the head ended as oom (CUDA out of memory)."
@@ -128,11 +128,11 @@ def test_a_head_that_fails_has_failed_however_hot_the_base_ran() -> None:
 
 
 def test_samples_that_forgot_their_process_are_not_comparable() -> None:
-    verdict = convict(TIME, "base", "head", side(1.0), side(1.2), boundaries=Boundaries.POOLED)
+    verdict = confirm(TIME, "base", "head", side(1.0), side(1.2), boundaries=ProcessBoundaries.POOLED)
 
     assert verdict.kind is VerdictKind.NOT_COMPARABLE
 
 
 def test_what_is_exact_or_refused_needs_no_more_pairs() -> None:
-    assert look(TIME, "base", "head", exact(5), exact(6)).more == 0
-    assert look(TIME, "base", "head", side(1.0), []).more == 0
+    assert interim_look(TIME, "base", "head", exact(5), exact(6)).pairs_to_buy == 0
+    assert interim_look(TIME, "base", "head", side(1.0), []).pairs_to_buy == 0

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
-from perfci.verdicts.compare.pairwise import convict, look, screen
-from perfci.verdicts.compare.round_candidates import nominate
-from perfci.verdicts.history.change_point_detection import change_points, moves_of_histories
-from perfci.verdicts.policy import BLOCK, SEGMENT, Override, Policy
-from perfci.verdicts.rule import MOVES, Rule
+from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
+from perfci.verdicts.compare.round_candidates import select_candidates
+from perfci.verdicts.history.change_point_detection import find_change_points, segment_histories
+from perfci.verdicts.policy import ALLOCATOR_BLOCK_BYTES, ALLOCATOR_SEGMENT_BYTES, Policy, PolicyOverride
+from perfci.verdicts.rule import MOVE_KINDS, Rule
 from tests.builders import a_commit, a_process, a_series, a_sha
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
@@ -91,7 +91,7 @@ def test_the_bar_of_time_lifts_start_times_and_lowers_memory_but_never_the_other
 
 
 def test_one_operator_more_is_a_regression_and_says_why() -> None:
-    verdict = convict(OPERATORS, "base", "head", exact(812), exact(813), rule=Policy().rule_for(OPERATORS))
+    verdict = confirm(OPERATORS, "base", "head", exact(812), exact(813), rule=Policy().rule_for(OPERATORS))
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert verdict.reason == "Counted exactly: 812 became 813 (+0.1%), and for counts no change is too small."
@@ -100,7 +100,7 @@ def test_one_operator_more_is_a_regression_and_says_why() -> None:
 def test_a_loss_that_differs_in_its_last_bit_is_told_with_all_its_digits() -> None:
     worse = math.nextafter(2.5, 3)
 
-    verdict = convict(LOSS, "base", "head", exact(2.5), exact(worse), rule=Policy().rule_for(LOSS))
+    verdict = confirm(LOSS, "base", "head", exact(2.5), exact(worse), rule=Policy().rule_for(LOSS))
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert "2.5 became 2.5000000000000004" in verdict.reason
@@ -109,29 +109,29 @@ def test_a_loss_that_differs_in_its_last_bit_is_told_with_all_its_digits() -> No
 def test_a_count_that_varies_has_the_bar_of_time() -> None:
     rule = Policy().rule_for(OPERATORS)
 
-    assert convict(OPERATORS, "base", "head", varying(100), varying(101), rule=rule).kind is VerdictKind.UNCHANGED
-    assert convict(OPERATORS, "base", "head", varying(100), varying(110), rule=rule).kind is VerdictKind.REGRESSION
+    assert confirm(OPERATORS, "base", "head", varying(100), varying(101), rule=rule).kind is VerdictKind.UNCHANGED
+    assert confirm(OPERATORS, "base", "head", varying(100), varying(110), rule=rule).kind is VerdictKind.REGRESSION
 
 
 def test_compiling_twelve_percent_longer_is_below_its_bar_and_says_so() -> None:
     rule = Policy().rule_for(COMPILE)
 
-    verdict = convict(COMPILE, "base", "head", varying(1.0), varying(1.12), rule=rule)
+    verdict = confirm(COMPILE, "base", "head", varying(1.0), varying(1.12), rule=rule)
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.reason.endswith("inside the bar of 15.0% for compile and start time either way.")
-    assert convict(COMPILE, "base", "head", varying(1.0), varying(1.12)).kind is VerdictKind.REGRESSION
+    assert confirm(COMPILE, "base", "head", varying(1.0), varying(1.12)).kind is VerdictKind.REGRESSION
 
 
 @pytest.mark.parametrize("make", [exact, lambda value: [a_process(value, pair=k) for k in range(8)]])
-@pytest.mark.parametrize(("series", "step"), [(PEAK, BLOCK), (RESERVED, SEGMENT)])
+@pytest.mark.parametrize(("series", "step"), [(PEAK, ALLOCATOR_BLOCK_BYTES), (RESERVED, ALLOCATOR_SEGMENT_BYTES)])
 def test_the_allocator_s_own_step_is_no_change(
     series: Series, step: int, make: Callable[[float], list[Process]]
 ) -> None:
     rule = Policy().rule_for(series)
     base = make(4.0 * step)
 
-    at, beyond = (convict(series, "b", "h", base, make(4.0 * step + more), rule=rule) for more in (step, 1.1 * step))
+    at, beyond = (confirm(series, "b", "h", base, make(4.0 * step + more), rule=rule) for more in (step, 1.1 * step))
 
     assert at.kind is not VerdictKind.REGRESSION
     assert "its floor of" in at.reason
@@ -141,13 +141,13 @@ def test_the_allocator_s_own_step_is_no_change(
 def test_a_floor_counts_from_nothing_too() -> None:
     rule = Policy().rule_for(PEAK)
 
-    kinds = [convict(PEAK, "b", "h", exact(0), exact(after), rule=rule).kind for after in (BLOCK, 2 * BLOCK)]
+    kinds = [confirm(PEAK, "b", "h", exact(0), exact(after), rule=rule).kind for after in (ALLOCATOR_BLOCK_BYTES, 2 * ALLOCATOR_BLOCK_BYTES)]
 
     assert kinds == [VerdictKind.UNCHANGED, VerdictKind.REGRESSION]
 
 
 def test_the_first_table_that_matches_speaks_and_what_it_leaves_out_stays() -> None:
-    policy = Policy(Rule(), (Override("generation.*tpot", bar=0.1), Override("generation", bar=0.3), Override("peak")))
+    policy = Policy(Rule(), (PolicyOverride("generation.*tpot", bar=0.1), PolicyOverride("generation", bar=0.3), PolicyOverride("peak")))
 
     assert policy.rule_for(TPOT).bar == 0.1
     assert policy.rule_for(a_series("generation.Gpt", "e2el")).bar == 0.3
@@ -158,34 +158,34 @@ def test_a_table_can_change_the_class_the_floor_and_whether_to_judge() -> None:
     policy = Policy(
         Rule(),
         (
-            Override("tpot", kind=MetricClass.COMPILE),
-            Override("reserved", floor_bytes=32 * MIB),
-            Override("operators", judge=False),
+            PolicyOverride("tpot", metric_class=MetricClass.COMPILE),
+            PolicyOverride("reserved", floor_bytes=32 * MIB),
+            PolicyOverride("operators", judge=False),
         ),
     )
 
     assert policy.rule_for(TPOT).bar == 0.15
     assert policy.rule_for(RESERVED).floor == 32 * MIB
-    assert [policy.judges(series) for series in (OPERATORS, TPOT)] == [False, True]
+    assert [policy.is_judged(series) for series in (OPERATORS, TPOT)] == [False, True]
 
 
 def test_a_floor_in_bytes_is_for_bytes_only() -> None:
-    policy = Policy(Rule(), (Override(".", floor_bytes=4096.0, floor=0.001),))
+    policy = Policy(Rule(), (PolicyOverride(".", floor_bytes=4096.0, floor=0.001),))
 
     assert (policy.rule_for(PEAK).floor, policy.rule_for(a_series()).floor) == (4096.0, 0.001)
 
 
 def test_a_bar_of_zero_counts_any_exact_change_and_leaves_noise_its_bar() -> None:
-    rule = Policy(Rule(), (Override("peak", bar=0.0, floor=0.0),)).rule_for(PEAK)
+    rule = Policy(Rule(), (PolicyOverride("peak", bar=0.0, floor=0.0),)).rule_for(PEAK)
 
-    assert convict(PEAK, "b", "h", exact(1e6), exact(1e6 + 1), rule=rule).kind is VerdictKind.REGRESSION
-    assert convict(PEAK, "b", "h", varying(1e6), varying(1e6), rule=rule).kind is VerdictKind.UNCHANGED
+    assert confirm(PEAK, "b", "h", exact(1e6), exact(1e6 + 1), rule=rule).kind is VerdictKind.REGRESSION
+    assert confirm(PEAK, "b", "h", varying(1e6), varying(1e6), rule=rule).kind is VerdictKind.UNCHANGED
 
 
 def test_a_bar_given_for_counts_lets_small_changes_pass() -> None:
-    rule = Policy(Rule(), (Override("operators", bar=0.02),)).rule_for(OPERATORS)
+    rule = Policy(Rule(), (PolicyOverride("operators", bar=0.02),)).rule_for(OPERATORS)
 
-    verdict = convict(OPERATORS, "b", "h", exact(100), exact(101), rule=rule)
+    verdict = confirm(OPERATORS, "b", "h", exact(100), exact(101), rule=rule)
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.reason.endswith("below the bar of 2% for the policy 'operators'.")
@@ -195,31 +195,31 @@ def test_neighbours_are_nominated_by_the_rule_of_their_series() -> None:
     line = [("a", "b"), ("b", "c")]
     measured = {OPERATORS: {"a": exact(100), "b": exact(101), "c": exact(101)}}
 
-    assert nominate(measured, line) == []
-    assert [one.head for one in nominate(measured, line, rules=Policy().rule_for)] == ["b"]
+    assert select_candidates(measured, line) == []
+    assert [one.head for one in select_candidates(measured, line, rules=Policy().rule_for)] == ["b"]
 
 
 def test_every_change_of_a_count_is_in_its_history() -> None:
     points = counted(OPERATORS, 100, 100, 101, 101, 0, 3)
 
-    found = change_points(OPERATORS, points, rule=Policy().rule_for(OPERATORS))
+    found = find_change_points(OPERATORS, points, rule=Policy().rule_for(OPERATORS))
 
     assert [(move.commit, move.last_good) for move in found] == [(a_sha(k), a_sha(k - 1)) for k in (2, 4, 5)]
-    assert [move.rel for move in found] == pytest.approx([0.01, -1.0, 1.0])
+    assert [move.relative_change for move in found] == pytest.approx([0.01, -1.0, 1.0])
 
 
 def test_a_floor_holds_for_histories_too() -> None:
     levels = [(a_sha(k), 1000.0 + 500.0 * (k >= 10)) for k in range(20)]
 
-    assert moves_of_histories({PEAK: levels}, rules=Policy().rule_for) == {PEAK: []}
-    assert len(moves_of_histories({PEAK: levels})[PEAK]) == 1
+    assert segment_histories({PEAK: levels}, rules=Policy().rule_for) == {PEAK: []}
+    assert len(segment_histories({PEAK: levels})[PEAK]) == 1
 
 
 def test_histories_with_different_bars_are_judged_beside_each_other_as_alone() -> None:
     levels = [(a_sha(k), 1.0 + 0.1 * (k >= 10)) for k in range(20)]
     together = {COMPILE: levels, a_series(): levels, TPOT: levels}
 
-    found = moves_of_histories(together, rules=Policy().rule_for)
+    found = segment_histories(together, rules=Policy().rule_for)
 
     assert list(found) == list(together)
     assert [len(found[series]) for series in together] == [0, 1, 1]
@@ -240,8 +240,8 @@ def test_a_higher_bar_or_floor_never_flags_more(
     head = [a_process(process.samples[0] * ratio, clock=clock, pair=process.pair) for process in base]
     low, high = Rule(bar=lower, floor=min(floors)), Rule(bar=lower + more, floor=max(floors))
 
-    for judge in (screen, convict):
-        flagged = [judge(PEAK, "b", "h", base, head, rule=rule).kind in MOVES for rule in (low, high)]
+    for judge in (screen, confirm):
+        flagged = [judge(PEAK, "b", "h", base, head, rule=rule).kind in MOVE_KINDS for rule in (low, high)]
         assert flagged[0] or not flagged[1]
 
 
@@ -259,6 +259,6 @@ def test_every_metric_has_a_class_and_a_sane_rule(name: str, unit: str) -> None:
 def test_a_plain_time_is_decided_as_without_a_policy(effect: float) -> None:
     base, head = varying(1.0), varying(effect)
 
-    with_policy = look(a_series(), "b", "h", base, head, rule=Policy().rule_for(a_series()))
+    with_policy = interim_look(a_series(), "b", "h", base, head, rule=Policy().rule_for(a_series()))
 
-    assert with_policy == look(a_series(), "b", "h", base, head)
+    assert with_policy == interim_look(a_series(), "b", "h", base, head)

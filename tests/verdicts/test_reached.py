@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from perfci.model import Clock, Interval, Role, Series, Status, VerdictKind
-from perfci.verdicts.goals.goal_clauses import Goal, parse, scale
-from perfci.verdicts.goals.goal_verdict import Compared, GoalVerdict, Outcome, judge_goal
+from perfci.verdicts.goals.goal_clauses import Goal, compute_unit_factor, parse_clause
+from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalOutcome, GoalVerdict, judge_goal
 from perfci.verdicts.policy import Policy
 
 STEP = a_series("model.Gpt.measure_training", "step_time")
@@ -17,21 +17,21 @@ PEAK = a_series("model.Gpt.measure_training", "peak_allocated", unit="bytes")
 LOSS = a_series("model.Gpt.measure_numerics", "loss_at_step_k", unit="loss")
 
 
-def judge(clause: str, *compared: Compared, rejected: str = "") -> GoalVerdict:
-    found = judge_goal(Goal("fast", (parse(clause),)), compared, Policy().class_of, rejected=rejected)
+def judge(clause: str, *compared: ComparedSeries, rejected: str = "") -> GoalVerdict:
+    found = judge_goal(Goal("fast", (parse_clause(clause),)), compared, Policy().class_of, rejection_reason=rejected)
     assert found is not None
     return found
 
 
 def decided(
     series: Series, ratio: float, lo: float, hi: float, kind: VerdictKind = VerdictKind.IMPROVEMENT
-) -> Compared:
+) -> ComparedSeries:
     verdict = a_verdict(series, kind, ratio=ratio, interval=Interval(lo, hi))
-    return Compared(series, (), (), verdict)
+    return ComparedSeries(series, (), (), verdict)
 
 
-def levels(series: Series, *values: float, clock: Clock = Clock.WALL) -> Compared:
-    return Compared(series, (), [a_process(value, role=Role.HEAD, clock=clock) for value in values])
+def levels(series: Series, *values: float, clock: Clock = Clock.WALL) -> ComparedSeries:
+    return ComparedSeries(series, (), [a_process(value, role=Role.HEAD, clock=clock) for value in values])
 
 
 def test_a_clause_is_met_broken_or_undecided_by_its_whole_interval() -> None:
@@ -40,7 +40,7 @@ def test_a_clause_is_met_broken_or_undecided_by_its_whole_interval() -> None:
         for lo, hi in ((0.63, 0.67), (0.64, 0.68), (0.68, 0.70))
     ]
 
-    assert outcomes == [Outcome.MET, Outcome.UNDECIDED, Outcome.BROKEN]
+    assert outcomes == [GoalOutcome.MET, GoalOutcome.UNDECIDED, GoalOutcome.BROKEN]
 
 
 def test_within_has_two_sides() -> None:
@@ -49,28 +49,28 @@ def test_within_has_two_sides() -> None:
         for lo, hi in ((0.96, 1.04), (0.9, 1.1), (0.9, 0.94), (1.06, 1.1), (0.9, 1.0))
     ]
 
-    assert outcomes == [Outcome.MET, Outcome.UNDECIDED, Outcome.BROKEN, Outcome.BROKEN, Outcome.UNDECIDED]
+    assert outcomes == [GoalOutcome.MET, GoalOutcome.UNDECIDED, GoalOutcome.BROKEN, GoalOutcome.BROKEN, GoalOutcome.UNDECIDED]
 
 
 def test_an_exact_value_at_the_limit_meets_it_unless_less_was_asked() -> None:
     same = decided(PEAK, 1.0, 1.0, 1.0, VerdictKind.UNCHANGED)
 
-    assert judge("peak_allocated <= 1.0x", same).outcome is Outcome.MET
-    assert judge("peak_allocated < 1.0x", same).outcome is Outcome.BROKEN
+    assert judge("peak_allocated <= 1.0x", same).outcome is GoalOutcome.MET
+    assert judge("peak_allocated < 1.0x", same).outcome is GoalOutcome.BROKEN
 
 
 def test_what_comes_from_nothing_is_more_than_any_factor() -> None:
     verdict = a_verdict(PEAK, ratio=None, interval=None, base_level=0.0, head_level=8.0, reason="0 became 8")
 
-    found = judge("peak_allocated <= 5x", Compared(PEAK, (), (), verdict)).clauses[0]
+    found = judge("peak_allocated <= 5x", ComparedSeries(PEAK, (), (), verdict)).clauses[0]
 
-    assert (found.outcome, found.estimate, found.reason) == (Outcome.BROKEN, None, "0 became 8")
+    assert (found.outcome, found.estimate, found.reason) == (GoalOutcome.BROKEN, None, "0 became 8")
 
 
 def test_a_level_is_judged_by_the_spread_of_its_processes_in_the_unit_of_the_clause() -> None:
     found = judge("step_time <= 2 ms", levels(STEP, 0.00180, 0.00181, 0.00179, 0.00182, 0.00180)).clauses[0]
 
-    assert found.outcome is Outcome.MET
+    assert found.outcome is GoalOutcome.MET
     assert found.estimate == pytest.approx(1.804, abs=1e-3)
     assert found.interval == Interval(pytest.approx(1.790, abs=2e-3), pytest.approx(1.818, abs=2e-3))
 
@@ -78,10 +78,10 @@ def test_a_level_is_judged_by_the_spread_of_its_processes_in_the_unit_of_the_cla
 def test_a_limit_may_be_in_any_unit_of_the_same_measure() -> None:
     units = {"seconds": "ms", "seconds/token": "ms/token", "bytes": "MiB", "ratio": "%", "tokens/s": "tokens/s"}
 
-    factors = [scale(parse(f"metric <= 1 {written}"), unit) for unit, written in units.items()]
+    factors = [compute_unit_factor(parse_clause(f"metric <= 1 {written}"), unit) for unit, written in units.items()]
 
     assert factors == [1e-3, 1e-3, 2**20, 0.01, 1.0]
-    assert scale(parse("mfu >= 0.4"), "ratio") == scale(parse("operators <= 900"), "count") == 1.0
+    assert compute_unit_factor(parse_clause("mfu >= 0.4"), "ratio") == compute_unit_factor(parse_clause("operators <= 900"), "count") == 1.0
 
 
 def test_a_single_process_decides_no_level_but_an_exact_one_does() -> None:
@@ -89,24 +89,24 @@ def test_a_single_process_decides_no_level_but_an_exact_one_does() -> None:
     exact = levels(PEAK, 1000.0, 1000.0, clock=Clock.EXACT)
 
     assert judge("peak_allocated <= 1 KiB", alone).clauses[0].interval == Interval(1000 / 1024, 1000 / 1024)
-    assert judge("peak_allocated <= 1 KiB", exact).outcome is Outcome.MET
+    assert judge("peak_allocated <= 1 KiB", exact).outcome is GoalOutcome.MET
 
 
 def test_says_how_many_more_pairs_would_decide() -> None:
     found = judge("step_time <= 0.67x", decided(STEP, 0.66, 0.64, 0.68)).clauses[0]
 
-    assert (found.outcome, found.reason) == (Outcome.UNDECIDED, "about 29 more pairs would decide")
+    assert (found.outcome, found.reason) == (GoalOutcome.UNDECIDED, "about 29 more pairs would decide")
     close = judge("step_time <= 0.67x", decided(STEP, 0.67, 0.64, 0.701)).clauses[0]
     assert close.reason == "too close to the limit for more pairs to settle"
 
 
 def test_what_was_not_judged_is_compared_as_it_was_measured() -> None:
     rows = [process for k in range(6) for process in a_pair(k, 1.0 + k / 1000, 0.5 + k / 1000)]
-    witness = Compared(STEP, [p for p in rows if p.role is Role.BASE], [p for p in rows if p.role is Role.HEAD])
+    witness = ComparedSeries(STEP, [p for p in rows if p.role is Role.BASE], [p for p in rows if p.role is Role.HEAD])
 
     found = judge("step_time <= 0.67x", witness)
 
-    assert found.outcome is Outcome.MET
+    assert found.outcome is GoalOutcome.MET
 
 
 def test_a_metric_with_two_clocks_is_judged_by_the_one_that_has_a_verdict() -> None:
@@ -115,13 +115,13 @@ def test_a_metric_with_two_clocks_is_judged_by_the_one_that_has_a_verdict() -> N
     found = judge("step_time <= 0.67x", levels(STEP, 1.0), decided(cpu, 0.6, 0.59, 0.61))
 
     assert [one.series for one in found.clauses] == [cpu]
-    assert found.outcome is Outcome.MET
+    assert found.outcome is GoalOutcome.MET
     level = judge("step_time <= 0.67 s", levels(STEP, 1.0, 1.0), decided(cpu, 0.6, 0.59, 0.61))
     assert [one.series for one in level.clauses] == [STEP]
 
 
 def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() -> None:
-    speed, memory, start = (parse(text) for text in ("step_time <= 0.67x", "peak_allocated <= 1x", "ttft <= 1 s"))
+    speed, memory, start = (parse_clause(text) for text in ("step_time <= 0.67x", "peak_allocated <= 1x", "ttft <= 1 s"))
     faster, larger = decided(STEP, 0.6, 0.59, 0.61), decided(PEAK, 1.2, 1.2, 1.2, VerdictKind.REGRESSION)
 
     broken, undecided = (
@@ -129,32 +129,32 @@ def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() 
         for clauses, measured in (((speed, memory, start), [faster, larger]), ((speed, start), [faster]))
     )
 
-    assert [one and one.outcome for one in (broken, undecided)] == [Outcome.BROKEN, Outcome.UNDECIDED]
+    assert [one and one.outcome for one in (broken, undecided)] == [GoalOutcome.BROKEN, GoalOutcome.UNDECIDED]
     assert [one.reason for one in (undecided.clauses if undecided else ())] == ["", "it was not measured"]
 
 
 def test_a_head_that_fails_breaks_its_clauses_and_one_that_is_skipped_leaves_them_open() -> None:
-    failed = Compared(STEP, (), (), a_verdict(STEP, VerdictKind.FAILED, ratio=None, interval=None, reason="it crashed"))
-    skipped = Compared(STEP, (), [a_failed_process(Status.SKIPPED, reason="no GPU here")])
+    failed = ComparedSeries(STEP, (), (), a_verdict(STEP, VerdictKind.FAILED, ratio=None, interval=None, reason="it crashed"))
+    skipped = ComparedSeries(STEP, (), [a_failed_process(Status.SKIPPED, reason="no GPU here")])
 
-    assert judge("step_time <= 1x", failed).outcome is Outcome.BROKEN
+    assert judge("step_time <= 1x", failed).outcome is GoalOutcome.BROKEN
     found = judge("step_time <= 1 s", skipped).clauses[0]
-    assert (found.outcome, found.reason) == (Outcome.UNDECIDED, "not available: no GPU here")
+    assert (found.outcome, found.reason) == (GoalOutcome.UNDECIDED, "not available: no GPU here")
 
 
 def test_numerics_beyond_their_bound_reject_whatever_the_speed() -> None:
     apart = decided(LOSS, 1.02, 1.02, 1.02, VerdictKind.REGRESSION)
 
-    assert judge("loss within 1%", apart).outcome is Outcome.REJECTED
+    assert judge("loss within 1%", apart).outcome is GoalOutcome.REJECTED
     assert judge("step_time <= 1x", decided(STEP, 0.5, 0.5, 0.5), rejected="loss is off").reason == "loss is off"
 
 
 def test_a_head_that_refuses_to_be_timed_is_rejected() -> None:
-    refused = Compared(STEP, (), [a_failed_process(reason="ParityFailed: rejected: parity failed: loss is off")])
+    refused = ComparedSeries(STEP, (), [a_failed_process(reason="ParityFailed: rejected: parity failed: loss is off")])
 
     found = judge("step_time <= 1x", refused)
 
-    assert (found.outcome, found.reason) == (Outcome.REJECTED, "loss is off")
+    assert (found.outcome, found.reason) == (GoalOutcome.REJECTED, "loss is off")
 
 
 def test_speed_that_costs_memory_is_a_trade() -> None:
@@ -163,12 +163,12 @@ def test_speed_that_costs_memory_is_a_trade() -> None:
 
     found = judge("step_time <= 0.67x", decided(STEP, 0.6, 0.59, 0.61), larger, other)
 
-    assert found.outcome is Outcome.MET
+    assert found.outcome is GoalOutcome.MET
     assert [(trade.gain.series, trade.cost.series) for trade in found.trades] == [(STEP, PEAK)]
 
 
 def test_is_about_what_it_matches_only() -> None:
-    goal = Goal("audio", (parse("step_time <= 1x"),), match="audio")
+    goal = Goal("audio", (parse_clause("step_time <= 1x"),), match="audio")
 
     assert judge_goal(goal, [decided(STEP, 0.6, 0.59, 0.61)], Policy().class_of) is None
 
@@ -180,7 +180,7 @@ def test_opposite_clauses_never_agree(limit: float, one: float, other: float) ->
 
     below, above = (judge(f"step_time {sign} {limit:.6f}x", measured).outcome for sign in ("<=", ">"))
 
-    assert {below, above} in ({Outcome.MET, Outcome.BROKEN}, {Outcome.UNDECIDED})
+    assert {below, above} in ({GoalOutcome.MET, GoalOutcome.BROKEN}, {GoalOutcome.UNDECIDED})
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=8), st.floats(1e-3, 1e3))

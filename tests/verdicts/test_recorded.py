@@ -6,8 +6,8 @@ from typing import Any
 
 from builders import a_commit, a_machine, a_process, a_result, a_run, a_series, a_sha, a_summary, a_variant
 
-from perfci.model import Boundaries, Process, Result, Role, Run, Verdict, VerdictKind
-from perfci.verdicts.compare.recorded_runs import judged, recorded
+from perfci.model import Process, ProcessBoundaries, Result, Role, Run, Verdict, VerdictKind
+from perfci.verdicts.compare.recorded_runs import collect_recorded_series, judge_recorded_series
 from perfci.verdicts.policy import Policy
 
 DRIFT = (0.0, 0.05, -0.05, 0.1, -0.1, 0.02, -0.02, 0.07)
@@ -24,8 +24,8 @@ def side(level: float, role: Role = Role.HISTORY, *, paired: bool = True) -> lis
 
 def compare(base: Result, head: Result, *, one_session: bool = True) -> Verdict:
     runs: list[Run] = [a_run(base), a_run(head, commit=a_commit(2))]
-    sides = [recorded([run]) for run in runs]
-    (verdict,) = judged(sides[0], sides[1], (a_sha(1), a_sha(2)), Policy(), one_session=one_session)
+    sides = [collect_recorded_series([run]) for run in runs]
+    (verdict,) = judge_recorded_series(sides[0], sides[1], (a_sha(1), a_sha(2)), Policy(), one_session=one_session)
     return verdict
 
 
@@ -58,7 +58,7 @@ def test_numbers_that_occur_twice_do_not_say_who_belongs_together() -> None:
 
 
 def test_what_was_poured_together_is_not_comparable() -> None:
-    pooled = result(1.0, boundaries=Boundaries.POOLED)
+    pooled = result(1.0, boundaries=ProcessBoundaries.POOLED)
 
     assert compare(pooled, result(1.08)).kind is VerdictKind.NOT_COMPARABLE
 
@@ -81,17 +81,17 @@ def test_says_why_numbers_tell_nothing_about_each_other() -> None:
 def test_two_environments_are_compared_where_that_is_what_differs() -> None:
     runs = [a_run(a_result(a_series(variant=a_variant(torch=t)), *side(1.0))) for t in ("2.9", "2.10")]
 
-    apart, together = ([recorded([run], by_variant=by) for run in runs] for by in (True, False))
+    apart, together = ([collect_recorded_series([run], by_variant=by) for run in runs] for by in (True, False))
 
     assert apart[0].keys().isdisjoint(apart[1])
-    (verdict,) = judged(*together, (a_sha(1), a_sha(1)), Policy(), one_session=True)
+    (verdict,) = judge_recorded_series(*together, (a_sha(1), a_sha(1)), Policy(), one_session=True)
     assert verdict.kind is VerdictKind.UNCHANGED
 
 
 def test_what_one_side_lacks_is_missing() -> None:
     alone = a_result(a_series("other.time_it"), *side(1.0))
-    sides = recorded([a_run(result(1.0), alone)]), recorded([a_run(result(1.0))])
+    sides = collect_recorded_series([a_run(result(1.0), alone)]), collect_recorded_series([a_run(result(1.0))])
 
-    verdicts = judged(*sides, (a_sha(1), a_sha(2)), Policy(), one_session=True)
+    verdicts = judge_recorded_series(*sides, (a_sha(1), a_sha(2)), Policy(), one_session=True)
 
     assert [verdict.kind for verdict in verdicts] == [VerdictKind.UNCHANGED, VerdictKind.MISSING]

@@ -9,8 +9,8 @@ from builders import a_failed_process, a_process, a_series
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.model import CPU_TWIN, Clock, Metric, Process, Series, Status
-from perfci.verdicts.judged_series import gated, gated_by_commit
+from perfci.model import CPU_METRIC_PREFIX, Clock, Metric, Process, Series, Status
+from perfci.verdicts.judged_series import group_judged_by_commit, select_judged_series
 
 BASE, HEAD = "a" * 40, "b" * 40
 WALL = a_series(metric="ttft")
@@ -35,7 +35,7 @@ def test_judges_the_cpu_time_of_a_metric_before_its_wall_time() -> None:
         BYTES: read(5.0, clock=Clock.EXACT),
     }
 
-    assert gated(processes) == [CPU, OTHER, BYTES]
+    assert select_judged_series(processes) == [CPU, OTHER, BYTES]
 
 
 def test_judges_the_metric_that_only_waits_by_the_wall_clock_and_its_neighbours_as_they_are() -> None:
@@ -47,13 +47,13 @@ def test_judges_the_metric_that_only_waits_by_the_wall_clock_and_its_neighbours_
         other_cpu: read(1.9, clock=Clock.CPU),
     }
 
-    assert gated(processes) == [WALL, other_cpu]
+    assert select_judged_series(processes) == [WALL, other_cpu]
 
 
 def test_wall_time_elsewhere_has_its_own_judge() -> None:
     larger = replace(WALL, parameters=(("n", "8"),))
 
-    assert gated({WALL: read(1.0), CPU: read(0.9, clock=Clock.CPU), larger: read(8.0)}) == [CPU, larger]
+    assert select_judged_series({WALL: read(1.0), CPU: read(0.9, clock=Clock.CPU), larger: read(8.0)}) == [CPU, larger]
 
 
 def test_a_metric_that_is_only_called_like_cpu_time_hides_no_other() -> None:
@@ -61,32 +61,32 @@ def test_a_metric_that_is_only_called_like_cpu_time_hides_no_other() -> None:
     cpu_operators = a_series(metric="cpu_operators", unit="count")
     processes = {operators: read(7.0, clock=Clock.EXACT), cpu_operators: read(3.0, clock=Clock.EXACT)}
 
-    assert gated(processes) == [operators, cpu_operators]
+    assert select_judged_series(processes) == [operators, cpu_operators]
 
 
 def test_a_history_of_summaries_goes_by_the_name() -> None:
-    assert gated({WALL: [], CPU: []}) == [CPU]
+    assert select_judged_series({WALL: [], CPU: []}) == [CPU]
 
 
 def test_a_witness_is_never_judged() -> None:
     tokens = a_series(metric="tokens_per_second", unit="tokens/s", direction="higher")
-    mixed = [*read(9.0, clock=Clock.WITNESS), a_failed_process()]
+    mixed = [*read(9.0, clock=Clock.INFORMATIONAL), a_failed_process()]
 
-    assert gated({tokens: mixed, BYTES: read(5.0)}) == [BYTES]
+    assert select_judged_series({tokens: mixed, BYTES: read(5.0)}) == [BYTES]
 
 
 def test_what_no_process_could_read_is_not_judged_beside_what_it_read() -> None:
     failed = a_failed_process()
 
-    assert gated({BYTES: [*absent(), failed], OTHER: [*read(1.0), failed]}) == [OTHER]
-    assert gated({BYTES: [*absent(), *read(5.0)], OTHER: read(1.0)}) == [BYTES, OTHER]
-    assert gated({BYTES: absent(), OTHER: absent()}) == [BYTES, OTHER]
+    assert select_judged_series({BYTES: [*absent(), failed], OTHER: [*read(1.0), failed]}) == [OTHER]
+    assert select_judged_series({BYTES: [*absent(), *read(5.0)], OTHER: read(1.0)}) == [BYTES, OTHER]
+    assert select_judged_series({BYTES: absent(), OTHER: absent()}) == [BYTES, OTHER]
 
 
 def test_sorts_what_commits_gave_by_series() -> None:
     (wall,), (cpu,) = read(1.0), read(0.9, clock=Clock.CPU)
 
-    found = gated_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
+    found = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
 
     assert found == {CPU: {BASE: [cpu], HEAD: [cpu]}}
 
@@ -99,7 +99,7 @@ def test_cpu_time_fails_with_the_metric_it_belongs_to(declared: bool) -> None:
     of_cpu = replace(failed, clock=Clock.CPU)
     at_head = [(WALL, failed), (CPU, of_cpu)] if declared else [(WALL, failed)]
 
-    found = gated_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: at_head})
+    found = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: at_head})
 
     assert found == {CPU: {BASE: [cpu], HEAD: [of_cpu]}}
 
@@ -114,14 +114,14 @@ def test_every_metric_is_judged_once_unless_it_is_a_witness(read_metrics: dict) 
     for name, (clock, seconds, twin) in read_metrics.items():
         processes[a_series(metric=name)] = read(seconds, clock=clock)
         if twin:
-            processes[a_series(metric=CPU_TWIN + name)] = read(seconds / 2, clock=Clock.CPU)
+            processes[a_series(metric=CPU_METRIC_PREFIX + name)] = read(seconds / 2, clock=Clock.CPU)
 
-    judged = [series.metric.name for series in gated(processes)]
+    judged = [series.metric.name for series in select_judged_series(processes)]
 
     expected = {
-        CPU_TWIN + name if twin else name
+        CPU_METRIC_PREFIX + name if twin else name
         for name, (clock, _, twin) in read_metrics.items()
-        if twin or clock is not Clock.WITNESS
+        if twin or clock is not Clock.INFORMATIONAL
     }
     assert len(judged) == len(set(judged))
     assert set(judged) == expected

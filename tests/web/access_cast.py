@@ -11,7 +11,7 @@ from builders import NOON, a_process, a_result, a_run, a_series, a_sha
 from flask import Flask, request
 from werkzeug.test import TestResponse
 
-from perfci.auth.permissions import LOCAL, Role, Scope
+from perfci.auth.permissions import LOCAL, ProjectRole, Scope
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.service.accounts import accounts
@@ -19,7 +19,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import RunToken
-from perfci.store.projects import Project, create_project, project
+from perfci.store.projects import Project, create_project, find_project
 from perfci.store.writes import ingest
 from perfci_web import create_app
 
@@ -62,12 +62,12 @@ class Stage:
         return self.app.test_client().open(path, method=method, headers=headers, **more)
 
     def _cast(self) -> dict[str, Someone]:
-        people = {role: self._person(role, SECRET, OPEN, role=Role(role)) for role in Role}
+        people = {role: self._person(role, SECRET, OPEN, role=ProjectRole(role)) for role in ProjectRole}
         return {
             "anonymous": Someone(),
             **people,
             "stranger": self._person("stranger"),
-            "wrong project": self._person("rival", OTHER, role=Role.ADMIN),
+            "wrong project": self._person("rival", OTHER, role=ProjectRole.ADMIN),
             "reading token": self._token(Scope.READ),
             "writing token": self._token(Scope.WRITE),
             "admin token": self._token(Scope.ADMIN),
@@ -79,7 +79,7 @@ class Stage:
             "no token": Someone({"Authorization": "Bearer pfciu_nonsense"}),
         }
 
-    def _person(self, name: str, *projects: str, role: Role = Role.READER) -> Someone:
+    def _person(self, name: str, *projects: str, role: ProjectRole = ProjectRole.READER) -> Someone:
         for slug in projects:
             with self.store.begin() as tx:
                 accounts.set_member(tx, AuditContext(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role)
@@ -110,7 +110,7 @@ def csrf_of(app: Flask, name: str) -> str:
 
 
 def the(tx: Any, slug: str) -> Project:
-    found = project(tx, slug)
+    found = find_project(tx, slug)
     assert found is not None
     return found
 

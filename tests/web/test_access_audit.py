@@ -14,19 +14,19 @@ from access_cast import Stage
 from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha
 from looks import a_move, a_situation, measured_project, told
 
-from perfci.formats import Given, run_document
-from perfci.service.incidents.reconcile_incidents import sync
-from perfci.service.missing_data.missing_data_monitor import Watch
+from perfci.formats import ImportDefaults, run_document
+from perfci.service.incidents.reconcile_incidents import reconcile_incidents
+from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
 from perfci.store.conversions import series_identity
-from perfci.store.jobs.delivery_queue import Destination, keep_destination
-from perfci.store.projects import projects
+from perfci.store.jobs.delivery_queue import Destination, save_destination
+from perfci.store.projects import load_projects
 from perfci.store.writes.ingest import ingest_run, upsert_commits
 from perfci.verdicts.policy import Policy
-from perfci_web.api.operation import PREFIX
-from perfci_web.api.operation_table import ALL
+from perfci_web.api.operation import API_PREFIX
+from perfci_web.api.operation_table import ALL_OPERATIONS
 
 P = "/projects/acme:model"
 RUN = a_run(a_result(), session="uploaded")
@@ -34,7 +34,7 @@ SEEN = {"If-Match": '"1"'}
 
 VALID: dict[str, tuple[str, Any]] = {
     "create_project": ("/projects", {"project": "acme/new"}),
-    "upload_run": ("/runs", json.loads(run_document.write(RUN))),
+    "upload_run": ("/runs", json.loads(run_document.dump_run(RUN))),
     "change_project": (P, {"visibility": "public"}),
     "create_token": (f"{P}/tokens", {"name": "ci", "scopes": ["admin"]}),
     "revoke_token": (f"{P}/tokens/UID", None),
@@ -92,11 +92,11 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
                 began = NOON + timedelta(hours=number)
                 run = a_run(a_result(), commit=a_commit(number), session=f"s{number}", started_at=began)
                 ingest_run(tx, run, f"key {number}", "body", kind="history", received_at=began)
-            keep_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
-            Watch()(tx, project, NOON + timedelta(hours=4))
-        sync(store, project, Policy(), a_situation(*found[::-1]), NOON)
+            save_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
+            MissingDataMonitor()(tx, project, NOON + timedelta(hours=4))
+        reconcile_incidents(store, project, Policy(), a_situation(*found[::-1]), NOON)
         (path.parent / "custom.json").write_text(json.dumps([{"name": "encode", "unit": "points", "value": 12.5}]))
-        ingest_path(store, path.parent / "custom.json", "auto", Given(PROJECT, a_commit(), machine="box"))
+        ingest_path(store, path.parent / "custom.json", "auto", ImportDefaults(PROJECT, a_commit(), machine="box"))
     return path.read_bytes()
 
 
@@ -110,7 +110,7 @@ def stage(stored: bytes, tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_knows_every_operation_that_writes() -> None:
-    assert {one.name for one in ALL if one.method != "GET"} == VALID.keys() | ELSEWHERE.keys()
+    assert {one.name for one in ALL_OPERATIONS if one.method != "GET"} == VALID.keys() | ELSEWHERE.keys()
 
 
 @pytest.mark.parametrize("name", VALID)
@@ -130,18 +130,18 @@ def test_a_change_is_written_down(stage: Stage, name: str) -> None:
 def made(stage: Stage, name: str) -> Any:
     if name == "change_third":
         body = {"state": "investigating"}
-        return stage.ask("admin", "PATCH", f"{PREFIX}{P}/incidents/3", json=body, headers=SEEN).json
+        return stage.ask("admin", "PATCH", f"{API_PREFIX}{P}/incidents/3", json=body, headers=SEEN).json
     return ask(stage, name).json
 
 
 def ask(stage: Stage, name: str, uid: str = "") -> Any:
-    operation = next(one for one in ALL if one.name == name)
+    operation = next(one for one in ALL_OPERATIONS if one.name == name)
     path, body = VALID[name]
     headers = {"If-Match": '"2"'} if name == "undo_incident" else SEEN if operation.revision else {}
     headers |= {"Idempotency-Key": run_document.idempotency_key(RUN)} if name == "upload_run" else {}
-    return stage.ask("admin", operation.method, f"{PREFIX}{path.replace('UID', uid)}", json=body, headers=headers)
+    return stage.ask("admin", operation.method, f"{API_PREFIX}{path.replace('UID', uid)}", json=body, headers=headers)
 
 
-def lines(store: Store) -> list[audit_log.AuditLine]:
+def lines(store: Store) -> list[audit_log.AuditEntry]:
     with store.read() as tx:
-        return [line for place in (-1, *(one.id for one in projects(tx))) for line in audit_log.lines(tx, place)]
+        return [line for place in (-1, *(one.id for one in load_projects(tx))) for line in audit_log.list_entries(tx, place)]

@@ -13,16 +13,16 @@ import pytest
 from access_cast import NOW, OPEN, SECRET, Stage, csrf_of, fill, the
 from flask import request
 
-from perfci.auth.permissions import LOCAL, Role, Scope
-from perfci.auth.tokens import ANYWHERE, make_token
+from perfci.auth.permissions import LOCAL, ProjectRole, Scope
+from perfci.auth.tokens import TOKEN_IN_TEXT_PATTERN, make_token
 from perfci.config import Settings
 from perfci.service.accounts import accounts
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import api_tokens
 from perfci_web import create_app
-from perfci_web.api.operation_table import ALL
-from perfci_web.write_access import for_callers_of
+from perfci_web.api.operation_table import ALL_OPERATIONS
+from perfci_web.write_access import settings_for_host
 
 TOKENS = "/api/v1/projects/acme:secret/tokens"
 
@@ -143,19 +143,19 @@ def test_a_local_server_obeys_this_machine_only(local: Any, headers: dict[str, s
 def test_shows_a_network_what_is_public_where_nobody_logs_in(store: Store) -> None:
     fill(store, SECRET)
     fill(store, OPEN)
-    settings = for_callers_of("0.0.0.0", Settings())
+    settings = settings_for_host("0.0.0.0", Settings())
     client = create_app(store, settings=settings).test_client()
 
     told = [client.get(path).status_code for path in ("/acme:secret/benchmarks", "/acme:open/benchmarks")]
 
     assert told == [404, 200]
-    assert for_callers_of("127.0.0.1", Settings()).access.mode == "local"
+    assert settings_for_host("127.0.0.1", Settings()).access.mode == "local"
 
 
 def test_writes_down_the_last_use_of_a_token_once_a_minute(stage: Stage) -> None:
     def last_use() -> object:
         with stage.store.read() as tx:
-            found = api_tokens.tokens_of(tx, the(tx, SECRET).id)
+            found = api_tokens.list_tokens(tx, the(tx, SECRET).id)
         return next(one.last_used_at for one in found if one.scopes == ("results:read",))
 
     before = last_use()
@@ -173,8 +173,8 @@ def test_keeps_no_token_but_its_hash(stage: Stage) -> None:
 
 
 def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    paths = ["/", "/acme:secret/", "/nothing", *(one.path.replace("<project:project>", "acme:secret") for one in ALL)]
-    methods = {one.path.replace("<project:project>", "acme:secret"): one.method for one in ALL}
+    paths = ["/", "/acme:secret/", "/nothing", *(one.path.replace("<project:project>", "acme:secret") for one in ALL_OPERATIONS)]
+    methods = {one.path.replace("<project:project>", "acme:secret"): one.method for one in ALL_OPERATIONS}
 
     with caplog.at_level(logging.DEBUG):
         said = [
@@ -184,7 +184,7 @@ def test_never_repeats_a_token(stage: Stage, caplog: pytest.LogCaptureFixture) -
             for answer in [stage.ask(who, methods.get(path, "GET"), path, json={"name": stage_token(stage)})]
         ]
 
-    assert [text for text in (*said, caplog.text) if ANYWHERE.search(text)] == []
+    assert [text for text in (*said, caplog.text) if TOKEN_IN_TEXT_PATTERN.search(text)] == []
 
 
 def stage_token(stage: Stage) -> str:
@@ -224,7 +224,7 @@ def test_revokes_with_a_token_what_was_made_with_it(stage: Stage) -> None:
     with stage.store.begin() as tx:
         project = the(tx, SECRET)
         maker = next(
-            one for one in api_tokens.tokens_of(tx, project.id) if f"token:{one.uid}" == made["token"]["created_by"]
+            one for one in api_tokens.list_tokens(tx, project.id) if f"token:{one.uid}" == made["token"]["created_by"]
         )
         accounts.revoke_token(tx, AuditContext(LOCAL, NOW), project.id, maker.uid)
 
@@ -238,7 +238,7 @@ def test_revokes_with_a_member_the_tokens_he_made(stage: Stage) -> None:
     bearer = {"Authorization": f"Bearer {made['text']}"}
 
     with stage.store.begin() as tx:
-        accounts.set_member(tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", Role.SHERIFF)
+        accounts.set_member(tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF)
 
     assert stage.app.test_client().get("/api/v1/projects", headers=bearer).status_code == 401
 

@@ -14,48 +14,48 @@ from databases import KINDS, fresh_database
 from flask import url_for
 from werkzeug.routing import Rule
 
-from perfci.auth.permissions import NOT_HERE, Need
+from perfci.auth.permissions import NOT_FOUND, AccessRequirement
 from perfci.formats import run_document
-from perfci.net.url_segments import segment
+from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
 from perfci_web.api import dispatch
 from perfci_web.api.calls import Reply
 from perfci_web.api.operation import Operation
-from perfci_web.api.operation_table import ALL, BY_NAME
+from perfci_web.api.operation_table import ALL_OPERATIONS, OPERATIONS_BY_NAME
 
 OPERATIONS = {
-    Need.PUBLIC: {"list_projects", "get_openapi", "exchange_token"},
-    Need.READ: {
+    AccessRequirement.PUBLIC: {"list_projects", "get_openapi", "exchange_token"},
+    AccessRequirement.READ: {
         "get_project", "list_incidents", "get_incident", "list_incident_events", "incident_health", "get_ledger",
         "list_quarantined_benchmarks", "list_quarantined", "export_csv", "export_runs", "export_pytorch", "export_asv",
         "list_expectations", "list_announcements",
         "list_runs", "get_run", "list_series", "get_series", "get_points", "list_commits", "get_commit",
         "list_machines", "list_environments", "list_verdicts", "get_verdict", "get_comparison", "list_levels",
     },
-    Need.WRITE_RESULTS: {"upload_run", "add_announcements"},
-    Need.TRIAGE: {
+    AccessRequirement.WRITE_RESULTS: {"upload_run", "add_announcements"},
+    AccessRequirement.TRIAGE: {
         "set_quarantined_benchmark", "change_incident", "change_incidents", "note_incident", "merge_incident",
         "split_incident", "nudge_incident", "undo_incident", "resolve_quarantined",
     },
-    Need.ADMIN: {
+    AccessRequirement.ADMIN: {
         "change_project", "list_tokens", "create_token", "revoke_token", "list_members", "set_member", "remove_member",
         "list_audit", "get_repository", "bind_repository", "unbind_repository",
         "list_destinations", "set_destination", "remove_destination", "test_destination",
         "list_deliveries", "set_expectation",
     },
-    Need.SERVER: {"create_project"},
+    AccessRequirement.SERVER: {"create_project"},
 }  # fmt: skip
 """What each operation needs, written down a second time: a new one fails the tests until somebody says it here."""
 
 PAGES = {
-    Need.PUBLIC: {"projects_page", "login"},
-    Need.READ: {
+    AccessRequirement.PUBLIC: {"projects_page", "login"},
+    AccessRequirement.READ: {
         "overview", "incidents", "incidents.json", "benchmarks_page", "benchmarks_json", "benchmarks_csv",
         "series_page", "series_json", "series_svg", "series_csv", "compare_chooser", "compare_page", "compare_json",
         "compare_markdown", "commit_page", "calibration", "calibration.json", "incident",
         "incident.json", "ledger", "ledger.json",
     },
-    Need.TRIAGE: {
+    AccessRequirement.TRIAGE: {
         "incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge", "incident.undo",
     },
 }  # fmt: skip
@@ -80,7 +80,7 @@ PROMISED: dict[str, tuple[int, int, int, int, int]] = {
     "admin token":              (IN, IN, IN, IN, 403),
     "token of a job":           (403, IN, 403, 403, 403),
 }  # fmt: skip
-NEEDS = (Need.READ, Need.WRITE_RESULTS, Need.TRIAGE, Need.ADMIN, Need.SERVER)
+NEEDS = (AccessRequirement.READ, AccessRequirement.WRITE_RESULTS, AccessRequirement.TRIAGE, AccessRequirement.ADMIN, AccessRequirement.SERVER)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -96,19 +96,19 @@ def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an operation does is not the matter here: only whether somebody gets so far."""
-    monkeypatch.setattr(dispatch, "_handled", lambda operation, call: Reply(None))
+    monkeypatch.setattr(dispatch, "_run_handler", lambda operation, call: Reply(None))
 
 
-def need_of(name: str, table: dict[Need, set[str]]) -> Need:
+def need_of(name: str, table: dict[AccessRequirement, set[str]]) -> AccessRequirement:
     found = [need for need, names in table.items() if name in names]
     assert found, f"nobody has said yet who may reach {name}"
     return found[0]
 
 
-def promised(who: str, need: Need, slug: str) -> int:
+def promised(who: str, need: AccessRequirement, slug: str) -> int:
     if who in BAD_TOKENS:
         return 401
-    if need is Need.PUBLIC:
+    if need is AccessRequirement.PUBLIC:
         return IN
     told = dict(zip(NEEDS, PROMISED[who], strict=True))[need]
     if slug == OPEN:
@@ -116,29 +116,29 @@ def promised(who: str, need: Need, slug: str) -> int:
     return told
 
 
-def in_the_open(who: str, need: Need, in_private: int) -> int:
+def in_the_open(who: str, need: AccessRequirement, in_private: int) -> int:
     """A public project is everybody's to read; its tokens and people are the private one's, so tokens do nothing."""
-    if need is Need.READ:
+    if need is AccessRequirement.READ:
         return IN
-    if "token" in who and need is not Need.SERVER:
+    if "token" in who and need is not AccessRequirement.SERVER:
         return 403
     return 403 if in_private == 404 else in_private
 
 
 def path_of(operation: Operation, slug: str) -> str:
-    values = {"project": segment(slug), "uid": "0" * 12, "key": "0" * 64, "number": "1", "int": "1", "name": "x"}
+    values = {"project": encode_segment(slug), "uid": "0" * 12, "key": "0" * 64, "number": "1", "int": "1", "name": "x"}
     return re.sub(
         r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>", lambda found: values.get(found[1] or "", values["name"]), operation.path
     )
 
 
 def test_every_operation_is_promised_to_somebody() -> None:
-    assert {name for names in OPERATIONS.values() for name in names} == set(BY_NAME)
+    assert {name for names in OPERATIONS.values() for name in names} == set(OPERATIONS_BY_NAME)
 
 
 @pytest.mark.usefixtures("reached")
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
-@pytest.mark.parametrize("operation", [one for one in ALL if one.name != "upload_run"], ids=lambda one: str(one.name))
+@pytest.mark.parametrize("operation", [one for one in ALL_OPERATIONS if one.name != "upload_run"], ids=lambda one: str(one.name))
 def test_an_operation_is_for_those_it_was_promised_to(stage: Stage, operation: Operation, slug: str) -> None:
     need = need_of(operation.name, OPERATIONS)
     about: dict[str, Any] = {"json": {}} if operation.body else {}
@@ -155,14 +155,14 @@ def test_an_upload_is_for_those_who_may_write_in_the_project_it_names(stage: Sta
     result = a_result(a_series("suite.a"), a_process(1.0))
     run = a_run(result, project=slug, session=f"sent to {slug}", origin=measured_by)
     about = {
-        "data": run_document.write(run),
+        "data": run_document.dump_run(run),
         "headers": {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"},
     }
 
     told = {who: stage.ask(who, "POST", "/api/v1/runs", **about).status_code for who in stage.cast}
 
     stored = {who: IN if status == 201 else status for who, status in told.items()}
-    assert stored == {who: promised(who, Need.WRITE_RESULTS, slug) for who in stage.cast}
+    assert stored == {who: promised(who, AccessRequirement.WRITE_RESULTS, slug) for who in stage.cast}
 
 
 def rules(stage: Stage) -> list[Rule]:
@@ -198,10 +198,10 @@ def page(stage: Stage, rule: Rule, slug: str) -> str:
         return url_for(rule.endpoint, **{name: values.get(name, "1") for name in rule.arguments})
 
 
-def of_page(who: str, need: Need, slug: str) -> int:
+def of_page(who: str, need: AccessRequirement, slug: str) -> int:
     """A page says of a private project that it is not there, whatever was to be done with it."""
     told = promised(who, need, slug)
-    unseen = slug == SECRET and promised(who, Need.READ, SECRET) == 404 and need is not Need.PUBLIC
+    unseen = slug == SECRET and promised(who, AccessRequirement.READ, SECRET) == 404 and need is not AccessRequirement.PUBLIC
     return 404 if unseen else told
 
 
@@ -219,8 +219,8 @@ def test_tells_a_stranger_the_same_of_a_private_project_as_of_none(stage: Stage,
 
 @pytest.mark.parametrize("who", STRANGERS)
 def test_tells_a_stranger_the_same_over_the_api(stage: Stage, who: str) -> None:
-    for operation in ALL:
-        if operation.of_project and not operation.body:
+    for operation in ALL_OPERATIONS:
+        if operation.is_project_scoped and not operation.body:
             private, none = (
                 stage.ask(who, operation.method, path_of(operation, slug)) for slug in (SECRET, "acme/sacred")
             )
@@ -262,11 +262,11 @@ def test_names_to_everybody_the_projects_he_may_see(stage: Stage) -> None:
 def test_says_in_one_sentence_that_there_is_nothing(stage: Stage) -> None:
     problem = stage.ask("anonymous", "GET", "/api/v1/projects/acme:secret").json
 
-    assert (problem["status"], problem["detail"]) == (404, NOT_HERE)
+    assert (problem["status"], problem["detail"]) == (404, NOT_FOUND)
 
 
 def test_gives_no_reader_the_answer_kept_for_another(stage: Stage) -> None:
-    one, other = (stage.ask(who, "GET", f"/api/v1/projects/{segment(OPEN)}") for who in ("anonymous", "admin"))
+    one, other = (stage.ask(who, "GET", f"/api/v1/projects/{encode_segment(OPEN)}") for who in ("anonymous", "admin"))
 
     assert one.headers["ETag"] != other.headers["ETag"]
     assert {"Cookie", "Authorization"} <= {word.strip() for word in one.headers["Vary"].split(",")}

@@ -15,7 +15,7 @@ from fake_github import FakeGitHub
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from perfci.auth.permissions import LOCAL, Role
+from perfci.auth.permissions import LOCAL, ProjectRole
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.service.accounts import accounts
@@ -81,7 +81,7 @@ class Site:
         assert f"{back.scheme}://{back.netloc}" == HTTPS
         return f"{back.path}?{back.query}"
 
-    def grant(self, role: Role) -> None:
+    def grant(self, role: ProjectRole) -> None:
         with self.store.begin() as tx:
             accounts.set_member(tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role)
 
@@ -110,7 +110,7 @@ def test_lets_in_who_has_a_role_and_keeps_others_out(site: Site) -> None:
     before = site.get("/acme:secret/benchmarks").status_code
     site.log_in()
     without_a_role = site.get("/acme:secret/benchmarks").status_code
-    site.grant(Role.READER)
+    site.grant(ProjectRole.READER)
 
     assert (before, without_a_role, site.get("/acme:secret/benchmarks").status_code) == (404, 404, 200)
 
@@ -147,7 +147,7 @@ def test_refuses_an_answer_with_another_state(site: Site) -> None:
 
 
 def test_is_kept_by_a_number_not_by_a_name_that_others_may_get(site: Site) -> None:
-    site.grant(Role.READER)
+    site.grant(ProjectRole.READER)
     site.github.number = 7
     site.log_in()
 
@@ -155,7 +155,7 @@ def test_is_kept_by_a_number_not_by_a_name_that_others_may_get(site: Site) -> No
 
 
 def test_ends_with_the_logout(site: Site) -> None:
-    site.grant(Role.READER)
+    site.grant(ProjectRole.READER)
     site.log_in()
     csrf = re.search('name="csrf" value="([^"]+)"', site.get("/login").text)
     assert csrf is not None
@@ -167,7 +167,7 @@ def test_ends_with_the_logout(site: Site) -> None:
 
 
 def test_ends_after_a_week(site: Site) -> None:
-    site.grant(Role.READER)
+    site.grant(ProjectRole.READER)
     site.log_in()
     site.now += timedelta(days=7)
 
@@ -178,7 +178,7 @@ def test_writes_down_who_came_and_went(site: Site) -> None:
     site.log_in()
 
     with site.store.read() as tx:
-        line = audit_log.lines(tx, -1)[0]
+        line = audit_log.list_entries(tx, -1)[0]
     assert (line.actor, line.action, line.detail) == ("user:github/583231", "login.begin", {"name": "octocat"})
 
 
@@ -212,7 +212,7 @@ def test_is_for_members_of_the_organisation_only(of_acme: Site) -> None:
 
 
 def test_puts_out_within_minutes_who_left_the_organisation(of_acme: Site) -> None:
-    of_acme.grant(Role.READER)
+    of_acme.grant(ProjectRole.READER)
     of_acme.github.orgs = {"acme"}
     of_acme.log_in()
     of_acme.github.orgs = set()
@@ -224,7 +224,7 @@ def test_puts_out_within_minutes_who_left_the_organisation(of_acme: Site) -> Non
 
 
 def test_goes_on_for_an_hour_where_github_is_down(of_acme: Site) -> None:
-    of_acme.grant(Role.READER)
+    of_acme.grant(ProjectRole.READER)
     of_acme.github.orgs = {"acme"}
     of_acme.log_in()
     of_acme.github.broken = True

@@ -10,9 +10,9 @@ from web_builders import MACHINE, STEP_TIME, a_series
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
-from perfci.net.url_segments import TWINS, name_of, segment
-from perfci_web.not_found import Offer, nearest
-from perfci_web.page_urls import Links, answers_to, project_segment
+from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
+from perfci_web.not_found import Suggestion, closest_suggestions
+from perfci_web.page_urls import Links, matches_query, project_segment
 
 names = st.text(max_size=30) | st.text(alphabet="ab/.~:%-_ é", max_size=12) | st.sampled_from(sorted(RESERVED_PROJECTS))
 
@@ -22,10 +22,10 @@ names = st.text(max_size=30) | st.text(alphabet="ab/.~:%-_ é", max_size=12) | s
 def test_every_name_has_one_spelling_that_reads_back(name: str) -> None:
     spelled = project_segment(name)
 
-    assert name_of(spelled, RESERVED_PROJECTS) == name
+    assert decode_segment(spelled, RESERVED_PROJECTS) == name
     assert re.fullmatch(r"[A-Za-z0-9._:~-]+", spelled)
     assert spelled not in {".", ".."} | RESERVED_PROJECTS
-    assert not spelled.endswith(tuple(f".{twin}" for twin in TWINS))
+    assert not spelled.endswith(tuple(f".{twin}" for twin in FORMAT_SUFFIXES))
 
 
 @given(names, names)
@@ -38,11 +38,11 @@ def test_no_two_names_share_a_spelling(one: str, other: str) -> None:
 @settings(deadline=None, derandomize=True, max_examples=300)
 def test_no_name_has_two_spellings(text: str) -> None:
     try:
-        name = name_of(text)
+        name = decode_segment(text)
     except ValueError:
         return
 
-    assert segment(name) == text
+    assert encode_segment(name) == text
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_names_stay_readable(name: str, spelled: str) -> None:
 @pytest.mark.parametrize("text", ["a/b", "a~2", "a~zz", "~41", "a%20b", "a b", "~FF", "a.json"])
 def test_what_is_no_spelling_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"name|decode"):
-        name_of(text)
+        decode_segment(text)
 
 
 def test_a_series_is_named_by_its_parameters() -> None:
@@ -99,8 +99,8 @@ def test_an_address_means_the_series_it_was_made_for_and_no_other(other: Series)
 
     for one, stranger in ((STEP_TIME, other), (other, STEP_TIME)):
         query = dict(parse_qsl(urlsplit(links.series(one)).query, keep_blank_values=True))
-        assert answers_to(one, query)
-        assert not answers_to(stranger, query)
+        assert matches_query(one, query)
+        assert not matches_query(stranger, query)
 
 
 def test_two_machines_of_one_label_are_told_apart() -> None:
@@ -113,13 +113,13 @@ def test_two_machines_of_one_label_are_told_apart() -> None:
 
 
 def test_a_text_parameter_may_be_typed_without_its_quotes() -> None:
-    assert answers_to(STEP_TIME, {"p.dtype": "bf16"})
-    assert not answers_to(STEP_TIME, {"p.dtype": "fp32"})
-    assert not answers_to(STEP_TIME, {"p.unknown": "1"})
+    assert matches_query(STEP_TIME, {"p.dtype": "bf16"})
+    assert not matches_query(STEP_TIME, {"p.dtype": "fp32"})
+    assert not matches_query(STEP_TIME, {"p.unknown": "1"})
 
 
 def test_knobs_of_the_page_mean_no_series() -> None:
-    assert answers_to(STEP_TIME, {"most": "100", "utm_source": "mail"})
+    assert matches_query(STEP_TIME, {"most": "100", "utm_source": "mail"})
 
 
 def test_links_respect_where_the_application_is_mounted() -> None:
@@ -127,7 +127,7 @@ def test_links_respect_where_the_application_is_mounted() -> None:
 
 
 def test_a_missing_page_offers_what_looks_most_like_it() -> None:
-    known = [Offer(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")]
+    known = [Suggestion(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")]
 
-    assert nearest("train.time_stop", known)[0].label == "train.time_step"
-    assert len(nearest("zzz", known)) == 3
+    assert closest_suggestions("train.time_stop", known)[0].label == "train.time_step"
+    assert len(closest_suggestions("zzz", known)) == 3

@@ -54,4 +54,4 @@ def test_a_commit_shows_what_it_measured(client: FlaskClient) -> None:
     assert "3 witnesses, shown and not judged" in told
     assert "Failed 1 oom: torch.OutOfMemoryError" in told
     assert "governor" in told
-    assert f"perfci run {a_commit(COMMITS - 1).short}" in told
+    assert f"perfci run {a_commit(COMMITS - 1).short_sha}" in told

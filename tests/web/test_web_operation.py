@@ -42,12 +42,12 @@ def client(app: Flask) -> FlaskClient:
 def promise(store: Store, attempts: int = 0) -> None:
     with store.begin() as tx:
         ingest.ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
-        project = projects.project(tx, PROJECT)
+        project = projects.find_project(tx, PROJECT)
         assert project is not None
-        outbox.add(tx, project.id, "judge", "key", NOON)
-        (work,) = outbox.take(tx, ("judge",), 10, NOON)
+        outbox.add_work(tx, project.id, "judge", "key", NOON)
+        (work,) = outbox.load_due_work(tx, ("judge",), 10, NOON)
         for _ in range(attempts):
-            outbox.failed(tx, work.id, "no such series", NOON)
+            outbox.postpone_work(tx, work.id, "no such series", NOON)
 
 
 def test_an_empty_store_is_ready(client: FlaskClient) -> None:
@@ -66,7 +66,7 @@ def test_uploads_that_nobody_judges_are_a_warning(client: FlaskClient, store: St
 
 
 def test_uploads_that_were_given_up_are_a_warning(client: FlaskClient, store: Store) -> None:
-    promise(store, attempts=outbox.MOST_ATTEMPTS)
+    promise(store, attempts=outbox.MAX_ATTEMPTS)
 
     assert client.get("/readyz").get_json()["warnings"] == ["1 uploads could not be judged: see `perfci db check`."]
 

@@ -10,8 +10,8 @@ from looks import a_move, a_project, look, told
 from web_builders import NOW
 
 from perfci.model import IncidentState
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import change
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import update_incident
 from perfci.store import Store
 from perfci_web import create_app
 from tests.builders import acting_as
@@ -24,7 +24,7 @@ def client(empty_store: Store) -> FlaskClient:
     look(empty_store, NOW - timedelta(days=1), *found)
     project = a_project(empty_store)
     with empty_store.begin() as tx:
-        change(tx, project, 3, 1, Change(IncidentState.INVALID), acting_as("ada", NOW))
+        update_incident(tx, project, 3, 1, IncidentUpdate(IncidentState.INVALID), acting_as("ada", NOW))
     return create_app(empty_store, clock=lambda: NOW).test_client()
 
 

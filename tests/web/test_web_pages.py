@@ -96,7 +96,7 @@ def test_a_store_that_cannot_be_read_is_explained(empty_store: Store, monkeypatc
     def broken(tx: object) -> None:
         raise PerfciError(f"The database {empty_store.url} is locked by another perfci process: wait for it to finish.")
 
-    monkeypatch.setattr("perfci.store.queries.measurements.projects", broken)
+    monkeypatch.setattr("perfci.store.queries.measurements.load_project_records", broken)
     answer = create_app(empty_store).test_client().get("/")
 
     assert answer.status_code == 503

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser
 from web_builders import NOW, PROJECT, STEP_TIME, fill
 
 from perfci.store import Store
-from perfci.store.incidents.mutes import release, suspend
-from perfci.store.incidents.records import Suspension
-from perfci.store.projects import project
+from perfci.store.incidents.mutes import add_mute, end_mute
+from perfci.store.incidents.records import Mute
+from perfci.store.projects import find_project
 from perfci_web import create_app
 
 NAME = STEP_TIME.benchmark.name
@@ -26,9 +26,9 @@ SAID = (
 def put_away(store: Store, metric: str = "", until: datetime = NOW + timedelta(days=30)) -> None:
     reason = "3 of its 10 decided incidents were invalid"
     with store.begin() as tx:
-        known = project(tx, PROJECT)
+        known = find_project(tx, PROJECT)
         assert known is not None
-        suspend(tx, known.id, Suspension(NAME, metric, 0.3, reason, NOW, until, "perfci"))
+        add_mute(tx, known.id, Mute(NAME, metric, 0.3, reason, NOW, until, "perfci"))
 
 
 def told(store: Store, path: str, days: int = 0) -> str:
@@ -67,9 +67,9 @@ def test_what_is_over_or_was_let_out_is_not_told(full_store: Store) -> None:
     put_away(full_store)
     later = told(full_store, f"{P}/benchmarks", days=31)
     with full_store.begin() as tx:
-        known = project(tx, PROJECT)
+        known = find_project(tx, PROJECT)
         assert known is not None
-        release(tx, known.id, NAME, "", NOW)
+        end_mute(tx, known.id, NAME, "", NOW)
 
     assert "quarantine" not in later + told(full_store, f"{P}/benchmarks") + told(full_store, f"{SERIES}{BF16}")
 

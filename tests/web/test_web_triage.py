@@ -16,9 +16,9 @@ from web_builders import NOW
 from perfci.model import ChangePoint
 from perfci.store import Store
 from perfci.store.incidents.incident_store import add_incident
-from perfci.store.incidents.records import DATA
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.incidents.expected_change_match import Answer, Arrived
+from perfci.store.incidents.records import DATA_KIND
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.incidents.expected_change_match import ExpectationMatch, MergedExpectedChange
 from perfci_web import create_app
 from tests.builders import a_sha
 from tests.looks import a_project
@@ -66,8 +66,8 @@ def test_tells_what_moved_who_is_suspected_and_where_it_stands(client: FlaskClie
 def test_tells_what_was_announced(
     client: FlaskClient, empty_store: Store, beyond: tuple[ChangePoint, ...], says: list[str], chip: bool
 ) -> None:
-    said = Arrived(a_sha(12), Announcement("*", 0.2, "<b>more</b> of each"), "#12")
-    look(empty_store, NOW, replace(told("c1", a_move("w")), answer=Answer((said,), beyond)))
+    said = MergedExpectedChange(a_sha(12), ExpectedChange("*", 0.2, "<b>more</b> of each"), "#12")
+    look(empty_store, NOW, replace(told("c1", a_move("w")), answer=ExpectationMatch((said,), beyond)))
 
     page = client.get(f"{P}/3").get_data(as_text=True).replace("<wbr>", "")
 
@@ -144,7 +144,7 @@ def test_merges_splits_and_moves(client: FlaskClient) -> None:
 
 def test_missing_data_has_a_page_of_its_own_kind(client: FlaskClient, empty_store: Store) -> None:
     project = a_project(empty_store)
-    columns = {"derived_id": "late", "kind": DATA, "state": "new", "last_good": "", "commit": "", "series_count": 0,
+    columns = {"derived_id": "late", "kind": DATA_KIND, "state": "new", "last_good": "", "commit": "", "series_count": 0,
                "first_seen": NOW, "changed_at": NOW, "headline": "The suite nightly is late"}  # fmt: skip
     with empty_store.begin() as tx:
         add_incident(tx, project.id, columns)

@@ -45,8 +45,8 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.report.charts.series_trend import Trend, trend_of
-from perfci.store.queries.project_status import AtHead, Ended, Tally
+from perfci.report.charts.series_trend import Trend, build_trend
+from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci_web.benchmarks import view as benchmarks
 from perfci_web.commits import view as commit
@@ -55,8 +55,8 @@ from perfci_web.overview import view as overview
 from perfci_web.series import view as series
 from perfci_web.trends import Decided
 from perfci_web.view_parts import commit_values as measured
-from perfci_web.view_parts.cells import by_cell, parts
-from perfci_web.view_parts.missing_reasons import Reason
+from perfci_web.view_parts.cells import fold_by_benchmark, group_by_cell
+from perfci_web.view_parts.missing_reasons import MissingReason
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]
@@ -85,25 +85,25 @@ def a_decision(verdict: Verdict, *, session: str = "pairs-1") -> VerdictRecord:
 
 def a_trend(series: Series, *verdicts: Verdict) -> Trend:
     points = [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,), clock=Clock.WALL),)) for k in range(COMMITS)]
-    return trend_of(series, points, [], verdicts)
+    return build_trend(series, points, [], verdicts)
 
 
 SLOWER = a_verdict(STEP_TIME, STEP, VerdictKind.REGRESSION, 1.183, (1.159, 1.208))
 FASTER = a_verdict(GENERATE, STEP, VerdictKind.IMPROVEMENT, 0.8, (0.79, 0.83))
 
 
-NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), Tally(), Decided((), ())
+NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), Decided((), ())
 
 
-def an_overview(*trends: Trend, told: Tally = NO_TALLY, decided: Decided = UNDECIDED) -> overview.Overview:
-    return overview.overview(PROJECT, NOTHING, told, decided, trends, NEWEST_FIRST)
+def an_overview(*trends: Trend, told: DecisionCounts = NO_TALLY, decided: Decided = UNDECIDED) -> overview.Overview:
+    return overview.build_overview(PROJECT, NOTHING, told, decided, trends, NEWEST_FIRST)
 
 
 def test_an_overview_leads_with_the_worst_open_regression() -> None:
     page = an_overview(a_trend(STEP_TIME, SLOWER), a_trend(GENERATE, FASTER))
 
     assert page.sentence.headline == "1 open regression"
-    assert [finding.mark.ratio for finding in page.open] == [1.183]
+    assert [finding.mark.ratio for finding in page.open_regressions] == [1.183]
     assert [finding.mark.ratio for finding in page.movers] == [0.8]
 
 
@@ -112,7 +112,7 @@ def test_an_overview_counts_candidates_that_nobody_confirmed() -> None:
     open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
     decided = Decided([SLOWER], [confirmed, open_one])
 
-    page = an_overview(a_trend(STEP_TIME, SLOWER), told=Tally(change_points=5), decided=decided)
+    page = an_overview(a_trend(STEP_TIME, SLOWER), told=DecisionCounts(change_points=5), decided=decided)
 
     assert page.candidates == 4
 
@@ -124,30 +124,30 @@ def test_an_overview_of_numbers_alone_claims_nothing() -> None:
 def test_recent_commits_carry_what_was_confirmed_with_them_and_no_suspicion() -> None:
     recent, suspected = (
         a_verdict(MEMORY, COMMITS - 2, VerdictKind.REGRESSION, 1.2, stage=stage)
-        for stage in (Stage.CONVICTION, Stage.SCREENING)
+        for stage in (Stage.CONFIRMATION, Stage.SCREENING)
     )
 
     page = an_overview(decided=Decided([recent, suspected], []))
 
-    assert [len(line.verdicts) for line in page.recent] == [0, 1, *[0] * 8]
+    assert [len(line.verdicts) for line in page.recent_commits] == [0, 1, *[0] * 8]
 
 
 def test_coverage_tells_four_things_apart() -> None:
-    ended = [Ended(STEP_FP32, Status.OOM, "out of memory"), Ended(MFU, Status.SKIPPED, "no peak is known")]
+    ended = [UnmeasuredSeries(STEP_FP32, Status.OOM, "out of memory"), UnmeasuredSeries(MFU, Status.SKIPPED, "no peak is known")]
 
-    found = overview.coverage_of(AtHead(a_commit(39), 1, ended, [MEMORY]))
+    found = overview.build_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
 
     assert found.head == a_commit(39)
-    assert [(share.word, share.count) for share in found.shares] == [
+    assert [(share.label, share.count) for share in found.shares] == [
         ("measured", 1), ("not available", 1), ("failed", 1), ("not run", 1),
     ]  # fmt: skip
-    assert (found.failed, found.not_run) == ((Reason("oom: out of memory", (STEP_FP32,)),), (MEMORY,))
+    assert (found.failed, found.not_run) == ((MissingReason("oom: out of memory", (STEP_FP32,)),), (MEMORY,))
 
 
 def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
-    ended = [Ended(series, Status.SKIPPED, reason) for series, reason in UNAVAILABLE.items()]
+    ended = [UnmeasuredSeries(series, Status.SKIPPED, reason) for series, reason in UNAVAILABLE.items()]
 
-    found = overview.coverage_of(AtHead(a_commit(39), 0, ended)).unavailable
+    found = overview.build_coverage(HeadStatus(a_commit(39), 0, ended)).unavailable
 
     assert [(reason.text, len(reason.series)) for reason in found] == [
         (EMULATED, 3), (NO_ALLOCATOR, 1), ("the peak of this CPU is not known", 1),
@@ -157,18 +157,18 @@ def test_coverage_tells_a_reason_once_however_many_series_share_it() -> None:
 def test_an_overview_links_no_more_series_than_it_names() -> None:
     many = [a_series(f"train.time_{number:03}") for number in range(300)]
 
-    page = overview.overview(
-        PROJECT, overview.Coverage(a_commit(39), not_run=tuple(many)), Tally(), Decided((), ()), ()
+    page = overview.build_overview(
+        PROJECT, overview.Coverage(a_commit(39), not_run=tuple(many)), DecisionCounts(), Decided((), ()), ()
     )
 
-    assert (len(page.linked), page.coverage.shares[3].count) == (20, 300)
+    assert (len(page.linked_series), page.coverage.shares[3].count) == (20, 300)
 
 
 def test_benchmarks_are_cut_into_pages() -> None:
     records = [a_record(a_series(f"bench.time_{k:03}"), row_id=k) for k in range(120)]
 
-    last = benchmarks.selection(records, {}, page=3)
-    beyond = benchmarks.selection(records, {}, page=99)
+    last = benchmarks.select_series(records, {}, page=3)
+    beyond = benchmarks.select_series(records, {}, page=99)
 
     assert (last.pages, len(last.series), last.series[-1].id) == (3, 20, 119)
     assert beyond == last
@@ -178,17 +178,17 @@ def test_benchmarks_are_cut_into_pages() -> None:
 def test_benchmarks_are_sorted_by_rank_and_else_by_name(ranks: dict[Series, float], first: Series) -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32), a_record(GENERATE)]
 
-    assert benchmarks.selection(records, ranks).series[0].series == first
+    assert benchmarks.select_series(records, ranks).series[0].series == first
 
 
 def test_a_sort_that_does_not_exist_is_by_name() -> None:
-    assert benchmarks.selection([a_record(STEP_TIME)], {}, sort="x").sort == "name"
+    assert benchmarks.select_series([a_record(STEP_TIME)], {}, sort="x").sort == "name"
 
 
 def the_many() -> list[SeriesRecord]:
     """All metrics of one cell, stored in this order."""
     stored = (STALL, LOSS_WALL, STATE_BYTES, LOSS_CPU)
-    clocks = {STALL: Clock.WITNESS, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT}
+    clocks = {STALL: Clock.INFORMATIONAL, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT}
     measured = [
         a_record(series, row_id=k, clock=clocks.get(series, Clock.CPU)) for k, series in enumerate(stored, start=2)
     ]
@@ -196,32 +196,32 @@ def the_many() -> list[SeriesRecord]:
 
 
 def test_a_cell_holds_its_judged_metrics_first_each_clock_beside_its_twin_and_witnesses_last() -> None:
-    page = benchmarks.selection([a_record(STEP_TIME), *the_many()], {})
+    page = benchmarks.select_series([a_record(STEP_TIME), *the_many()], {})
 
     assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]
     assert [one.series for one in page.cells[0].rows] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL]
 
 
 def test_the_largest_change_comes_first_within_its_cell_too() -> None:
-    page = benchmarks.selection(the_many(), {STATE_BYTES: 0.5}, sort="change")
+    page = benchmarks.select_series(the_many(), {STATE_BYTES: 0.5}, sort="change")
 
     assert page.series[0].series == STATE_BYTES
 
 
 def test_what_was_never_measured_is_left_out_and_counted() -> None:
-    page = benchmarks.selection(the_many(), {})
-    asked = benchmarks.selection(the_many(), {}, show=benchmarks.UNAVAILABLE)
+    page = benchmarks.select_series(the_many(), {})
+    asked = benchmarks.select_series(the_many(), {}, show=benchmarks.UNAVAILABLE)
 
-    assert (page.total, page.known, page.unavailable) == (4, 4, 1)
+    assert (page.total, page.measured, page.unavailable) == (4, 4, 1)
     assert [one.series for one in asked.series] == [MFU]
-    assert benchmarks.reasons(the_many(), "mfu") == (Reason("no peak is known", (MFU,)),)
+    assert benchmarks.group_reasons(the_many(), "mfu") == (MissingReason("no peak is known", (MFU,)),)
 
 
 def test_no_page_tears_a_cell_apart() -> None:
     metrics = [a_series(f"bench.measure_{k}", f"metric_{one}") for k in range(3) for one in range(30)]
     records = [a_record(series, row_id=k) for k, series in enumerate(metrics)]
 
-    pages = [benchmarks.selection(records, {}, page=number) for number in (1, 2, 3)]
+    pages = [benchmarks.select_series(records, {}, page=number) for number in (1, 2, 3)]
 
     assert [[len(cell.rows) for cell in page.cells] for page in pages] == [[30], [30], [30]]
 
@@ -229,38 +229,38 @@ def test_no_page_tears_a_cell_apart() -> None:
 def test_the_twin_of_a_series_is_read_with_it_to_tell_which_is_judged() -> None:
     [cpu] = [record for record in the_many() if record.series == LOSS_CPU]
 
-    assert [one.series for one in benchmarks.with_twins([cpu], the_many())] == [LOSS_CPU, LOSS_WALL]
+    assert [one.series for one in benchmarks.add_clock_twins([cpu], the_many())] == [LOSS_CPU, LOSS_WALL]
 
 
 def test_a_long_table_is_folded_by_benchmark() -> None:
-    few = by_cell(the_many(), lambda record: record.series)
-    many = by_cell([a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series)
+    few = group_by_cell(the_many(), lambda record: record.series)
+    many = group_by_cell([a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series)
 
-    assert [part.title for part in parts(few)] == [""]
-    assert [(part.title, part.rows) for part in parts(many)] == [("bench.measure_0", 40), ("bench.measure_1", 40)]
+    assert [part.title for part in fold_by_benchmark(few)] == [""]
+    assert [(part.title, part.rows) for part in fold_by_benchmark(many)] == [("bench.measure_0", 40), ("bench.measure_1", 40)]
 
 
 def test_half_and_double_are_changes_of_the_same_size() -> None:
     half, double = (ChangePoint(one, "b", "a", rel, 1, 1) for one, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0)))
 
-    sizes = benchmarks.sizes_of_changes([half, double], [])
+    sizes = benchmarks.largest_changes([half, double], [])
 
     assert sizes[STEP_TIME] == pytest.approx(sizes[MEMORY])
 
 
 def test_a_suspicion_does_not_sort_like_a_finding() -> None:
-    assert benchmarks.sizes_of_changes([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
+    assert benchmarks.largest_changes([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
 
 
 def test_places_are_told_once() -> None:
-    assert len(benchmarks.selection([a_record(STEP_TIME), a_record(MEMORY)], {}).places) == 1
+    assert len(benchmarks.select_series([a_record(STEP_TIME), a_record(MEMORY)], {}).places) == 1
 
 
 def test_an_address_of_several_cells_means_none() -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32)]
 
-    assert series.chosen(records, {}) == []
-    assert series.chosen(records, {"p.dtype": "'fp32'"}) == records[1:]
+    assert series.match_series(records, {}) == []
+    assert series.match_series(records, {"p.dtype": "'fp32'"}) == records[1:]
 
 
 def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:
@@ -268,30 +268,30 @@ def test_a_series_page_lists_commits_newest_first_with_their_change() -> None:
     failed = Point(a_commit(2), Status.TIMEOUT)
     again = Point(a_commit(3), Status.OK, (Process(0, samples=(5.0,)),))
 
-    rows = series.lines(trend_of(STEP_TIME, [*points, failed, again]))
+    rows = series.build_commit_rows(build_trend(STEP_TIME, [*points, failed, again]))
 
     assert [row.dot.index for row in rows] == [3, 2, 1, 0]
     assert [row.change for row in rows] == [1.0, None, 0.25, None]
 
 
 def test_a_series_page_says_how_many_commits_are_missing() -> None:
-    trend = trend_of(STEP_TIME, [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,)),)) for k in range(3)])
+    trend = build_trend(STEP_TIME, [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,)),)) for k in range(3)])
 
-    assert series.series_page("p", trend, [], [a_record(STEP_TIME)]).needs == 5
+    assert series.build_series_view("p", trend, [], [a_record(STEP_TIME)]).commits_needed == 5
 
 
 def test_a_series_page_knows_its_namesakes_and_the_other_cells() -> None:
     older = replace(STEP_TIME, benchmark=Benchmark(STEP_TIME.benchmark.name, "0"))
     records = [a_record(one) for one in (STEP_TIME, STEP_FP32, older)]
 
-    page = series.series_page("p", a_trend(STEP_TIME), [], records)
+    page = series.build_series_view("p", a_trend(STEP_TIME), [], records)
 
     assert page.namesakes == (STEP_TIME, older)
-    assert page.cells == (STEP_TIME, STEP_FP32)
+    assert page.other_parameters == (STEP_TIME, STEP_FP32)
 
 
 def test_a_series_page_lists_what_else_its_processes_gave() -> None:
-    page = series.series_page("p", a_trend(STALL), [], [*the_many(), a_record(FP16[0])], judged=False)
+    page = series.build_series_view("p", a_trend(STALL), [], [*the_many(), a_record(FP16[0])], judged=False)
 
     assert [one.series for one in page.metrics] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL, MFU]
 
@@ -300,32 +300,32 @@ def test_a_series_page_knows_what_the_other_clock_read() -> None:
     records = the_many()
     wall, cpu = (next(one for one in records if one.series == series) for series in (LOSS_WALL, LOSS_CPU))
 
-    page = series.series_page("p", a_trend(LOSS_WALL), [], records, beside=a_trend(LOSS_CPU), judged=False)
+    page = series.build_series_view("p", a_trend(LOSS_WALL), [], records, twin_trend=a_trend(LOSS_CPU), judged=False)
 
-    assert (series.twin_of(wall, records), series.twin_of(cpu, records)) == (cpu, wall)
-    assert series.twin_of(records[0], records) is None
-    assert page.twin == series.Twin(LOSS_CPU, "1.000 s", is_cpu=True)
+    assert (series.find_clock_twin(wall, records), series.find_clock_twin(cpu, records)) == (cpu, wall)
+    assert series.find_clock_twin(records[0], records) is None
+    assert page.twin == series.ClockTwin(LOSS_CPU, "1.000 s", is_cpu=True)
 
 
 def test_a_series_that_was_only_skipped_is_not_available() -> None:
-    skipped = trend_of(MFU, [Point(a_commit(1), Status.SKIPPED, reason="no peak is known")])
+    skipped = build_trend(MFU, [Point(a_commit(1), Status.SKIPPED, reason="no peak is known")])
 
-    page = series.series_page("p", skipped, [], the_many())
+    page = series.build_series_view("p", skipped, [], the_many())
 
     assert not page.available
     assert str(page.sentence).endswith("mfu is not available here. Why: no peak is known.")
 
 
-def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> compare.Comparison:
+def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> compare.ComparisonView:
     records = [a_decision(verdict, session="history-1") for verdict in verdicts]
-    return compare.comparison("p", a_commit(base), a_commit(head), records, [a_run(base)], [a_run(head)], NEWEST_FIRST)
+    return compare.build_comparison_view("p", a_commit(base), a_commit(head), records, [a_run(base)], [a_run(head)], NEWEST_FIRST)
 
 
 def test_a_comparison_shows_witnesses_without_judging_them() -> None:
     page = a_comparison(SLOWER)
 
-    assert [reading.series for reading in page.witnesses] == [STALL, LOSS_WALL, STEP_WALL]
-    assert page.witnesses[2].change == pytest.approx(0.183, abs=0.03)
+    assert [reading.series for reading in page.informational] == [STALL, LOSS_WALL, STEP_WALL]
+    assert page.informational[2].change == pytest.approx(0.183, abs=0.03)
     assert STEP_TIME not in [reading.series for reading in page.not_compared]
 
 
@@ -337,7 +337,7 @@ def test_a_comparison_tells_once_why_neither_side_was_measured() -> None:
     assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
     assert page.notable == (SLOWER,)
     assert page.verdicts == (SLOWER, missing)
-    assert not {reading.series for reading in page.not_compared + page.witnesses} & set(UNAVAILABLE)
+    assert not {reading.series for reading in page.not_compared + page.informational} & set(UNAVAILABLE)
 
 
 def test_a_comparison_without_pairs_gives_numbers_and_no_verdict() -> None:
@@ -369,7 +369,7 @@ def test_what_the_verdicts_rest_on_is_not_mixed_with_other_sessions() -> None:
     runs = [a_run(STEP), other]
     record = a_decision(SLOWER, session="history-1")
 
-    page = compare.comparison("p", a_commit(STEP - 1), a_commit(STEP), [record], [a_run(STEP - 1)], runs, [])
+    page = compare.build_comparison_view("p", a_commit(STEP - 1), a_commit(STEP), [record], [a_run(STEP - 1)], runs, [])
 
     assert page.environment == (("torch", "2.12.1", "2.13.0"),)
 
@@ -381,22 +381,22 @@ def test_a_reading_of_a_commit_keeps_history_apart_from_pairs() -> None:
 
     history, pairs = run("history-1", Role.HISTORY, 1.0), run("pairs-1", Role.BASE, 9.0)
 
-    assert measured.dots_of_runs([history, pairs])[STEP_TIME].level == 1.0
-    assert measured.dots_of_runs([pairs])[STEP_TIME].level == 9.0
+    assert measured.build_dots([history, pairs])[STEP_TIME].level == 1.0
+    assert measured.build_dots([pairs])[STEP_TIME].level == 9.0
 
 
 def test_one_measured_run_outweighs_a_failed_one() -> None:
     failed = replace(a_run(3), results=(Result(STEP_TIME, Status.TIMEOUT, reason="60 s"),))
     ok = replace(a_run(3), results=(Result(STEP_TIME, Status.OK, (Process(0, samples=(1.0,)),)),))
 
-    assert measured.dots_of_runs([ok, failed])[STEP_TIME].level == 1.0
-    assert measured.dots_of_runs([failed])[STEP_TIME].reason == "60 s"
+    assert measured.build_dots([ok, failed])[STEP_TIME].level == 1.0
+    assert measured.build_dots([failed])[STEP_TIME].reason == "60 s"
 
 
 def test_comparisons_are_listed_those_decided_last_first() -> None:
     older = a_decision(replace(SLOWER, base=a_commit(1).sha, head=a_commit(2).sha))
 
-    pairs = compare.compared_pairs([a_decision(SLOWER), a_decision(FASTER), older], NEWEST_FIRST)
+    pairs = compare.list_compared_pairs([a_decision(SLOWER), a_decision(FASTER), older], NEWEST_FIRST)
 
     assert [(pair.base, len(pair.verdicts)) for pair in pairs] == [(a_commit(STEP - 1), 2), (a_commit(1), 1)]
 
@@ -404,14 +404,14 @@ def test_comparisons_are_listed_those_decided_last_first() -> None:
 def test_a_commit_page_tells_its_neighbours_and_verdicts() -> None:
     later = replace(SLOWER, base=a_commit(STEP).sha, head=a_commit(STEP + 1).sha)
 
-    page = commit.commit_page(
+    page = commit.build_commit_view(
         "p", a_commit(STEP), NEWEST_FIRST, [], [a_run(STEP)], [a_decision(SLOWER), a_decision(later)]
     )
 
     assert (page.before, page.after) == (a_commit(STEP - 1), a_commit(STEP + 1))
-    assert (page.verdicts, page.later) == ((SLOWER,), (later,))
+    assert (page.verdicts, page.verdicts_as_base) == ((SLOWER,), (later,))
     assert page.sentence == "11 series measured; 5 not available here; compared with another commit: 1 regression."
-    assert {row.series for part in page.witnesses for cell in part.cells for row in cell.rows} == {
+    assert {row.series for part in page.informational for cell in part.cells for row in cell.rows} == {
         STEP_WALL, LOSS_WALL, STALL,
     }  # fmt: skip
     assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
@@ -421,9 +421,9 @@ def test_a_commit_page_tells_once_how_many_failed_alike() -> None:
     failed = [Result(one, Status.TIMEOUT, reason="60 s") for one in (STEP_TIME, STEP_FP32)]
     run = replace(a_run(3), results=(*failed, Result(MEMORY, Status.FAILED, reason="boom")))
 
-    page = commit.commit_page("p", a_commit(3), NEWEST_FIRST, [], [run], [])
+    page = commit.build_commit_view("p", a_commit(3), NEWEST_FIRST, [], [run], [])
 
-    assert page.failed == (Reason("timeout: 60 s", (STEP_TIME, STEP_FP32)), Reason("boom", (MEMORY,)))
+    assert page.failed == (MissingReason("timeout: 60 s", (STEP_TIME, STEP_FP32)), MissingReason("boom", (MEMORY,)))
     assert page.measured == ()
     assert page.sentence == "0 series measured; 3 failed."
 
@@ -431,7 +431,7 @@ def test_a_commit_page_tells_once_how_many_failed_alike() -> None:
 def test_a_commit_without_runs_says_so() -> None:
     bare = Commit("ab" * 20, committed_at=datetime(2026, 1, 1, tzinfo=UTC))
 
-    page = commit.commit_page("p", bare, [bare], [], [], [])
+    page = commit.build_commit_view("p", bare, [bare], [], [], [])
 
     assert page.sentence == "Nothing was measured here."
     assert (page.before, page.after, page.environment) == (None, None, ())

@@ -25,7 +25,7 @@ from perfci.model import (
     Variant,
     Verdict,
     VerdictKind,
-    pairs_of,
+    to_named_values,
 )
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import (
@@ -54,7 +54,7 @@ SUBJECTS = (
 def a_series(
     name: str, metric: str = "cpu_time", unit: str = "seconds", direction: Direction = "lower", **parameters: object
 ) -> Series:
-    return Series(Benchmark(name, "1"), pairs_of(parameters), Metric(metric, unit, direction), MACHINE)
+    return Series(Benchmark(name, "1"), to_named_values(parameters), Metric(metric, unit, direction), MACHINE)
 
 
 STEP_TIME = a_series("train.Step.time_step", batch=8, dtype="'bf16'")
@@ -89,7 +89,7 @@ LEVELS = {
 }  # fmt: skip
 CLOCKS = {
     STEP_WALL: Clock.WALL, MEMORY: Clock.EXACT, FLOPS: Clock.EXACT, TOKENS: Clock.VALUE,
-    STALL: Clock.WITNESS, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT,
+    STALL: Clock.INFORMATIONAL, LOSS_WALL: Clock.WALL, STATE_BYTES: Clock.EXACT,
 }  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def a_run(number: int) -> Run:
         session="history-1",
         commit=a_commit(number),
         machine=MACHINE,
-        environment=Environment(pairs_of({"torch": torch, "kernel": "6.1.0", "governor": "performance"})),
+        environment=Environment(to_named_values({"torch": torch, "kernel": "6.1.0", "governor": "performance"})),
         variant=Variant(),
         suite="benchmarks",
         harness="1",
@@ -214,7 +214,7 @@ def a_verdict(
     ratio: float | None = None,
     interval: tuple[float, float] | None = None,
     *,
-    stage: Stage = Stage.CONVICTION,
+    stage: Stage = Stage.CONFIRMATION,
     pairs_to_decide: int | None = None,
     reason: str = "",
 ) -> Verdict:

@@ -9,28 +9,28 @@ from typing import Any
 
 from flask import Response
 
-from perfci.report.escaping import csv_cell
+from perfci.report.escaping import escape_csv_cell
 
 
-def csv_table(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
+def csv_response(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
     """Numbers as they are, absent as empty, foreign words so that no spreadsheet runs them."""
     names = list(columns)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
-        writer.writerow([_cell(row[column]) for column in names])
+        writer.writerow([_format_cell(row[column]) for column in names])
     response = Response(out.getvalue(), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'inline; filename="{name}"'
     return response
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     if value is None:
         return ""
-    return csv_cell(value) if isinstance(value, str) else repr(value)
+    return escape_csv_cell(value) if isinstance(value, str) else repr(value)
 
 
-def flat(named: Mapping[str, str]) -> str:
+def format_pairs(pairs: Mapping[str, str]) -> str:
     """Names and values in one field."""
-    return " ".join(f"{name}={value}" for name, value in named.items())
+    return " ".join(f"{name}={value}" for name, value in pairs.items())

@@ -16,18 +16,18 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
 from perfci.config import Secrets, Settings
-from perfci.service.gc_tuning import collecting_rarely
+from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
 from perfci_web.application import create_app
-from perfci_web.listen_socket import listening, url_of
+from perfci_web.listen_socket import open_listener, server_url
 from perfci_web.middleware import is_loopback
-from perfci_web.server import GRACE_S
-from perfci_web.write_access import for_callers_of
+from perfci_web.server import GRACEFUL_TIMEOUT_S
+from perfci_web.write_access import settings_for_host
 
-MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
 """Workers show that they are alive by touching a file; on a container's slow disk that alone may block them."""
 
-SILENT_S = 60
+WORKER_TIMEOUT_S = 60
 """A worker whose main thread says nothing for so long is ended; requests are in other threads and may take longer."""
 
 
@@ -39,8 +39,8 @@ def serve_workers(
     read_only: bool = True,
     settings: Settings | None = None,
     secrets: Secrets | None = None,
-    every_second: Callable[[], None] = lambda: None,
-    in_worker: Callable[[], None] = lambda: None,
+    on_tick: Callable[[], None] = lambda: None,
+    on_worker_start: Callable[[], None] = lambda: None,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then return.
@@ -48,7 +48,7 @@ def serve_workers(
     ``open_store`` runs in each worker: a database's connections belong to one process. ``every_second`` runs in the
     parent, ``in_worker`` in each worker as it begins.
     """
-    settings = for_callers_of(host, settings or Settings())
+    settings = settings_for_host(host, settings or Settings())
     server = settings.server
 
     def open_app() -> tuple[Flask, Store]:
@@ -58,7 +58,7 @@ def serve_workers(
         )  # fmt: skip
         return app, store
 
-    with listening(host, port) as listener, tempfile.TemporaryDirectory(prefix="perfci-metrics-") as metrics:
+    with open_listener(host, port) as listener, tempfile.TemporaryDirectory(prefix="perfci-metrics-") as metrics:
         options = {
             "bind": [f"fd://{os.dup(listener.fileno())}"],  # gunicorn closes what it is given
             "workers": server.workers,
@@ -66,24 +66,24 @@ def serve_workers(
             "worker_class": "gthread",
             "worker_connections": 1000,
             "keepalive": 5,
-            "timeout": SILENT_S,
-            "graceful_timeout": int(GRACE_S),
+            "timeout": WORKER_TIMEOUT_S,
+            "graceful_timeout": int(GRACEFUL_TIMEOUT_S),
             "forwarded_allow_ips": "",  # the application reads what proxies say, of those it trusts
             "control_socket_disable": True,
-            "logger_class": Lines,
+            "logger_class": GunicornLogger,
             "raw_env": [f"PROMETHEUS_MULTIPROC_DIR={metrics}"],
-            "when_ready": lambda arbiter: on_ready(url_of(host, listener)),
-            "post_fork": lambda arbiter, worker: in_worker(),
+            "when_ready": lambda arbiter: on_ready(server_url(host, listener)),
+            "post_fork": lambda arbiter, worker: on_worker_start(),
             "worker_exit": lambda arbiter, worker: worker.app.close(),
-            "child_exit": _forget_metrics,
-            **({"worker_tmp_dir": str(MEMORY)} if os.access(MEMORY, os.W_OK) else {}),
+            "child_exit": _drop_worker_metrics,
+            **({"worker_tmp_dir": str(SHARED_MEMORY)} if os.access(SHARED_MEMORY, os.W_OK) else {}),
         }
-        application = Application(options, open_app)
-        with contextlib.suppress(_Ended), collecting_rarely():
-            KeepingArbiter(application, every_second).run()
+        application = GunicornApplication(options, open_app)
+        with contextlib.suppress(_CleanExit), tune_gc():
+            TickingArbiter(application, on_tick).run()
 
 
-class Application(BaseApplication):  # type: ignore[misc]
+class GunicornApplication(BaseApplication):  # type: ignore[misc]
     """What gunicorn serves; loaded in each worker, closed when that worker ends."""
 
     def __init__(self, options: Mapping[str, Any], open_app: Callable[[], tuple[Flask, Store]]) -> None:
@@ -106,15 +106,15 @@ class Application(BaseApplication):  # type: ignore[misc]
             store.close()
 
 
-class _Ended(SystemExit):
+class _CleanExit(SystemExit):
     """The arbiter ended as it was told to."""
 
 
-class KeepingArbiter(Arbiter):  # type: ignore[misc]
+class TickingArbiter(Arbiter):  # type: ignore[misc]
     """The parent of the workers, which looks after what else belongs to this server."""
 
-    def __init__(self, application: Application, every_second: Callable[[], None]) -> None:
-        self._every_second = every_second
+    def __init__(self, application: GunicornApplication, on_tick: Callable[[], None]) -> None:
+        self._every_second = on_tick
         super().__init__(application)
 
     def manage_workers(self) -> None:
@@ -125,10 +125,10 @@ class KeepingArbiter(Arbiter):  # type: ignore[misc]
         try:
             super().halt(reason, exit_status)
         except SystemExit as end:
-            raise (_Ended(0) if not end.code else end) from None
+            raise (_CleanExit(0) if not end.code else end) from None
 
 
-class Lines(Logger):  # type: ignore[misc]
+class GunicornLogger(Logger):  # type: ignore[misc]
     """Gunicorn's lines go where all others go, those of every day to nobody."""
 
     def setup(self, cfg: Any) -> None:
@@ -136,7 +136,7 @@ class Lines(Logger):  # type: ignore[misc]
         self.error_log.setLevel(logging.WARNING)
 
 
-def _forget_metrics(arbiter: Arbiter, worker: Any) -> None:
+def _drop_worker_metrics(arbiter: Arbiter, worker: Any) -> None:
     from prometheus_client import multiprocess  # looks for its folder as it is imported, which is known only now
 
     multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

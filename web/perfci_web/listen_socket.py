@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from perfci.model import PerfciError
 
-WAITING = 512
+BACKLOG = 512
 """Connections the system keeps while all threads are busy: a burst of clients waits instead of being refused."""
 
 
 @contextlib.contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
+def open_listener(host: str, port: int) -> Iterator[socket.socket]:
     """One socket for one name: a server alone would open a port per address of ``localhost``, each its own."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -21,24 +21,24 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         )[0]
         listener = socket.socket(family, kind, protocol)
     except (OSError, OverflowError) as error:
-        raise PerfciError(f"Cannot serve on {host}: {_reason(error)}. Try --host 127.0.0.1.") from error
+        raise PerfciError(f"Cannot serve on {host}: {_error_text(error)}. Try --host 127.0.0.1.") from error
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)
-            listener.listen(WAITING)
+            listener.listen(BACKLOG)
         except OSError as error:
             raise PerfciError(
-                f"Cannot serve on {host} port {port}: {_reason(error)}. Give another --port; 0 picks a free one."
+                f"Cannot serve on {host} port {port}: {_error_text(error)}. Give another --port; 0 picks a free one."
             ) from error
         yield listener
 
 
-def url_of(host: str, listener: socket.socket) -> str:
+def server_url(host: str, listener: socket.socket) -> str:
     port = listener.getsockname()[1]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}/"
 
 
-def _reason(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return (getattr(error, "strerror", None) or str(error)).rstrip(".").lower()

@@ -11,12 +11,12 @@ from flask import Flask, Request, Response, abort, g, request
 from werkzeug.exceptions import MethodNotAllowed
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
-WORTH_PACKING = 1024
-A_YEAR_S = 31_536_000
-PACKED_TYPES = ("text/", "application/json", "image/svg+xml", "application/javascript")
+READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+MIN_COMPRESS_BYTES = 1024
+HSTS_MAX_AGE_S = 31_536_000
+COMPRESSIBLE_TYPES = ("text/", "application/json", "image/svg+xml", "application/javascript")
 
-POLICY = {
+CONTENT_SECURITY_POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",
     "style-src": "'self'",
@@ -27,28 +27,28 @@ POLICY = {
     "frame-ancestors": "'none'",
 }
 
-PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+SVG_SECURITY_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """A picture alone brings its own style and may do nothing else."""
 
 
-def guard(app: Flask, *, read_only: bool, loopback_only: bool, public_url: str = "") -> None:
+def register_middleware(app: Flask, *, read_only: bool, loopback_only: bool, public_url: str = "") -> None:
     """Install all guards on an application; ``public_url`` is where a proxy in front of it publishes it."""
-    names = LOOPBACK_NAMES | ({host_name(urlsplit(public_url).netloc)} if public_url else set())
+    names = LOOPBACK_NAMES | ({host_without_port(urlsplit(public_url).netloc)} if public_url else set())
     strict = public_url.startswith("https://")
 
     @app.before_request
-    def admit() -> None:
-        if loopback_only and host_name(request.headers.get("Host", "")) not in names:
+    def check_request() -> None:
+        if loopback_only and host_without_port(request.headers.get("Host", "")) not in names:
             abort(403, "This server answers on this machine only, under the name localhost or 127.0.0.1.")
-        if read_only and request.method not in READING:
-            raise MethodNotAllowed(sorted(READING), "This server only shows; it accepts no changes.")
+        if read_only and request.method not in READ_METHODS:
+            raise MethodNotAllowed(sorted(READ_METHODS), "This server only shows; it accepts no changes.")
 
     @app.after_request
-    def finish(response: Response) -> Response:
-        _protect(response)
+    def finish_response(response: Response) -> Response:
+        _set_security_headers(response)
         if strict:
-            response.headers.setdefault("Strict-Transport-Security", f"max-age={A_YEAR_S}")
-        return _packed(_with_etag(response))
+            response.headers.setdefault("Strict-Transport-Security", f"max-age={HSTS_MAX_AGE_S}")
+        return _compress(_add_etag(response))
 
 
 def style_nonce() -> str:
@@ -58,7 +58,7 @@ def style_nonce() -> str:
     return str(g.style_nonce)
 
 
-def takes_gzip(request: Request) -> bool:
+def accepts_gzip(request: Request) -> bool:
     return request.accept_encodings["gzip"] > 0
 
 
@@ -71,19 +71,19 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def host_name(header: str) -> str:
+def host_without_port(header: str) -> str:
     """The name in a Host header without its port, ``::1`` out of ``[::1]:8080``."""
     if header.startswith("["):
         return header[1:].partition("]")[0].lower()
     return header.partition(":")[0].lower()
 
 
-def _protect(response: Response) -> None:
+def _set_security_headers(response: Response) -> None:
     if response.mimetype == "image/svg+xml":
-        policy = PICTURE_POLICY
+        policy = SVG_SECURITY_POLICY
     else:
         nonce = f" 'nonce-{g.style_nonce}'" if "style_nonce" in g else ""
-        told = POLICY | {"style-src": POLICY["style-src"] + nonce}
+        told = CONTENT_SECURITY_POLICY | {"style-src": CONTENT_SECURITY_POLICY["style-src"] + nonce}
         policy = "; ".join(f"{name} {sources}" for name, sources in told.items())
     response.headers.setdefault("Content-Security-Policy", policy)
     response.headers.setdefault("X-Content-Type-Options", "nosniff")
@@ -92,7 +92,7 @@ def _protect(response: Response) -> None:
     response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
 
 
-def _with_etag(response: Response) -> Response:
+def _add_etag(response: Response) -> Response:
     """Answer 304 where nothing changed; what carries a nonce is new every time."""
     if response.status_code != 200 or response.direct_passthrough or "style_nonce" in g:
         return response
@@ -104,13 +104,13 @@ def _with_etag(response: Response) -> Response:
     return response
 
 
-def _packed(response: Response) -> Response:
+def _compress(response: Response) -> Response:
     packable = response.status_code == 200 and "Content-Encoding" not in response.headers
-    if not packable or response.direct_passthrough or not str(response.mimetype).startswith(PACKED_TYPES):
+    if not packable or response.direct_passthrough or not str(response.mimetype).startswith(COMPRESSIBLE_TYPES):
         return response
     response.vary.add("Accept-Encoding")
     body = response.get_data()
-    if len(body) >= WORTH_PACKING and takes_gzip(request):
+    if len(body) >= MIN_COMPRESS_BYTES and accepts_gzip(request):
         response.set_data(gzip.compress(body, compresslevel=6, mtime=0))
         response.headers["Content-Encoding"] = "gzip"
     return response

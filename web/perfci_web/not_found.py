@@ -6,30 +6,30 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-CLOSE = 0.4
-MOST_OFFERS = 8
+MIN_SIMILARITY = 0.4
+MAX_SUGGESTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class Suggestion:
     """Something that does exist."""
 
     label: str
     address: str
 
 
-class Missing(Exception):
+class PageNotFound(Exception):
     """Answered with 404 and a page that offers what there is."""
 
-    def __init__(self, text: str, offers: Iterable[Offer] = (), offering: str = "") -> None:
+    def __init__(self, text: str, suggestions: Iterable[Suggestion] = (), suggestions_title: str = "") -> None:
         super().__init__(text)
         self.text = text
-        self.offers = tuple(offers)
-        self.offering = offering
+        self.suggestions = tuple(suggestions)
+        self.suggestions_title = suggestions_title
 
 
-def nearest(asked: str, known: Sequence[Offer]) -> list[Offer]:
+def closest_suggestions(requested_name: str, candidates: Sequence[Suggestion]) -> list[Suggestion]:
     """The offers whose names look most like what was asked for; the first ones where nothing does."""
-    by_label = {offer.label: offer for offer in known}
-    close = difflib.get_close_matches(asked, by_label, n=MOST_OFFERS, cutoff=CLOSE)
-    return [by_label[label] for label in close] or list(by_label.values())[:MOST_OFFERS]
+    by_label = {offer.label: offer for offer in candidates}
+    close = difflib.get_close_matches(requested_name, by_label, n=MAX_SUGGESTIONS, cutoff=MIN_SIMILARITY)
+    return [by_label[label] for label in close] or list(by_label.values())[:MAX_SUGGESTIONS]

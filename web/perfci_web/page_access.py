@@ -11,125 +11,125 @@ from typing import cast
 from flask import Flask, Request, Response, current_app, g, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import SIGN_IN, Actor, Denied, Need, decide, may_see
+from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, Actor, authorize, can_read
 from perfci.config import Secrets, Settings
 from perfci.store import Store
-from perfci.store.projects import Project, project, projects
-from perfci.store.writes.group_commit import Group
-from perfci_web.api.operation import PREFIX
+from perfci.store.projects import Project, find_project, load_projects
+from perfci.store.writes.group_commit import GroupCommitter
+from perfci_web.api.operation import API_PREFIX
 from perfci_web.authentication import routes as login
-from perfci_web.authentication.authenticator import Gate, Rules, rules_of
-from perfci_web.authentication.csrf import CHANGING
-from perfci_web.authentication.github_login import GitHub
+from perfci_web.authentication.authenticator import Authenticator, AuthSettings, build_auth_settings
+from perfci_web.authentication.csrf import WRITE_METHODS
+from perfci_web.authentication.github_login import GitHubLogin
 from perfci_web.authentication.trusted_proxies import TrustedProxies
-from perfci_web.not_found import Missing, Offer, nearest
+from perfci_web.not_found import PageNotFound, Suggestion, closest_suggestions
 from perfci_web.page_urls import Links
 
-TRIAGE = ("incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge", "incident.undo")
+TRIAGE_ENDPOINTS = ("incidents.change", "incident.change", "incident.merge", "incident.split", "incident.nudge", "incident.undo")
 
-NEEDS: Mapping[str, Need] = MappingProxyType({"login.end": Need.PUBLIC, **dict.fromkeys(TRIAGE, Need.TRIAGE)})
+ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType({"login.end": AccessRequirement.PUBLIC, **dict.fromkeys(TRIAGE_ENDPOINTS, AccessRequirement.TRIAGE)})
 """What the pages that change something need, by endpoint; to look at a page of a project is READ."""
 
-OPEN = frozenset({"/healthz", "/readyz", "/metrics"})
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked by machines that look after this one; they tell nothing of any project."""
 
 
-def install(
+def init_app(
     app: Flask,
     store: Store,
     settings: Settings,
     *,
     read_only: bool,
     clock: Callable[[], datetime],
-    group: Callable[[], Group],
+    group_commit: Callable[[], GroupCommitter],
     secrets: Secrets | None = None,
-) -> Gate:
+) -> Authenticator:
     """Let nobody through to a page of a project he may not see."""
-    rules = rules_of(settings, writable=not read_only)
+    rules = build_auth_settings(settings, writable=not read_only)
     known = secrets or Secrets()
     by_github = settings.access.mode == "github"
     github = (
-        GitHub(settings.access, known.github_client_secret.get_secret_value(), rules.public_url) if by_github else None
+        GitHubLogin(settings.access, known.github_client_secret.get_secret_value(), rules.public_url) if by_github else None
     )
-    gate = Gate(store, rules, clock, group, github, known.secret_key.get_secret_value())
+    gate = Authenticator(store, rules, clock, group_commit, github, known.secret_key.get_secret_value())
     app.extensions["perfci_gate"] = gate
-    app.wsgi_app = TrustedProxies(app.wsgi_app, rules.trusted, rules.proxy_header)  # type: ignore[method-assign]
-    app.jinja_env.globals |= {"csrf_token": lambda: gate.csrf_token(caller()), "known_as": partial(_known_as, rules)}
+    app.wsgi_app = TrustedProxies(app.wsgi_app, rules.trusted_networks, rules.proxy_header)  # type: ignore[method-assign]
+    app.jinja_env.globals |= {"csrf_token": lambda: gate.csrf_token(current_actor()), "known_as": partial(_user_label, rules)}
 
     @app.before_request
-    def admit() -> None:
-        if not _is_page(request):
+    def check_access() -> None:
+        if not is_page_request(request):
             return
         actor = gate.identify(request)
         name = (request.view_args or {}).get("project")
-        need = need_of(request)
+        need = endpoint_need(request)
         if name is None:
-            _require(actor, None, need)
+            _require_access(actor, None, need)
             return
         with store.read() as tx:
-            found = project(tx, name)
-            if decide(actor, found, Need.READ).status == 404:
-                raise no_such_project(tx, name)
-        _require(actor, found, need)
+            found = find_project(tx, name)
+            if authorize(actor, found, AccessRequirement.READ).status == 404:
+                raise project_not_found(tx, name)
+        _require_access(actor, found, need)
 
     @app.after_request
-    def keep_apart(response: Response) -> Response:
+    def set_privacy_headers(response: Response) -> Response:
         """What one caller was shown is no answer for another one."""
-        if _is_page(request):
+        if is_page_request(request):
             response.vary.update(("Cookie", "Authorization"))
             response.headers.setdefault("Cache-Control", "private, no-cache")
-        return gate.write_down(response)
+        return gate.store_token_use(response)
 
-    @app.errorhandler(Denied)
-    def denied(error: Denied) -> tuple[str, int, dict[str, str]]:
+    @app.errorhandler(AccessDenied)
+    def render_denied(error: AccessDenied) -> tuple[str, int, dict[str, str]]:
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
         return render_template("layout/error.html", title="Not allowed", text=str(error)), error.status, headers
 
-    login.install(app, gate, github, clock)
+    login.init_app(app, gate, github, clock)
     return gate
 
 
-def need_of(request: Request) -> Need:
+def endpoint_need(request: Request) -> AccessRequirement:
     """What this page asks of its caller; a page that may change something and says nothing is for admins alone."""
-    if (said := NEEDS.get(request.endpoint or "")) is not None:
+    if (said := ENDPOINT_NEEDS.get(request.endpoint or "")) is not None:
         return said
-    if request.method in CHANGING:
-        return Need.ADMIN
-    return Need.READ if "project" in (request.view_args or {}) else Need.PUBLIC
+    if request.method in WRITE_METHODS:
+        return AccessRequirement.ADMIN
+    return AccessRequirement.READ if "project" in (request.view_args or {}) else AccessRequirement.PUBLIC
 
 
-def caller() -> Actor:
+def current_actor() -> Actor:
     """Who asks for the page that is being made."""
-    return cast(Gate, current_app.extensions["perfci_gate"]).identify(request)
+    return cast(Authenticator, current_app.extensions["perfci_gate"]).identify(request)
 
 
-def _known_as(rules: Rules) -> str | None:
+def _user_label(rules: AuthSettings) -> str | None:
     """How the bar of a page calls who asks: a name, nothing yet where one can log in, None where nobody does."""
     if "actor" in g and g.actor.kind == "user":
         return str(g.actor.shown)
     return "" if rules.mode == "github" else None
 
 
-def seen_projects(tx: Session) -> Sequence[Project]:
+def list_visible_projects(tx: Session) -> Sequence[Project]:
     """The projects that the caller may know of."""
-    return [one for one in projects(tx) if may_see(caller(), one)]
+    return [one for one in load_projects(tx) if can_read(current_actor(), one)]
 
 
-def no_such_project(tx: Session, name: str) -> Missing:
+def project_not_found(tx: Session, slug: str) -> PageNotFound:
     """Refuse a project that is not there, or not for this caller: both in the same words, with those he may see."""
-    offers = [Offer(one.slug, Links(one.slug, root=request.script_root).overview) for one in seen_projects(tx)]
-    return Missing(f"There is no project {name} in this store.", nearest(name, offers), "Projects here")
+    offers = [Suggestion(one.slug, Links(one.slug, root=request.script_root).overview) for one in list_visible_projects(tx)]
+    return PageNotFound(f"There is no project {slug} in this store.", closest_suggestions(slug, offers), "Projects here")
 
 
-def _is_page(request: Request) -> bool:
+def is_page_request(request: Request) -> bool:
     """Everything but the API, which asks for itself, and the files that every page is made of."""
-    return request.path not in OPEN and not f"{request.path}/".startswith((f"{PREFIX}/", "/static/"))
+    return request.path not in PUBLIC_PATHS and not f"{request.path}/".startswith((f"{API_PREFIX}/", "/static/"))
 
 
-def _require(actor: Actor, found: Project | None, need: Need) -> None:
-    decision = decide(actor, found, need)
+def _require_access(actor: Actor, project_record: Project | None, need: AccessRequirement) -> None:
+    decision = authorize(actor, project_record, need)
     if decision.allowed:
         return
     if decision.status == 404:
-        raise Missing(decision.reason)
-    raise Denied(401 if decision.status == 401 else 403, decision.reason or SIGN_IN)
+        raise PageNotFound(decision.reason)
+    raise AccessDenied(401 if decision.status == 401 else 403, decision.reason or SIGN_IN)

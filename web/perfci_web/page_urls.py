@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Series
-from perfci.net.url_segments import segment
+from perfci.net.url_segments import encode_segment
 
-PARAMETER, VARIANT = "p.", "v."
+PARAMETER_PREFIX, VARIANT_PREFIX = "p.", "v."
 """What stands before the name of a parameter or of a chosen environment axis in a query."""
 
 
 def project_segment(project: str) -> str:
-    return segment(project, RESERVED_PROJECTS)
+    return encode_segment(project, RESERVED_PROJECTS)
 
 
 class Links:
@@ -27,44 +27,44 @@ class Links:
 
     def __init__(self, project: str, series: Iterable[Series] = (), *, root: str = "") -> None:
         self.root = root
-        self.project = f"{root}/{project_segment(project)}"
+        self.project_url = f"{root}/{project_segment(project)}"
         self._namesakes: dict[object, set[Series]] = defaultdict(set)
         for one in series:
-            self._namesakes[_name(one)].add(one)
+            self._namesakes[_name_key(one)].add(one)
 
     @property
     def overview(self) -> str:
-        return f"{self.project}/"
+        return f"{self.project_url}/"
 
-    def incidents(self, twin: str = "", **knobs: object) -> str:
-        return f"{self.project}/incidents{_suffix(twin)}{_query(knobs)}"
+    def incidents(self, extension: str = "", **query: object) -> str:
+        return f"{self.project_url}/incidents{_format_extension(extension)}{_format_query(query)}"
 
-    def incident(self, number: int, twin: str = "") -> str:
-        return f"{self.project}/incidents/{number}{_suffix(twin)}"
+    def incident(self, number: int, extension: str = "") -> str:
+        return f"{self.project_url}/incidents/{number}{_format_extension(extension)}"
 
-    def ledger(self, twin: str = "", **knobs: object) -> str:
-        return f"{self.project}/ledger{_suffix(twin)}{_query(knobs)}"
+    def impact(self, extension: str = "", **query: object) -> str:
+        return f"{self.project_url}/ledger{_format_extension(extension)}{_format_query(query)}"
 
-    def benchmarks(self, twin: str = "", **knobs: object) -> str:
-        return f"{self.project}/benchmarks{_suffix(twin)}{_query(knobs)}"
+    def benchmarks(self, extension: str = "", **query: object) -> str:
+        return f"{self.project_url}/benchmarks{_format_extension(extension)}{_format_query(query)}"
 
-    def series(self, series: Series, twin: str = "", **knobs: object) -> str:
-        place = f"{segment(series.benchmark.name)}/{segment(series.metric.name)}"
-        return f"{self.project}/s/{place}{_suffix(twin)}{_query(knobs, self._told_apart(series))}"
+    def series(self, series: Series, extension: str = "", **query: object) -> str:
+        place = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}"
+        return f"{self.project_url}/s/{place}{_format_extension(extension)}{_format_query(query, self._distinguishing_query(series))}"
 
-    def compare(self, base: str, head: str, twin: str = "") -> str:
-        return f"{self.project}/compare/{segment(base)}...{segment(head)}{_suffix(twin)}"
+    def compare(self, base: str, head: str, extension: str = "") -> str:
+        return f"{self.project_url}/compare/{encode_segment(base)}...{encode_segment(head)}{_format_extension(extension)}"
 
-    def calibration(self, twin: str = "") -> str:
-        return f"{self.project}/calibration{_suffix(twin)}"
+    def calibration(self, extension: str = "") -> str:
+        return f"{self.project_url}/calibration{_format_extension(extension)}"
 
     def commit(self, sha: str) -> str:
-        return f"{self.project}/commit/{segment(sha)}"
+        return f"{self.project_url}/commit/{encode_segment(sha)}"
 
-    def _told_apart(self, series: Series) -> dict[str, str]:
+    def _distinguishing_query(self, series: Series) -> dict[str, str]:
         """Its parameters, and as few qualifiers as exclude every namesake."""
-        named, own = {f"{PARAMETER}{name}": value for name, value in series.parameters}, qualifiers(series)
-        others = [qualifiers(one) for one in self._namesakes[_name(series)] - {series}]
+        named, own = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}, qualifiers(series)
+        others = [qualifiers(one) for one in self._namesakes[_name_key(series)] - {series}]
         for key in dict.fromkeys(key for told in (own, *others) for key in told):
             left = [one for one in others if one.get(key, "") == own.get(key, "")]
             if len(left) < len(others):
@@ -77,7 +77,7 @@ def qualifiers(series: Series) -> dict[str, str]:
     machine = series.machine
     return {
         "machine": machine.label,
-        **{f"{VARIANT}{name}": value for name, value in series.variant.values},
+        **{f"{VARIANT_PREFIX}{name}": value for name, value in series.variant.values},
         "version": series.benchmark.version,
         "cpu": machine.cpu,
         "cores": str(machine.cores or ""),
@@ -89,27 +89,27 @@ def qualifiers(series: Series) -> dict[str, str]:
     }
 
 
-def answers_to(series: Series, query: Mapping[str, str]) -> bool:
+def matches_query(series: Series, query: Mapping[str, str]) -> bool:
     """Whether a series is meant by an address: every key that names something must agree, others mean nothing here."""
-    own = qualifiers(series) | {f"{PARAMETER}{name}": value for name, value in series.parameters}
-    telling = {key: value for key, value in query.items() if key in own or key.startswith((PARAMETER, VARIANT))}
-    return all(_same(own.get(key, ""), value) for key, value in telling.items())
+    own = qualifiers(series) | {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
+    telling = {key: value for key, value in query.items() if key in own or key.startswith((PARAMETER_PREFIX, VARIANT_PREFIX))}
+    return all(_equals_unquoted(own.get(key, ""), value) for key, value in telling.items())
 
 
-def _same(own: str, asked: str) -> bool:
+def _equals_unquoted(value: str, requested: str) -> bool:
     """A quoted text parameter may be typed without its quotes."""
-    return asked in {own, own.strip("'\"")}
+    return requested in {value, value.strip("'\"")}
 
 
-def _name(series: Series) -> object:
+def _name_key(series: Series) -> object:
     return (series.benchmark.name, series.metric.name, series.parameters)
 
 
-def _suffix(twin: str) -> str:
-    return f".{twin}" if twin else ""
+def _format_extension(extension: str) -> str:
+    return f".{extension}" if extension else ""
 
 
-def _query(knobs: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
+def _format_query(values: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
     """Knobs left as they are stay out of the address; a name says something even when it is empty."""
-    told = dict(names or {}) | {key: str(value) for key, value in knobs.items() if value not in ("", None)}
+    told = dict(names or {}) | {key: str(value) for key, value in values.items() if value not in ("", None)}
     return f"?{urlencode(told, safe='/:,')}" if told else ""

@@ -17,15 +17,15 @@ from flask import Flask, Response, g, request
 from perfci import __version__
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.maintenance.database_stats import Figures, database_file, figures
+from perfci.store.maintenance.database_stats import DatabaseStats, load_database_stats, sqlite_file_of
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """The budget of a read is 0.1 s, of an upload 0.25 s at half load: both are bounds of buckets."""
 
-GAUGES = {
+GAUGE_HELP = {
     "database_bytes": "bytes that the database takes",
     "outbox_waiting": "uploads that wait to be judged",
     "outbox_failed": "uploads that could not be judged and wait for a person",
@@ -39,50 +39,50 @@ GAUGES = {
 }
 
 
-def install(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
+def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> None:
     """Count every request, and answer ``/metrics``."""
     from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
     from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
     own = CollectorRegistry()
     requests = Counter("perfci_requests", "Requests answered", ["route", "method", "status"], registry=own)
-    seconds = Histogram("perfci_request_seconds", "How long answers took", ["route"], buckets=SECONDS, registry=own)
+    seconds = Histogram("perfci_request_seconds", "How long answers took", ["route"], buckets=REQUEST_BUCKETS_S, registry=own)
 
     @app.before_request
-    def begin() -> None:
+    def start_timer() -> None:
         g.counted_from = time.perf_counter()
 
     @app.after_request
-    def count(response: Response) -> Response:
+    def count_request(response: Response) -> Response:
         route = request.endpoint or "none"
-        requests.labels(route, _method(request.method), str(response.status_code)).inc()
+        requests.labels(route, _method_label(request.method), str(response.status_code)).inc()
         if "counted_from" in g:
             seconds.labels(route).observe(time.perf_counter() - g.counted_from)
         return response
 
     @app.get("/metrics")
     def metrics() -> Response:
-        text = generate_latest(_all_processes(own)) + generate_latest(_registry_of(OfStore(store, clock)))
+        text = generate_latest(_merge_processes(own)) + generate_latest(_build_registry(StoreCollector(store, clock)))
         return Response(text, content_type=CONTENT_TYPE_LATEST)
 
 
-def _method(method: str) -> str:
+def _method_label(method: str) -> str:
     return method if method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE") else "other"
 
 
-def _all_processes(own: Any) -> Any:
+def _merge_processes(own_registry: Any) -> Any:
     """What this process counted, or under gunicorn what all of them did."""
     from prometheus_client import CollectorRegistry, values
     from prometheus_client.multiprocess import MultiProcessCollector
 
     if values.ValueClass is values.MutexValue:
-        return own
+        return own_registry
     together = CollectorRegistry()
     MultiProcessCollector(together)  # type: ignore[no-untyped-call]
     return together
 
 
-def _registry_of(collector: OfStore) -> Any:
+def _build_registry(collector: StoreCollector) -> Any:
     from prometheus_client import CollectorRegistry
 
     registry = CollectorRegistry()
@@ -90,7 +90,7 @@ def _registry_of(collector: OfStore) -> Any:
     return registry
 
 
-class OfStore:
+class StoreCollector:
     """What the database knows, asked whenever somebody looks."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
@@ -104,26 +104,26 @@ class OfStore:
         yield about
         try:
             with self._store.read() as tx:
-                found = figures(tx, self._clock())
+                found = load_database_stats(tx, self._clock())
         except PerfciError:
             yield GaugeMetricFamily("perfci_store_readable", "Whether the database answers", value=0)
             return
         yield GaugeMetricFamily("perfci_store_readable", "Whether the database answers", value=1)
-        for name, value in self._values(found).items():
-            yield GaugeMetricFamily(f"perfci_{name}", GAUGES[name].capitalize(), value=value)
+        for name, value in self._gauge_values(found).items():
+            yield GaugeMetricFamily(f"perfci_{name}", GAUGE_HELP[name].capitalize(), value=value)
 
-    def _values(self, found: Figures) -> dict[str, float]:
+    def _gauge_values(self, store_figures: DatabaseStats) -> dict[str, float]:
         values: dict[str, float] = {
-            "database_bytes": found.database_bytes,
-            "outbox_waiting": found.outbox_waiting,
-            "outbox_failed": found.outbox_failed,
-            "outbox_oldest_seconds": found.outbox_oldest_s,
-            "deliveries_waiting": found.deliveries_waiting,
-            "deliveries_failed": found.deliveries_failed,
-            "run_events_waiting": found.run_events_waiting,
-            "run_events_failed": found.run_events_failed,
-            "judge_beat": found.judge_beat,
+            "database_bytes": store_figures.database_bytes,
+            "outbox_waiting": store_figures.outbox_waiting,
+            "outbox_failed": store_figures.outbox_failed,
+            "outbox_oldest_seconds": store_figures.outbox_oldest_s,
+            "deliveries_waiting": store_figures.deliveries_waiting,
+            "deliveries_failed": store_figures.deliveries_failed,
+            "run_events_waiting": store_figures.run_events_waiting,
+            "run_events_failed": store_figures.run_events_failed,
+            "judge_beat": store_figures.judge_beat,
         }
-        if file := database_file(self._store.url):
+        if file := sqlite_file_of(self._store.url):
             values["disk_free_bytes"] = shutil.disk_usage(file.parent).free
         return values

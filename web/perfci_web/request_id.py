@@ -7,14 +7,14 @@ import secrets
 
 from flask import Flask, Response, g, request
 
-HEADER = "X-Request-Id"
+REQUEST_ID_HEADER = "X-Request-Id"
 WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{8,64}")
 """What a proxy may have named a request; anything else could be forged lines of a log."""
 
 
 def request_id() -> str:
     if "request_id" not in g:
-        given = request.headers.get(HEADER, "")
+        given = request.headers.get(REQUEST_ID_HEADER, "")
         g.request_id = given if WELL_FORMED.fullmatch(given) else new_request_id()
     return str(g.request_id)
 
@@ -23,8 +23,8 @@ def new_request_id() -> str:
     return secrets.token_hex(8)
 
 
-def install(app: Flask) -> None:
+def init_app(app: Flask) -> None:
     @app.after_request
-    def name_it(response: Response) -> Response:
-        response.headers[HEADER] = request_id()
+    def set_header(response: Response) -> Response:
+        response.headers[REQUEST_ID_HEADER] = request_id()
         return response

@@ -9,24 +9,24 @@ from flask import Flask, Response, g, request
 
 from perfci_web.request_id import request_id
 
-LOG = logging.getLogger("perfci.requests")
+REQUEST_LOG = logging.getLogger("perfci.requests")
 
-ASKED_BY_MACHINES = ("/healthz", "/readyz", "/metrics", "/static/")
+QUIET_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")
 """Asked every few seconds, or with every page: only their failures are worth a line."""
 
 
-def install(app: Flask) -> None:
+def init_app(app: Flask) -> None:
     @app.before_request
-    def begin() -> None:
+    def start_timer() -> None:
         g.began = time.monotonic()
 
     @app.after_request
-    def tell(response: Response) -> Response:
-        if response.status_code < 500 and request.path.startswith(ASKED_BY_MACHINES):
+    def log_request(response: Response) -> Response:
+        if response.status_code < 500 and request.path.startswith(QUIET_PATHS):
             return response
         actor = getattr(g.get("actor"), "name", "")
         duration_ms = round((time.monotonic() - g.get("began", time.monotonic())) * 1000, 1)
-        LOG.log(
+        REQUEST_LOG.log(
             logging.ERROR if response.status_code >= 500 else logging.INFO,
             "%s %s %d in %.1f ms", request.method, request.path, response.status_code, duration_ms,
             extra={

@@ -17,17 +17,17 @@ from waitress.task import ErrorTask
 from waitress.wasyncore import close_all, dispatcher, loop
 
 from perfci.config import Secrets, Settings
-from perfci.service.gc_tuning import collecting_rarely
+from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
-from perfci_web.api.problems import OF_STATUS, Declined, response_of
-from perfci_web.api.request_body import DRAIN, MIB
+from perfci_web.api.problems import KIND_BY_STATUS, ProblemError, problem_response
+from perfci_web.api.request_body import DRAIN_FACTOR, MIB
 from perfci_web.application import create_app
-from perfci_web.listen_socket import listening, url_of
+from perfci_web.listen_socket import open_listener, server_url
 from perfci_web.middleware import is_loopback
 from perfci_web.request_id import new_request_id
-from perfci_web.write_access import for_callers_of
+from perfci_web.write_access import settings_for_host
 
-GRACE_S = 20.0
+GRACEFUL_TIMEOUT_S = 20.0
 """How long requests that were begun may take once the end was asked for; orchestrators kill after 30 s."""
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -41,7 +41,7 @@ def serve(
     read_only: bool = True,
     settings: Settings | None = None,
     secrets: Secrets | None = None,
-    every_second: Callable[[], None] = lambda: None,
+    on_tick: Callable[[], None] = lambda: None,
     on_ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then return; ``port`` 0 picks a free one, ``on_ready`` learns the address.
@@ -50,7 +50,7 @@ def serve(
     Once it is to end it takes no new connection, and answers what was begun.
     """
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a request that waits for a moment is no warning
-    settings = for_callers_of(host, settings or Settings())
+    settings = settings_for_host(host, settings or Settings())
     app = create_app(
         store,
         read_only=read_only,
@@ -58,20 +58,20 @@ def serve(
         settings=settings,
         secrets=secrets,
     )
-    with listening(host, port) as listener, collecting_rarely():
+    with open_listener(host, port) as listener, tune_gc():
         connections: dict[int, Any] = {}
         server = create_server(
             app, map=connections, sockets=[listener], threads=settings.server.threads, ident="perfci",
-            max_request_body_size=DRAIN * int(settings.server.max_body_mb * MIB),  # beyond it hangs up amid the body
+            max_request_body_size=DRAIN_FACTOR * int(settings.server.max_body_mb * MIB),  # beyond it hangs up amid the body
             clear_untrusted_proxy_headers=False,  # the application does that, and wants to know of them
             connection_limit=1000,
         )  # fmt: skip
         server.channel_class = Channel
         try:
             with _told_by_signals(server.pull_trigger) as told:
-                on_ready(url_of(host, listener))
+                on_ready(server_url(host, listener))
                 while not told():
-                    every_second()
+                    on_tick()
                     loop(server.adj.asyncore_loop_timeout, server.adj.asyncore_use_poll, connections, count=1)
             _finish(server, connections)
         finally:
@@ -85,7 +85,7 @@ class Refusal(ErrorTask):  # type: ignore[misc]
 
     def execute(self) -> None:
         fault = self.request.error
-        answer = response_of(Declined(OF_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), new_request_id())
+        answer = problem_response(ProblemError(KIND_BY_STATUS.get(fault.code, "bad-request"), f"{fault.body}."), new_request_id())
         self.status = answer.status
         self.response_headers.extend(answer.headers.items())
         self.set_close_on_finish()
@@ -103,7 +103,7 @@ class Channel(HTTPChannel):  # type: ignore[misc]
 def _finish(server: BaseWSGIServer, connections: dict[int, Any]) -> None:
     """Answer what was begun; whoever connects from now on is refused, and finds another server or comes back."""
     dispatcher.close(server)
-    deadline = time.monotonic() + GRACE_S
+    deadline = time.monotonic() + GRACEFUL_TIMEOUT_S
     while any(_is_busy(channel) for channel in server.active_channels.values()) and time.monotonic() < deadline:
         loop(0.1, server.adj.asyncore_use_poll, connections, count=1)
 

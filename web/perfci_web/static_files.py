@@ -13,43 +13,43 @@ from pathlib import Path
 
 from flask import Flask, Response, abort, request
 
-from perfci.report.charts.palette import page_css
-from perfci.report.charts.svg_elements import STYLE
-from perfci_web.middleware import takes_gzip
+from perfci.report.charts.palette import page_palette_css
+from perfci.report.charts.svg_elements import SVG_STYLE
+from perfci_web.middleware import accepts_gzip
 
-FOREVER = "public, max-age=31536000, immutable"
+IMMUTABLE_CACHE_CONTROL = "public, max-age=31536000, immutable"
 
-TYPES = {
+CONTENT_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml; charset=utf-8",
 }
 
-OURS = ("style.css", "chart.js", "theme.js", "incident_keys.js", "icon.svg")
+OWN_FILES = ("style.css", "chart.js", "theme.js", "incident_keys.js", "icon.svg")
 
-_packing = threading.Lock()
+_compress_lock = threading.Lock()
 
 
-def serve_assets(app: Flask) -> None:
+def register_assets(app: Flask) -> None:
     """Add the one route every file comes from."""
-    app.add_url_rule("/static/<name>", "asset", asset)
+    app.add_url_rule("/static/<name>", "asset", serve_asset)
 
 
-def asset(name: str) -> Response:
+def serve_asset(hashed_name: str) -> Response:
     """A file under the name ``asset_path`` gave it; under any other name there is nothing."""
-    if name == plotly_name():
-        return _plotly()
-    known = {_hashed(own): own for own in OURS}
-    if name not in known:
-        abort(404, f"There is no file {name} here.")
-    own = known[name]
-    response = Response(_content(own), content_type=TYPES[Path(own).suffix])
-    response.headers["Cache-Control"] = FOREVER
+    if hashed_name == plotly_name():
+        return _serve_plotly()
+    known = {_hashed_name(own): own for own in OWN_FILES}
+    if hashed_name not in known:
+        abort(404, f"There is no file {hashed_name} here.")
+    own = known[hashed_name]
+    response = Response(_read_content(own), content_type=CONTENT_TYPES[Path(own).suffix])
+    response.headers["Cache-Control"] = IMMUTABLE_CACHE_CONTROL
     return response
 
 
 def asset_path(name: str) -> str:
-    return f"/static/{_hashed(name)}"
+    return f"/static/{_hashed_name(name)}"
 
 
 def plotly_path() -> str:
@@ -62,37 +62,37 @@ def plotly_name() -> str:
 
 
 @cache
-def _hashed(name: str) -> str:
+def _hashed_name(name: str) -> str:
     stem, dot, suffix = name.rpartition(".")
-    return f"{stem}-{hashlib.sha256(_content(name)).hexdigest()[:12]}{dot}{suffix}"
+    return f"{stem}-{hashlib.sha256(_read_content(name)).hexdigest()[:12]}{dot}{suffix}"
 
 
 @cache
-def _content(name: str) -> bytes:
+def _read_content(name: str) -> bytes:
     text = (files("perfci_web") / "static" / name).read_bytes()
-    return (page_css() + STYLE).encode() + text if name == "style.css" else text
+    return (page_palette_css() + SVG_STYLE).encode() + text if name == "style.css" else text
 
 
-def _plotly() -> Response:
+def _serve_plotly() -> Response:
     """4.8 MB as it lies in the package, 1.5 MB on the wire: packed once per process, then kept by every browser."""
-    if takes_gzip(request):
-        with _packing:
-            response = Response(_packed_plotly(), content_type=TYPES[".js"])
+    if accepts_gzip(request):
+        with _compress_lock:
+            response = Response(_compressed_plotly(), content_type=CONTENT_TYPES[".js"])
         response.headers["Content-Encoding"] = "gzip"
     else:
-        response = Response(_plotly_file().read_bytes(), content_type=TYPES[".js"])
-    response.headers["Cache-Control"] = FOREVER
+        response = Response(_plotly_path_on_disk().read_bytes(), content_type=CONTENT_TYPES[".js"])
+    response.headers["Cache-Control"] = IMMUTABLE_CACHE_CONTROL
     response.vary.add("Accept-Encoding")
     response.set_etag(plotly_name())
     return response
 
 
 @cache
-def _packed_plotly() -> bytes:
-    return gzip.compress(_plotly_file().read_bytes(), compresslevel=6, mtime=0)
+def _compressed_plotly() -> bytes:
+    return gzip.compress(_plotly_path_on_disk().read_bytes(), compresslevel=6, mtime=0)
 
 
-def _plotly_file() -> Path:
+def _plotly_path_on_disk() -> Path:
     """Found without importing the package, which takes a while and is not needed here."""
     found = find_spec("plotly")
     assert found is not None

@@ -13,42 +13,42 @@ from perfci import __version__
 from perfci.model import Commit
 from perfci.report import calibration_text, number_format, verdict_labels, verdict_sentences
 from perfci.report.charts import svg_charts
-from perfci.report.escaping import LONGEST, printable
+from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci.report.incidents import incident_text
-from perfci.verdicts.incidents.step_causes import cost_of
+from perfci.verdicts.incidents.step_causes import compute_log_cost
 from perfci_web import static_files
 from perfci_web.middleware import style_nonce
 
 THEMES = ("light", "dark")
 
 
-def install(app: Flask, clock: Callable[[], datetime]) -> None:
+def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
     """Give the templates their filters and globals."""
 
-    def ago(moment: datetime) -> str:
-        return number_format.age((clock() - moment).total_seconds())
+    def format_age(moment: datetime) -> str:
+        return number_format.format_age((clock() - moment).total_seconds())
 
     app.jinja_env.filters |= {
-        "advice": verdict_sentences.advice,
-        "ago": ago,
-        "breakable": breakable,
-        "date": date,
+        "advice": verdict_sentences.verdict_advice,
+        "ago": format_age,
+        "breakable": break_long_name,
+        "date": format_date,
         "glyph": verdict_labels.verdict_glyph,
-        "interval": verdict_sentences.interval_text,
-        "percent": number_format.percent,
-        "printable": printable,
+        "interval": verdict_sentences.format_interval,
+        "percent": number_format.format_percent,
+        "printable": make_printable,
         "sentence": verdict_sentences.verdict_sentence,
-        "status": verdict_labels.status_word,
-        "signed": number_format.signed_percent,
-        "lasting": number_format.lasting,
-        "moment": moment,
-        "opened": opened,
-        "tone": verdict_labels.tone,
-        "verdict": verdict_labels.verdict_word,
-        "word": verdict_labels.word,
+        "status": verdict_labels.status_label,
+        "signed": number_format.format_signed_percent,
+        "lasting": number_format.format_duration,
+        "moment": format_moment,
+        "opened": capitalize_first,
+        "tone": verdict_labels.verdict_tone,
+        "verdict": verdict_labels.verdict_label,
+        "word": verdict_labels.kind_label,
     }
     app.jinja_env.filters |= {
-        "cost": cost_of,
+        "cost": compute_log_cost,
         "creep": incident_text.creep_sentence,
         "creep_command": incident_text.creep_command,
         "incident_glyph": lambda kind: incident_text.GLYPHS[kind],
@@ -57,54 +57,54 @@ def install(app: Flask, clock: Callable[[], datetime]) -> None:
         "retest_command": incident_text.retest_command,
     }
     app.jinja_env.globals |= {
-        "arrow": verdict_labels.arrow,
+        "arrow": verdict_labels.direction_arrow,
         "calibration": calibration_text,
         "asset": lambda name: f"{request.script_root}{static_files.asset_path(name)}",
-        "commit_name": commit_name,
-        "counted": number_format.counting,
+        "commit_name": commit_title,
+        "counted": number_format.format_count,
         "counts_sentence": verdict_sentences.counts_sentence,
-        "interval_bar": lambda verdict, span: Markup(svg_charts.interval_bar_svg(verdict, span=span, width=140)),
+        "interval_bar": lambda verdict, span: Markup(svg_charts.render_interval_bar(verdict, span=span, width=140)),
         "kind_tone": lambda kind: verdict_labels.TONES[kind],
-        "levels": lambda metric, *values: verdict_sentences.level_texts(values, metric),
-        "moved": verdict_sentences.moved,
+        "levels": lambda metric, *values: verdict_sentences.format_levels(values, metric),
+        "moved": verdict_sentences.level_change_phrase,
         "plotly": lambda: f"{request.script_root}{static_files.plotly_path()}",
         "mark_sentence": verdict_sentences.mark_sentence,
-        "move": verdict_sentences.move,
-        "shares": lambda shares: Markup(svg_charts.shares_svg([(one.shade, one.count) for one in shares])),
-        "quiet_kinds": verdict_labels.QUIET,
-        "sparkline": lambda trend: Markup(svg_charts.sparkline_svg(trend)),
+        "move": verdict_sentences.change_phrase,
+        "shares": lambda shares: Markup(svg_charts.render_share_bar([(one.shade, one.count) for one in shares])),
+        "quiet_kinds": verdict_labels.QUIET_KINDS,
+        "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
-        "theme": theme,
-        "trend_picture": lambda trend, **size: Markup(svg_charts.trend_svg(trend, **size)),
+        "theme": current_theme,
+        "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend(trend, **size)),
         "version": __version__,
     }
 
 
-def theme() -> str:
+def current_theme() -> str:
     """The reader's own choice between light and dark, empty while the system decides."""
     chosen = request.cookies.get("perfci-theme", "")
     return chosen if chosen in THEMES else ""
 
 
-def breakable(text: str, limit: int = LONGEST) -> Markup:
+def break_long_name(text: str, limit: int = MAX_NAME_LENGTH) -> Markup:
     """Let a long name break where a reader would, after a dot or an underscore, and no number anywhere."""
-    pieces = re.split(r"(?<=[._/(,:\[])(?=[^\W\d])", printable(text, limit))
+    pieces = re.split(r"(?<=[._/(,:\[])(?=[^\W\d])", make_printable(text, limit))
     return Markup("<wbr>").join(pieces)
 
 
-def date(moment: datetime) -> Markup:
+def format_date(moment: datetime) -> Markup:
     text = f"{moment.day} {moment:%b %Y}"
     return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="seconds"), text)
 
 
-def moment(at: datetime) -> str:
+def format_moment(time: datetime) -> str:
     """To the minute, and where: ``2026-03-01 12:00 UTC``."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def opened(text: str) -> str:
+def capitalize_first(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def commit_name(commit: Commit) -> str:
-    return printable(commit.subject, 90) or commit.short
+def commit_title(commit: Commit) -> str:
+    return make_printable(commit.subject, 90) or commit.short_sha

@@ -6,22 +6,22 @@ from flask import Flask
 from werkzeug.routing import BaseConverter, ValidationError
 
 from perfci.config import RESERVED_PROJECTS
-from perfci.net.url_segments import TWINS, name_of, segment
+from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
 
 
-def install(app: Flask) -> None:
+def init_app(app: Flask) -> None:
     app.url_map.converters |= {"name": NameConverter, "project": ProjectConverter}
 
 
 class NameConverter(BaseConverter):
     """A name in a URL: exactly one spelling, and never one that ends like a twin."""
 
-    regex = "[^/]+?" + "".join(rf"(?<!\.{twin})" for twin in TWINS)
-    refused: frozenset[str] = frozenset()
+    regex = "[^/]+?" + "".join(rf"(?<!\.{twin})" for twin in FORMAT_SUFFIXES)
+    reserved: frozenset[str] = frozenset()
 
     def to_python(self, value: str) -> str:
         try:
-            name = name_of(value, self.refused)
+            name = decode_segment(value, self.reserved)
             name.encode()
         except ValueError as error:
             raise ValidationError from error
@@ -30,8 +30,8 @@ class NameConverter(BaseConverter):
         return name
 
     def to_url(self, value: str) -> str:
-        return segment(value, self.refused)
+        return encode_segment(value, self.reserved)
 
 
 class ProjectConverter(NameConverter):
-    refused = RESERVED_PROJECTS
+    reserved = RESERVED_PROJECTS

@@ -7,7 +7,7 @@ from perfci.model import PerfciError
 from perfci_web.middleware import is_loopback
 
 
-def may_write(host: str, mode: str, *, read_only: bool, writable: bool) -> bool:
+def allows_writes(host: str, mode: str, *, read_only: bool, writable: bool) -> bool:
     """Whether this server takes changes: on this machine anybody's, on a network only of those it can tell apart."""
     if read_only and writable:
         raise PerfciError("--read-only and --writable contradict each other: give one of them.")
@@ -22,14 +22,14 @@ def may_write(host: str, mode: str, *, read_only: bool, writable: bool) -> bool:
     return safe
 
 
-def for_callers_of(host: str, settings: Settings) -> Settings:
+def settings_for_host(host: str, settings: Settings) -> Settings:
     """Take nobody for the one at this machine who comes over a network: he sees what is public, as a stranger does."""
     if settings.access.mode != "local" or is_loopback(host):
         return settings
     return settings.model_copy(update={"access": settings.access.model_copy(update={"mode": "open"})})
 
 
-READ_ONLY_LINE = (
+READ_ONLY_NOTICE = (
     "read-only and without private projects, because there is no login here: [access] mode lets people and uploads "
     "in, `perfci project set NAME --visibility public` shows a project to everybody"
 )

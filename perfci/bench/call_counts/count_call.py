@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.call_counts.instruction_counter import instructions
-from perfci.bench.call_counts.kernel_launches import kernel_launches
+from perfci.bench.call_counts.instruction_counter import count_instructions
+from perfci.bench.call_counts.kernel_launches import count_kernel_launches
 from perfci.bench.memory_use.peak_memory import fake_peak_bytes
 from perfci.bench.readings import Absent, Reading, exact
-from perfci.bench.timers.timed_blocks import collector_off
+from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.model import Clock, Metric, PerfciError
 
 if TYPE_CHECKING:
-    from perfci.bench.call_counts.graph_counts import Graphs
-    from perfci.bench.call_counts.operator_counter import Operators
+    from perfci.bench.call_counts.graph_counts import GraphCounts
+    from perfci.bench.call_counts.operator_counter import OperatorCounter
     from perfci.bench.devices.torch_devices import Device
-    from perfci.bench.memory_use.storage_tracker import LiveStorages
+    from perfci.bench.memory_use.storage_tracker import StorageTracker
 
-NOT_NAMED = Absent("the benchmark does not name what this counts")
+NOT_NAMED_READING = Absent("the benchmark does not name what this counts")
 
 
 @dataclass(frozen=True, slots=True)
-class Proxies:
+class CallCounts:
     """Counts of one call; every field is a metric of its own name."""
 
     flops: int | Absent
@@ -46,35 +46,35 @@ class Proxies:
 
     def readings(self) -> dict[str, Reading | Absent]:
         """Give what a ``measure_*`` function declared with ``PROXY_METRICS`` returns."""
-        return {field.name: _reading(field.name, getattr(self, field.name)) for field in fields(self)}
+        return {field.name: _count_reading(field.name, getattr(self, field.name)) for field in fields(self)}
 
 
-UNITS = {"flops": "FLOP", "instructions": "instructions"}
+METRIC_UNITS = {"flops": "FLOP", "instructions": "instructions"}
 
-PROXY_METRICS: tuple[Metric, ...] = tuple(
-    Metric(field.name, UNITS.get(field.name, "bytes" if field.name.endswith("_bytes") else "count"))
-    for field in fields(Proxies)
+COUNT_METRICS: tuple[Metric, ...] = tuple(
+    Metric(field.name, METRIC_UNITS.get(field.name, "bytes" if field.name.endswith("_bytes") else "count"))
+    for field in fields(CallCounts)
 )
 """To declare with ``@metrics(*PROXY_METRICS)``; less is better of every one, but of none alone."""
 
 
-def _reading(name: str, value: int | Absent) -> Reading | Absent:
+def _count_reading(name: str, value: int | Absent) -> Reading | Absent:
     if isinstance(value, Absent):
         return value
     return Reading((float(value),), Clock.VALUE) if name == "instructions" else exact(value)
 
 
-def count(
+def count_call(
     function: Callable[[], object],
     *,
-    whole: Callable[[], object] | None = None,
-    traced: Callable[[], object] | None = None,
-    inductor: bool = False,
+    rebuild: Callable[[], object] | None = None,
+    compiled_function: Callable[[], object] | None = None,
+    count_kernels: bool = False,
     parameters: Iterable[Any] | None = None,
     optimizer: Any = None,
     cache: Any = None,
     device: Device | None = None,
-) -> Proxies:
+) -> CallCounts:
     """Count one call of the function; what else is to be counted has to be named, and is absent otherwise.
 
     ``whole`` builds everything itself and runs on fake tensors: ``fake_peak_bytes``. ``traced`` is what
@@ -85,9 +85,9 @@ def count(
     """
     from perfci.bench.devices.torch_devices import this_device
 
-    operators, live, flops = _watched(function)
-    graphs = _graphs(traced)
-    return Proxies(
+    operators, live, flops = _run_counted(function)
+    graphs = _graph_counts(compiled_function)
+    return CallCounts(
         flops=flops,
         operators=operators.operators,
         host_syncs=operators.host_syncs,
@@ -96,64 +96,64 @@ def count(
         pageable_copy_bytes=operators.pageable_copy_bytes,
         blocking_copy_bytes=operators.blocking_copy_bytes,
         peak_tensor_bytes=live.peak_bytes,
-        fake_peak_bytes=_fake_peak(whole),
-        parameter_bytes=_weighed(parameters),
-        optimizer_state_bytes=_weighed(None if optimizer is None else list(optimizer.state.values())),
-        kv_cache_bytes=_weighed(cache() if callable(cache) else cache),
+        fake_peak_bytes=_fake_peak_bytes(rebuild),
+        parameter_bytes=_held_bytes(parameters),
+        optimizer_state_bytes=_held_bytes(None if optimizer is None else list(optimizer.state.values())),
+        kv_cache_bytes=_held_bytes(cache() if callable(cache) else cache),
         graph_breaks=graphs if isinstance(graphs, Absent) else graphs.breaks,
         recompiles=graphs if isinstance(graphs, Absent) else graphs.recompiles,
-        generated_kernels=_generated(traced, inductor),
-        kernel_launches=kernel_launches(function, device or this_device()),
-        instructions=instructions(function),
+        generated_kernels=_generated_kernels(compiled_function, count_kernels),
+        kernel_launches=count_kernel_launches(function, device or this_device()),
+        instructions=count_instructions(function),
     )
 
 
 def count_operators(function: Callable[[], object]) -> int:
     """Count the ATen operators of one call, and nothing else."""
-    return _watched(function)[0].operators
+    return _run_counted(function)[0].operators
 
 
-def _watched(function: Callable[[], object]) -> tuple[Operators, LiveStorages, int]:
+def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, StorageTracker, int]:
     """Watch one call from below: the counter of FLOPs comes first and takes operators apart that others made up."""
-    from perfci.bench.call_counts.flops import counter, uncompiled
-    from perfci.bench.call_counts.operator_counter import Operators
-    from perfci.bench.memory_use.storage_tracker import LiveStorages
+    from perfci.bench.call_counts.flops import create_flop_counter, force_eager
+    from perfci.bench.call_counts.operator_counter import OperatorCounter
+    from perfci.bench.memory_use.storage_tracker import StorageTracker
 
-    with uncompiled(), collector_off(), Operators() as operators, LiveStorages() as live, counter() as flops:
+    with force_eager(), gc_disabled(), OperatorCounter() as operators, StorageTracker() as live, create_flop_counter() as flops:
         function()
     return operators, live, int(flops.get_total_flops())
 
 
-def _fake_peak(whole: Callable[[], object] | None) -> int | Absent:
-    if whole is None:
-        return NOT_NAMED
+def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:
+    if rebuild is None:
+        return NOT_NAMED_READING
     try:
-        return fake_peak_bytes(whole)
+        return fake_peak_bytes(rebuild)
     except PerfciError as error:
         return Absent(str(error))
     except Exception as error:  # what runs with values and not without them is no fault of the benchmark's author
         return Absent(f"the function does not run on fake tensors: {type(error).__name__}: {error}")
 
 
-def _graphs(traced: Callable[[], object] | None) -> Graphs | Absent:
-    if traced is None:
-        return NOT_NAMED
-    from perfci.bench.call_counts.graph_counts import trace
+def _graph_counts(compiled_function: Callable[[], object] | None) -> GraphCounts | Absent:
+    if compiled_function is None:
+        return NOT_NAMED_READING
+    from perfci.bench.call_counts.graph_counts import count_graphs
 
-    return trace(traced)
+    return count_graphs(compiled_function)
 
 
-def _generated(traced: Callable[[], object] | None, inductor: bool) -> int | Absent:
-    if traced is None or not inductor:
+def _generated_kernels(compiled_function: Callable[[], object] | None, inductor: bool) -> int | Absent:
+    if compiled_function is None or not inductor:
         return Absent("counting generated kernels takes a compilation, which the benchmark did not ask for")
-    from perfci.bench.call_counts.graph_counts import generated_kernels
+    from perfci.bench.call_counts.graph_counts import count_generated_kernels
 
-    return generated_kernels(traced)
+    return count_generated_kernels(compiled_function)
 
 
-def _weighed(held: Any) -> int | Absent:
-    if held is None:
-        return NOT_NAMED
-    from perfci.bench.proxies.held import held_bytes
+def _held_bytes(tensors: Any) -> int | Absent:
+    if tensors is None:
+        return NOT_NAMED_READING
+    from perfci.bench.proxies.held import tensor_storage_bytes
 
-    return held_bytes(held if not isinstance(held, Iterable) or isinstance(held, dict) else list(held))
+    return tensor_storage_bytes(tensors if not isinstance(tensors, Iterable) or isinstance(tensors, dict) else list(tensors))

@@ -15,7 +15,7 @@ from typing import Any
 
 from perfci.bench.devices.peak_rates import peak_flops
 
-__all__ = ["count_flops", "counter", "mbu", "mfu", "model_flops_per_token", "peak_flops", "uncompiled"]
+__all__ = ["count_flops", "create_flop_counter", "force_eager", "mbu", "mfu", "model_flops_per_token", "peak_flops"]
 
 
 def count_flops(function: Callable[[], object]) -> int:
@@ -28,7 +28,7 @@ def count_flops(function: Callable[[], object]) -> int:
     is computed, so it counts. What the function has compiled runs as eager code meanwhile: no counter can look into a
     fused kernel.
     """
-    with uncompiled(), counter() as counting:
+    with force_eager(), create_flop_counter() as counting:
         function()
     return int(counting.get_total_flops())
 
@@ -69,7 +69,7 @@ def _per_second(amount: float, seconds: float) -> float:
 
 
 @contextlib.contextmanager
-def uncompiled() -> Iterator[None]:
+def force_eager() -> Iterator[None]:
     """Run as eager code what ``torch.compile`` has wrapped, without a compilation and without losing an earlier one."""
     if "torch._dynamo" not in sys.modules:  # nothing can have been compiled; importing it would take a second
         yield
@@ -80,7 +80,7 @@ def uncompiled() -> Iterator[None]:
         yield
 
 
-def counter() -> Any:
+def create_flop_counter() -> Any:
     """Make torch's operator counter with a formula for every attention kernel, and without its hooks on modules.
 
     The hooks attribute operations to modules, which is not needed here; they also run operators of their own.
@@ -88,11 +88,11 @@ def counter() -> Any:
     from torch.utils.flop_counter import FlopCounterMode
 
     made = FlopCounterMode(display=False, custom_mapping=_attention_formulas())
-    made.mod_tracker = _NoModules()
+    made.mod_tracker = _NullModuleTracker()
     return made
 
 
-class _NoModules:
+class _NullModuleTracker:
     """Stands where the counter keeps track of modules: everything belongs to the whole."""
 
     parents = frozenset({"Global"})

@@ -15,12 +15,12 @@ import torch
 
 from perfci.bench.readings import Absent
 
-CALLS = 2
+TRACED_CALLS = 2
 """What is compiled again although nothing changed, is so in the second call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Graphs:
+class GraphCounts:
     """``breaks``: places where dynamo had to give the code back to Python, as its own counter has them.
     ``recompiles``: compilations of code that had one already, because a guard failed.
     """
@@ -29,7 +29,7 @@ class Graphs:
     recompiles: int
 
 
-def trace(function: Callable[[], object]) -> Graphs | Absent:
+def count_graphs(function: Callable[[], object]) -> GraphCounts | Absent:
     """Let dynamo read the function, and run it twice as dynamo cut it, with plain operators.
 
     Everything that dynamo compiled before in this process is forgotten, before and after. Absent where dynamo itself
@@ -38,21 +38,21 @@ def trace(function: Callable[[], object]) -> Graphs | Absent:
     from torch._dynamo.exc import TorchDynamoException
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    with _fresh_dynamo():
-        compiled = torch.compile(function, backend=_as_it_is)
+    with _reset_dynamo():
+        compiled = torch.compile(function, backend=_run_unchanged)
         try:
-            for _ in range(CALLS):
+            for _ in range(TRACED_CALLS):
                 compiled()
         except TorchDynamoException as error:
-            return Absent(f"dynamo cannot read the function: {_briefly(error)}")
+            return Absent(f"dynamo cannot read the function: {_first_lines(error)}")
         if not counters["frames"]["total"]:
             return Absent("dynamo read no code; torch.compile is switched off here")
         breaks = sum(counters["graph_break"].values())
         recompiles = sum(metrics.recompile_reason is not None for metrics in get_compilation_metrics())
-    return Graphs(int(breaks), int(recompiles))
+    return GraphCounts(int(breaks), int(recompiles))
 
 
-def generated_kernels(function: Callable[[], object]) -> int | Absent:
+def count_generated_kernels(function: Callable[[], object]) -> int | Absent:
     """Count the kernels that inductor writes for a function (the forward pass, or all that the function calls).
 
     Absent where inductor has no compiler that works, or fails.
@@ -61,26 +61,26 @@ def generated_kernels(function: Callable[[], object]) -> int | Absent:
     from torch._inductor import config, metrics
     from torch._inductor.utils import fresh_cache
 
-    with _fresh_dynamo(), fresh_cache(), config.patch(compile_threads=1):  # a pool of compilers would outlive the call
+    with _reset_dynamo(), fresh_cache(), config.patch(compile_threads=1):  # a pool of compilers would outlive the call
         metrics.reset()
         try:
             torch.compile(function, backend="inductor")()
         except TorchDynamoException as error:
-            return Absent(f"inductor cannot compile the function: {_briefly(error)}")
+            return Absent(f"inductor cannot compile the function: {_first_lines(error)}")
         return int(metrics.generated_kernel_count)
 
 
-def _briefly(error: Exception) -> str:
+def _first_lines(error: Exception) -> str:
     """Dynamo's errors say in their first line which part failed, in their second why, and then much more."""
     return " ".join(str(error).split("\n")[:2]).strip() or type(error).__name__
 
 
-def _as_it_is(graph: Any, examples: Any) -> Any:
+def _run_unchanged(graph: Any, examples: Any) -> Any:
     return graph.forward
 
 
 @contextlib.contextmanager
-def _fresh_dynamo() -> Iterator[None]:
+def _reset_dynamo() -> Iterator[None]:
     """Nothing compiled before or left after, and no warnings: dynamo touches attributes that nobody asked for."""
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
 

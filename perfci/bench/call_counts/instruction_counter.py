@@ -20,26 +20,26 @@ from perfci.bench.readings import Absent
 
 SYSCALLS = {"x86_64": 298, "aarch64": 241}
 ATTRIBUTES = "=IIQQQQQIIQ"  # perf_event_attr as it was first published: type, size, config, ..., flags, ...
-HARDWARE, INSTRUCTIONS = 0, 1
-PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
-TIMES = 0b11  # read the time the counter was wanted, and the time it ran
-DISABLED, INHERIT, NO_KERNEL, NO_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
+PERF_TYPE_HARDWARE, PERF_COUNT_INSTRUCTIONS = 0, 1
+PARANOID_FILE = Path("/proc/sys/kernel/perf_event_paranoid")
+READ_TIMES = 0b11  # read the time the counter was wanted, and the time it ran
+DISABLED, INHERIT, EXCLUDE_KERNEL, EXCLUDE_HYPERVISOR = 1 << 0, 1 << 1, 1 << 5, 1 << 6
 ENABLE, DISABLE, RESET = 0x2400, 0x2401, 0x2403
-CALLS = 3
+COUNTED_CALLS = 3
 
 
-def instructions(function: Callable[[], object]) -> int | Absent:
+def count_instructions(function: Callable[[], object]) -> int | Absent:
     """Count the instructions of a call in user space, the least of three; threads that ran before do not count.
 
     Absent with the reason where the system, its settings or its (virtual) processor have no such counter, and where the
     counter had to be shared meanwhile.
     """
     try:
-        counter = _open(HARDWARE, INSTRUCTIONS)
+        counter = _open_counter(PERF_TYPE_HARDWARE, PERF_COUNT_INSTRUCTIONS)
     except OSError as error:
-        return Absent(_reason(error))
+        return Absent(_missing_reason(error))
     try:
-        readings = [_read(counter, function) for _ in range(CALLS)]
+        readings = [_count_call(counter, function) for _ in range(COUNTED_CALLS)]
     finally:
         os.close(counter)
     if not all(readings):
@@ -47,20 +47,20 @@ def instructions(function: Callable[[], object]) -> int | Absent:
     return min(readings)
 
 
-def _open(kind: int, event: int) -> int:
+def _open_counter(kind: int, event: int) -> int:
     """Open a counter of this process that does not run yet: threads started later count, the kernel does not."""
     number = SYSCALLS.get(platform.machine())
     if sys.platform != "linux" or number is None:
         raise OSError(errno.ENOSYS, f"perf_event_open is not known on {sys.platform} {platform.machine()}")
-    size, flags = struct.calcsize(ATTRIBUTES), DISABLED | INHERIT | NO_KERNEL | NO_HYPERVISOR
-    attributes = struct.pack(ATTRIBUTES, kind, size, event, 0, 0, TIMES, flags, 0, 0, 0)
+    size, flags = struct.calcsize(ATTRIBUTES), DISABLED | INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR
+    attributes = struct.pack(ATTRIBUTES, kind, size, event, 0, 0, READ_TIMES, flags, 0, 0, 0)
     counter = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, -1, 0)
     if counter < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return int(counter)
 
 
-def _read(counter: int, function: Callable[[], object]) -> int:
+def _count_call(counter: int, function: Callable[[], object]) -> int:
     """The count, or 0 where the counter did not run all the time."""
     fcntl.ioctl(counter, RESET, 0)
     _, wanted_before, ran_before = struct.unpack("=QQQ", os.read(counter, 24))
@@ -71,10 +71,10 @@ def _read(counter: int, function: Callable[[], object]) -> int:
     return int(count) if wanted - wanted_before == ran - ran_before else 0
 
 
-def _reason(error: OSError) -> str:
+def _missing_reason(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "this processor, or the virtual machine around it, offers no counter of instructions"
     if error.errno in (errno.EACCES, errno.EPERM):
-        setting = PARANOID.read_text().strip() if PARANOID.exists() else "unknown"
+        setting = PARANOID_FILE.read_text().strip() if PARANOID_FILE.exists() else "unknown"
         return f"this process may not count instructions: kernel.perf_event_paranoid is {setting}, 2 or less is needed"
     return f"instructions cannot be counted: {error.strerror}"

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.readings import Absent
 
-LAUNCHES = (
+LAUNCH_CALLS = (
     "cudaLaunchKernel",
     "cuLaunchKernel",
     "hipLaunchKernel",
     "hipModuleLaunchKernel",
     "hipExtModuleLaunchKernel",
 )
-GRAPHS = ("cudaGraphLaunch", "hipGraphLaunch")
+GRAPH_LAUNCH_CALLS = ("cudaGraphLaunch", "hipGraphLaunch")
 
 
-def kernel_launches(function: Callable[[], object], device: Device) -> int | Absent:
+def count_kernel_launches(function: Callable[[], object], device: Device) -> int | Absent:
     """Count calls of the driver that launch a kernel, or a whole captured graph of kernels, which is one launch.
 
     Copies and fills by the copy engines are not counted. The function runs once for the profiler.
@@ -30,9 +30,9 @@ def kernel_launches(function: Callable[[], object], device: Device) -> int | Abs
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         function()
         device.synchronize()
-    return launches_among(event.name for event in profiler.events())
+    return count_launch_events(event.name for event in profiler.events())
 
 
-def launches_among(names: Iterable[str]) -> int:
+def count_launch_events(names: Iterable[str]) -> int:
     """``cudaLaunchKernel`` has variants with a suffix: ``ExC``, ``Ex``, ``_v2``."""
-    return sum(name.startswith(LAUNCHES + GRAPHS) for name in names)
+    return sum(name.startswith(LAUNCH_CALLS + GRAPH_LAUNCH_CALLS) for name in names)

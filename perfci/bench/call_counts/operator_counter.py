@@ -15,7 +15,7 @@ SCALED_PRODUCTS = (aten._scaled_mm,)
 """Products of eight-bit numbers are wider than their factors: that is no conversion."""
 
 
-class Operators(TorchDispatchMode):  # type: ignore[misc]
+class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
     """Counts while it is entered.
 
     ``operators`` are all ATen operators that make or change a tensor, but those that have a count of their own here: an
@@ -31,8 +31,8 @@ class Operators(TorchDispatchMode):  # type: ignore[misc]
         self.copied_to_device_bytes = 0
         self.pageable_copy_bytes = 0
         self.blocking_copy_bytes = 0
-        self._reads = {True: 0, False: 0}  # by whether the host holds what is read
-        self._saw_device = False
+        self._read_counts = {True: 0, False: 0}  # by whether the host holds what is read
+        self._used_device = False
         self._pinned: WeakSet[Any] = WeakSet()
 
     @property
@@ -43,39 +43,39 @@ class Operators(TorchDispatchMode):  # type: ignore[misc]
         counts, as it would if all of it ran on one; but for ``tolist()`` and ``numpy()``, which read the host's memory
         without an operator, and are seen where a device has to copy first.
         """
-        return self._reads[False] if self._saw_device else self._reads[True]
+        return self._read_counts[False] if self._used_device else self._read_counts[True]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func is aten._pin_memory.default and not torch.accelerator.is_available():
-            return self._note_pinned(args[0].clone())
+            return self._record_pinned(args[0].clone())
         result = func(*args, **kwargs)
-        given, made = tensors((args, kwargs)), tensors(result)
-        self._saw_device |= any(tensor.device.type != HOST for tensor in (*given, *made))
-        crossing = crossing_of(func, args, kwargs, result)
-        reads = needs_values(func, given, kwargs)
-        widened = widened_bytes(func, given, result)
+        given, made = list_tensors((args, kwargs)), list_tensors(result)
+        self._used_device |= any(tensor.device.type != HOST for tensor in (*given, *made))
+        crossing = device_copy(func, args, kwargs, result)
+        reads = needs_host_values(func, given, kwargs)
+        widened = upcast_bytes(func, given, result)
         self.upcast_bytes += widened
         if reads:
-            self._read(given[0])
+            self._record_read(given[0])
         if crossing is not None:
-            self._cross(*crossing)
+            self._record_copy(*crossing)
         elif (made or func._schema.is_mutable) and not (widened and func._overloadpacket is aten._to_copy):
             self.operators += 1
         return result
 
-    def _note_pinned(self, tensor: Any) -> Any:
+    def _record_pinned(self, tensor: Any) -> Any:
         self._pinned.add(tensor.untyped_storage())
         return tensor
 
-    def _read(self, source: Any) -> None:
-        self._reads[source.device.type == HOST] += 1
+    def _record_read(self, source: Any) -> None:
+        self._read_counts[source.device.type == HOST] += 1
 
-    def _cross(self, source: Any, target: Any, non_blocking: bool) -> None:
+    def _record_copy(self, source: Any, target: Any, non_blocking: bool) -> None:
         if target.device.type == HOST:
-            self._reads[False] += not non_blocking
+            self._read_counts[False] += not non_blocking
             return
-        size = bytes_of(target)
+        size = tensor_bytes(target)
         self.copied_to_device_bytes += size
         if not self._is_pinned(source):
             self.pageable_copy_bytes += size
@@ -86,44 +86,44 @@ class Operators(TorchDispatchMode):  # type: ignore[misc]
         return tensor.untyped_storage() in self._pinned or bool(tensor.is_pinned())
 
 
-def tensors(tree: Any) -> list[Any]:
+def list_tensors(tree: Any) -> list[Any]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def bytes_of(tensor: Any) -> int:
+def tensor_bytes(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def needs_values(func: Any, given: list[Any], kwargs: Any) -> bool:
+def needs_host_values(func: Any, inputs: list[Any], kwargs: Any) -> bool:
     """Whether the host needs values, not only shapes, before it can go on: torch's tags say of which operators."""
     if func is aten.index.Tensor:
-        return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in given[1:])
+        return any(tensor.dtype in (torch.bool, torch.uint8) for tensor in inputs[1:])
     if kwargs.get("output_size") is not None:  # of repeat_interleave
         return False
     return torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags
 
 
-def widened_bytes(func: Any, given: list[Any], result: Any) -> int:
+def upcast_bytes(func: Any, inputs: list[Any], result: Any) -> int:
     """Bytes that are new and float wider than the narrowest that was read.
 
     Statistics that a kernel keeps beside its result (the second and further of a tuple) may be wider.
     """
-    floats = [tensor.element_size() for tensor in given if tensor.is_floating_point()]
+    floats = [tensor.element_size() for tensor in inputs if tensor.is_floating_point()]
     if not floats or func.is_view or func._overloadpacket in SCALED_PRODUCTS:
         return 0
-    made = tensors(result[:1] if isinstance(result, tuple) else result)
-    return sum(bytes_of(tensor) for tensor in made if _is_wider(tensor, min(floats)) and not _is_among(tensor, given))
+    made = list_tensors(result[:1] if isinstance(result, tuple) else result)
+    return sum(tensor_bytes(tensor) for tensor in made if _is_wider(tensor, min(floats)) and not _is_in(tensor, inputs))
 
 
 def _is_wider(tensor: Any, element_size: int) -> bool:
     return bool(tensor.is_floating_point() and tensor.element_size() > element_size)
 
 
-def _is_among(tensor: Any, given: list[Any]) -> bool:
-    return any(tensor is other for other in given)
+def _is_in(tensor: Any, inputs: list[Any]) -> bool:
+    return any(tensor is other for other in inputs)
 
 
-def crossing_of(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:
+def device_copy(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:
     """Give source, target and whether the host may go on meanwhile, of a copy from one kind of device to another."""
     if func._overloadpacket is aten._to_copy:
         source, target = args[0], result

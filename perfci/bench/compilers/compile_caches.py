@@ -10,14 +10,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-SOURCES = (".py", ".cpp", ".ptx")
+KERNEL_SUFFIXES = (".py", ".cpp", ".ptx")
 """What kernels are written in."""
 
-CHOSEN = ".best_config"
+AUTOTUNE_SUFFIX = ".best_config"
 """What inductor's autotuner writes for each kernel: the configuration it chose."""
 
 
-def caches() -> tuple[str, ...]:
+def cache_flags() -> tuple[str, ...]:
     """Say the state of inductor's and Triton's caches as a flag, ``caches: 12 files, 1a2b3c4d5e6f``.
 
     Nothing where this process loaded no compiler. Two processes with one flag had the same kernels at hand, by their
@@ -25,7 +25,7 @@ def caches() -> tuple[str, ...]:
     slower under another flag may be another choice, not slower code (pre-heating a GPU once made Triton's autotuner
     choose a configuration 2.7 times as slow).
     """
-    return (f"caches: {fingerprint(folders)}",) if (folders := cache_folders()) else ()
+    return (f"caches: {fingerprint_caches(folders)}",) if (folders := cache_folders()) else ()
 
 
 def cache_folders() -> list[Path]:
@@ -41,26 +41,26 @@ def cache_folders() -> list[Path]:
     return folders
 
 
-def fingerprint(folders: Sequence[Path]) -> str:
+def fingerprint_caches(folders: Sequence[Path]) -> str:
     """Count the kernels and choices in these folders, and digest their contents.
 
     Equal for two cold compilations of one function. Not in it is where the caches lie, how long a configuration took
     when it was tried, and the pickled graphs, which differ in every process.
     """
-    contents = sorted(content for folder in folders for content in _contents(folder))
+    contents = sorted(content for folder in folders for content in _read_cache_files(folder))
     digest = hashlib.sha256(b"\n".join(contents)).hexdigest()
     return f"{len(contents)} files, {digest[:12]}"
 
 
-def _contents(folder: Path) -> Iterator[bytes]:
+def _read_cache_files(folder: Path) -> Iterator[bytes]:
     for path in folder.rglob("*"):
-        if path.suffix in (*SOURCES, CHOSEN):
+        if path.suffix in (*KERNEL_SUFFIXES, AUTOTUNE_SUFFIX):
             with contextlib.suppress(FileNotFoundError):  # another process tidies the same cache
                 content = path.read_bytes().replace(os.fsencode(folder), b"")
-                yield _chosen(content) if path.suffix == CHOSEN else content
+                yield _strip_autotune_times(content) if path.suffix == AUTOTUNE_SUFFIX else content
 
 
-def _chosen(content: bytes) -> bytes:
+def _strip_autotune_times(content: bytes) -> bytes:
     try:
         choice = json.loads(content)
     except ValueError:

@@ -13,12 +13,19 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from perfci.bench.compilers.compile_caches import fingerprint
+from perfci.bench.compilers.compile_caches import fingerprint_caches
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.processes.child_processes import Child, ended, forked, fresh, results, why_not_fork
+from perfci.bench.processes.child_processes import (
+    ChildProcess,
+    ending_children,
+    fork_child,
+    fork_obstacle,
+    start_child,
+    wait_for_results,
+)
 from perfci.bench.readings import Reading
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
-from perfci.bench.timers.warmup import compile_events
+from perfci.bench.timers.warmup import count_compile_events
 from perfci.model import Clock
 
 QUIET_CALLS = 3
@@ -27,12 +34,12 @@ QUIET_CALLS = 3
 MAX_CALLS = 64
 """A function that still compiles after so many calls has no steady state."""
 
-NO_COMPILER = ("InvalidCxxCompiler", "TritonMissing", "No module named 'torch._inductor")
+COMPILER_MISSING_ERRORS = ("InvalidCxxCompiler", "TritonMissing", "No module named 'torch._inductor")
 """How inductor says that what it needs is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compilation:
+class CompilationResult:
     """What became of a compiled function in one process.
 
     ``seconds`` (wall) and ``cpu_seconds`` (of this process and of compilers it waited for) are what the first
@@ -62,11 +69,11 @@ class Compilation:
 
 
 def compile_twice(
-    make: Callable[..., Callable[[], Any]],
+    make_function: Callable[..., Callable[[], Any]],
     *arguments: Any,
     timing: Mapping[str, Any],
     cap_s: float = 600.0,
-) -> tuple[Compilation, Compilation]:
+) -> tuple[CompilationResult, CompilationResult]:
     """Compile ``make(*arguments)``, a function without arguments, cold and then warm.
 
     Each in a process of its own that has compiled nothing (forked where this one is fit for it, else started from
@@ -75,21 +82,21 @@ def compile_twice(
     fails, and NotImplementedError (asv's SkipNotImplemented) where inductor has no compiler here.
     """
     with tempfile.TemporaryDirectory(prefix="perfci-compile-") as caches:
-        work = functools.partial(_compile, make, arguments, timing, caches)
-        cold = _in_its_own_process("the cold compilation", work, caches, cap_s)
-        warm = _in_its_own_process("the warm compilation", work, caches, cap_s)
+        work = functools.partial(_compile_isolated, make_function, arguments, timing, caches)
+        cold = _compile_in_child("the cold compilation", work, caches, cap_s)
+        warm = _compile_in_child("the warm compilation", work, caches, cap_s)
     return cold, warm
 
 
-def _in_its_own_process(name: str, work: Callable[[], Compilation], caches: str, cap_s: float) -> Compilation:
-    start = fresh if why_not_fork() or compile_events() else forked
-    children: list[Child] = []
-    with ended(children):
-        children.append(start(name, work, _caches_in(caches)))
+def _compile_in_child(name: str, work: Callable[[], CompilationResult], caches: str, cap_s: float) -> CompilationResult:
+    start = start_child if fork_obstacle() or count_compile_events() else fork_child
+    children: list[ChildProcess] = []
+    with ending_children(children):
+        children.append(start(name, work, _cache_variables(caches)))
         try:
-            compilation: Compilation = results(children, cap_s)[0]
+            compilation: CompilationResult = wait_for_results(children, cap_s)[0]
         except RuntimeError as error:
-            if not any(reason in str(error) for reason in NO_COMPILER):
+            if not any(reason in str(error) for reason in COMPILER_MISSING_ERRORS):
                 raise
             from asv_runner.benchmarks.mark import SkipNotImplemented
 
@@ -97,14 +104,14 @@ def _in_its_own_process(name: str, work: Callable[[], Compilation], caches: str,
     return compilation
 
 
-def _caches_in(folder: str) -> dict[str, str]:
+def _cache_variables(folder: str) -> dict[str, str]:
     inductor, triton, driver = (os.path.join(folder, name) for name in ("inductor", "triton", "driver"))
     return {"TORCHINDUCTOR_CACHE_DIR": inductor, "TRITON_CACHE_DIR": triton, "CUDA_CACHE_PATH": driver}
 
 
-def _compile(
-    make: Callable[..., Callable[[], Any]], arguments: Any, timing: Mapping[str, Any] | None, caches: str
-) -> Compilation:
+def _compile_isolated(
+    make_function: Callable[..., Callable[[], Any]], arguments: Any, timing: Mapping[str, Any] | None, caches: str
+) -> CompilationResult:
     import torch
     import torch._inductor.compile_fx  # takes a second, which is none of compiling
     from torch._inductor import config
@@ -112,16 +119,16 @@ def _compile(
     if this_device().kind == "cpu":
         torch.set_num_threads(1)
         config.compile_threads = 1  # else compilers run beside, and their CPU seconds are not known
-    return compile_here(make, *arguments, imports="aot_eager", timing=timing, caches=caches)
+    return compile_in_process(make_function, *arguments, warm_backend="aot_eager", timing=timing, caches=caches)
 
 
-def compile_here(
-    make: Callable[..., Callable[[], Any]],
+def compile_in_process(
+    make_function: Callable[..., Callable[[], Any]],
     *arguments: Any,
-    imports: str = "eager",
+    warm_backend: str = "eager",
     timing: Mapping[str, Any] | None = None,
     caches: str = "",
-) -> Compilation:
+) -> CompilationResult:
     """Compile ``make(*arguments)`` in this process, which forgets what it compiled before.
 
     The clocks run from the first call of what ``make`` returned; what torch imports when a backend is first used is
@@ -132,17 +139,17 @@ def compile_here(
     from torch._dynamo.utils import counters, get_compilation_metrics
 
     device = this_device()
-    _import_and_forget(imports)
+    _warm_up_backend(warm_backend)
     events: list[Any] = []
     callback_handler.register_start_callback(events.append)
-    step = make(*arguments)
-    calls, value = _until_quiet(step, events, device)
+    step = make_function(*arguments)
+    calls, value = _call_until_steady(step, events, device)
     timed = None if timing is None else time_blocks(step, device=device, **timing)
     noisy = max((index + 1 for index, call in enumerate(calls) if call[2]), default=0)
     inductor = sys.modules.get("torch._inductor.metrics")
-    return Compilation(
-        seconds=_beyond_steady([wall for wall, _, _ in calls], noisy),
-        cpu_seconds=_beyond_steady([cpu for _, cpu, _ in calls], noisy),
+    return CompilationResult(
+        seconds=_excess_over_steady([wall for wall, _, _ in calls], noisy),
+        cpu_seconds=_excess_over_steady([cpu for _, cpu, _ in calls], noisy),
         calls=noisy,
         graph_breaks=int(sum(counters["graph_break"].values())),
         recompiles=sum(metrics.recompile_reason is not None for metrics in get_compilation_metrics()),
@@ -151,7 +158,7 @@ def compile_here(
         cache_misses=sum(int(counters[where][what]) for where, what in CACHE_MISSES),
         value=value,
         timing=timed,
-        fingerprint=fingerprint([Path(caches)]) if caches else "",
+        fingerprint=fingerprint_caches([Path(caches)]) if caches else "",
     )
 
 
@@ -163,7 +170,7 @@ CACHE_MISSES = (
 )
 
 
-def _import_and_forget(backend: str) -> None:
+def _warm_up_backend(backend: str) -> None:
     """Compile nearly nothing: torch imports a good part of its compiler when it is first used. Then forget it all."""
     import torch
     from torch._dynamo.utils import clear_compilation_metrics, counters, set_compilation_metrics_limit
@@ -175,7 +182,7 @@ def _import_and_forget(backend: str) -> None:
     clear_compilation_metrics()
 
 
-def _until_quiet(
+def _call_until_steady(
     step: Callable[[], Any], events: list[Any], device: Device
 ) -> tuple[list[tuple[float, float, int]], float]:
     """Call until nothing is compiled: wall seconds, CPU seconds and events of each call, and the last one's value."""
@@ -197,5 +204,5 @@ def _cpu_seconds() -> float:
     return process_time() + children.ru_utime + children.ru_stime
 
 
-def _beyond_steady(seconds: list[float], noisy: int) -> float:
-    return sum(seconds[:noisy]) - noisy * statistics.median(seconds[noisy:])
+def _excess_over_steady(seconds: list[float], compiling_calls: int) -> float:
+    return sum(seconds[:compiling_calls]) - compiling_calls * statistics.median(seconds[compiling_calls:])

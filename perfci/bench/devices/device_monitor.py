@@ -8,12 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 
-from perfci.bench.devices.nvml import SAMPLED, Gpu, GpuProcess, Sampled, Unreadable, open_gpu, sampling
+from perfci.bench.devices.nvml import (
+    SAMPLED_QUERIES,
+    Gpu,
+    GpuProcess,
+    GpuSamples,
+    NvmlUnavailable,
+    open_gpu,
+    sample_gpu,
+)
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.readings import Absent, Reading, witness
+from perfci.bench.readings import Absent, Reading, informational
 from perfci.model import Metric
 
-WITNESSES = (
+CONDITION_METRICS = (
     Metric("sm_clock", "hertz", "higher"),
     Metric("temperature", "celsius"),
     Metric("power", "watts"),
@@ -24,7 +32,7 @@ WITNESSES = (
 """What a watch reads, to be declared beside the metrics it watches over. Shown, never judged."""
 
 POWER_CAP = 0x4
-SLOWED = {
+THROTTLE_REASONS = {
     0x8: "HW slowdown",
     0x10: "sync boost",
     0x20: "SW thermal slowdown",
@@ -38,7 +46,7 @@ THROTTLED_SHARE = 0.75
 
 
 @dataclass(slots=True)
-class Watch:
+class DeviceConditions:
     """What is known once the watched block has ended: flags for the whole process, readings of ``WITNESSES``."""
 
     flags: tuple[str, ...] = ()
@@ -46,7 +54,7 @@ class Watch:
 
 
 @contextmanager
-def watch(device: Device | None = None, interval_s: float = 0.05) -> Iterator[Watch]:
+def monitor_device(device: Device | None = None, interval_s: float = 0.05) -> Iterator[DeviceConditions]:
     """Watch over what is measured inside, from a process beside; times taken inside are not touched.
 
     Flags that begin with ``throttled`` or ``shared_gpu`` keep a process from being judged. Its samples are kept.
@@ -61,91 +69,91 @@ def watch(device: Device | None = None, interval_s: float = 0.05) -> Iterator[Wa
     compute processes. Without NVML each is absent with the reason; the busy share of a CPU is that of its one thread.
     """
     device = device or this_device()
-    seen = Watch()
+    seen = DeviceConditions()
     try:
         gpu = open_gpu(device.uuid)
-    except Unreadable as error:
-        with _busy_host(device, seen, str(error)):
+    except NvmlUnavailable as error:
+        with _monitor_host(device, seen, str(error)):
             yield seen
         return
-    before = _neighbours(gpu)
-    with sampling(str(device.uuid), interval_s) as sampled:
+    before = _other_processes(gpu)
+    with sample_gpu(str(device.uuid), interval_s) as sampled:
         yield seen
-    after = _neighbours(gpu)
-    seen.flags = (*throttled(sampled, gpu), *shared(before, after))
-    seen.readings = readings(sampled, before, after)
+    after = _other_processes(gpu)
+    seen.flags = (*throttle_flags(sampled, gpu), *shared_gpu_flags(before, after))
+    seen.readings = condition_readings(sampled, before, after)
 
 
 @contextmanager
-def _busy_host(device: Device, seen: Watch, why_not: str) -> Iterator[None]:
+def _monitor_host(device: Device, conditions: DeviceConditions, missing_reason: str) -> Iterator[None]:
     wall_s, cpu_s = perf_counter(), process_time()
     yield
     cpu_s, wall_s = process_time() - cpu_s, perf_counter() - wall_s
-    seen.readings = {metric.name: Absent(why_not) for metric in WITNESSES}
+    conditions.readings = {metric.name: Absent(missing_reason) for metric in CONDITION_METRICS}
     if device.kind == "cpu" and wall_s:
-        seen.readings["busy_share"] = witness(cpu_s / wall_s)
+        conditions.readings["busy_share"] = informational(cpu_s / wall_s)
 
 
-def throttled(sampled: Sampled, gpu: Gpu) -> Iterator[str]:
+def throttle_flags(sampled: GpuSamples, gpu: Gpu) -> Iterator[str]:
     events = [int(sample) for sample in sampled.samples.get("clock_events", [])]
-    for bit, name in SLOWED.items():
+    for bit, name in THROTTLE_REASONS.items():
         if times := sum(bool(event & bit) for event in events):
             yield f"throttled: {name} in {times} of {len(events)} samples"
-    yield from _power_capped(events, sampled.samples.get("sm_clock", []), gpu)
+    yield from _power_cap_flags(events, sampled.samples.get("sm_clock", []), gpu)
 
 
-def _power_capped(events: Sequence[int], clocks: Sequence[float], gpu: Gpu) -> Iterator[str]:
+def _power_cap_flags(events: Sequence[int], clocks: Sequence[float], gpu: Gpu) -> Iterator[str]:
     capped = [clock for event, clock in zip(events, clocks, strict=False) if event & POWER_CAP]
     if not capped:
         return
     try:
         highest = gpu.sm_clock_max()
-    except Unreadable:
+    except NvmlUnavailable:
         highest = max(clocks)
     flag = "throttled: SW power cap" if min(capped) < THROTTLED_SHARE * highest else "power_capped:"
     megahertz = f"down to {min(capped) / 1e6:.0f} of {highest / 1e6:.0f} MHz"
     yield f"{flag} in {len(capped)} of {len(events)} samples, {megahertz}"
 
 
-def shared(*looks: list[GpuProcess] | Absent) -> Iterator[str]:
-    found = dict.fromkeys(process for look in looks if isinstance(look, list) for process in look)
+def shared_gpu_flags(*observations: list[GpuProcess] | Absent) -> Iterator[str]:
+    found = dict.fromkeys(process for look in observations if isinstance(look, list) for process in look)
     for process in found:
         yield f"shared_gpu: pid {process.pid} {process.name or '(outside this container)'}"
 
 
-def readings(sampled: Sampled, *looks: list[GpuProcess] | Absent) -> dict[str, Reading | Absent]:
-    seen = [look for look in looks if isinstance(look, list)]
-    unseen = [look for look in looks if isinstance(look, Absent)]
+def condition_readings(sampled: GpuSamples, *observations: list[GpuProcess] | Absent) -> dict[str, Reading | Absent]:
+    seen = [look for look in observations if isinstance(look, list)]
+    unseen = [look for look in observations if isinstance(look, Absent)]
     given: dict[str, Reading | Absent] = {
-        name: witness(*sampled.samples[name]) if sampled.samples.get(name) else Absent(sampled.reasons[name])
-        for name in (*SAMPLED, "sm_active")
+        name: informational(*sampled.samples[name]) if sampled.samples.get(name) else Absent(sampled.missing_reasons[name])
+        for name in (*SAMPLED_QUERIES, "sm_active")
         if name != "clock_events"
     }
-    given["gpu_neighbours"] = unseen[0] if unseen else witness(max(map(len, seen)))
+    given["gpu_neighbours"] = unseen[0] if unseen else informational(max(map(len, seen)))
     return given
 
 
-def _neighbours(gpu: Gpu) -> list[GpuProcess] | Absent:
+def _other_processes(gpu: Gpu) -> list[GpuProcess] | Absent:
     try:
-        return strangers(gpu.processes())
-    except Unreadable as error:
+        return exclude_own_processes(gpu.processes())
+    except NvmlUnavailable as error:
         return Absent(str(error))
 
 
-def strangers(processes: Sequence[GpuProcess]) -> list[GpuProcess]:
+def exclude_own_processes(processes: Sequence[GpuProcess]) -> list[GpuProcess]:
     """Those that are not of our session, in which perfci starts every cell with all it starts itself.
 
     A container may be shown pids of the host, its own among them. So where none that is shown is ours, one that cannot
     be found here is taken for us.
     """
-    sessions = {process: _session_of(process.pid) for process in processes}
+    sessions = {process: _session_id(process.pid) for process in processes}
     ours = [process for process, session in sessions.items() if session == os.getsid(0)]
     unknown = [process for process, session in sessions.items() if session is None]
     myself = unknown[:1] if not ours else []
     return [process for process in processes if process not in ours and process not in myself]
 
 
-def _session_of(pid: int) -> int | None:
+def _session_id(pid: int) -> int | None:
     try:
         return os.getsid(pid)
     except ProcessLookupError:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from itertools import repeat
 from time import perf_counter
 
-from perfci.bench.devices.nvml import Gpu, Unreadable, open_gpu
+from perfci.bench.devices.nvml import Gpu, NvmlUnavailable, open_gpu
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Reading
 from perfci.model import Clock
 
-BUNDLE_S = 0.005
+BATCH_S = 0.005
 """How long the device works between two looks at the counter."""
 
-STUCK_S = 2.0
+COUNTER_TIMEOUT_S = 2.0
 """A counter that has not moved for so long, while the device worked, does not count."""
 
 
 def joules_per_call(
-    function: Callable[[], object], *, device: Device | None = None, windows: int = 3, window_s: float = 2.0
+    function: Callable[[], object], *, device: Device | None = None, window_count: int = 3, window_s: float = 2.0
 ) -> Reading | Absent:
     """Measure the joules the whole board spends per call: one sample per window, judged like a time.
 
@@ -35,51 +35,51 @@ def joules_per_call(
     """
     device = device or this_device()
     try:
-        meter = Meter(open_gpu(device.uuid), function, device, bundle_of(function, device))
-        meter.to_next_move()
-        taken = [meter.window(window_s) for _ in range(windows)]
-    except Unreadable as error:
+        meter = EnergyMeter(open_gpu(device.uuid), function, device, calls_per_batch(function, device))
+        meter.run_until_counter_moves()
+        taken = [meter.measure_window(window_s) for _ in range(window_count)]
+    except NvmlUnavailable as error:
         return Absent(str(error))
     return Reading([joules / calls for joules, calls in taken], Clock.VALUE, min(calls for _, calls in taken))
 
 
-def bundle_of(function: Callable[[], object], device: Device) -> int:
+def calls_per_batch(function: Callable[[], object], device: Device) -> int:
     """How many calls fill the time between two looks."""
     device.synchronize()
     begin = perf_counter()
     function()
     device.synchronize()
-    return max(1, math.ceil(BUNDLE_S / max(perf_counter() - begin, 1e-9)))
+    return max(1, math.ceil(BATCH_S / max(perf_counter() - begin, 1e-9)))
 
 
 @dataclass(slots=True)
-class Meter:
+class EnergyMeter:
     """A counter and the work that is done between two looks at it."""
 
     gpu: Gpu
     function: Callable[[], object]
     device: Device
-    bundle: int
+    batch_calls: int
 
-    def window(self, window_s: float) -> tuple[float, int]:
+    def measure_window(self, window_s: float) -> tuple[float, int]:
         """Joules and calls between two moves of the counter."""
         joules, calls, until = self.gpu.energy(), 0, perf_counter() + window_s
         while perf_counter() < until:
-            calls += self.work()
-        calls += self.to_next_move()
+            calls += self.run_batch()
+        calls += self.run_until_counter_moves()
         return self.gpu.energy() - joules, calls
 
-    def to_next_move(self) -> int:
+    def run_until_counter_moves(self) -> int:
         """Work until the counter moves, and count the calls."""
-        joules, calls, until = self.gpu.energy(), 0, perf_counter() + STUCK_S
+        joules, calls, until = self.gpu.energy(), 0, perf_counter() + COUNTER_TIMEOUT_S
         while self.gpu.energy() == joules:
             if perf_counter() >= until:
-                raise Unreadable(f"the GPU's energy counter did not move in {STUCK_S:g} s of work")
-            calls += self.work()
+                raise NvmlUnavailable(f"the GPU's energy counter did not move in {COUNTER_TIMEOUT_S:g} s of work")
+            calls += self.run_batch()
         return calls
 
-    def work(self) -> int:
-        for _ in repeat(None, self.bundle):
+    def run_batch(self) -> int:
+        for _ in repeat(None, self.batch_calls):
             self.function()
         self.device.synchronize()
-        return self.bundle
+        return self.batch_calls

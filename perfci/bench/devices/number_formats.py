@@ -9,31 +9,31 @@ from typing import Any
 import torch
 
 from perfci.bench.devices.torch_devices import Device
-from perfci.bench.readings import not_here
+from perfci.bench.readings import skip_exception
 from perfci.model import PerfciError
 
-AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
-KNOWN = ("fp32", "tf32", "bf16", "fp16")
+AUTOCAST_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 @contextlib.contextmanager
-def precision(name: str, device: Device) -> Iterator[None]:
+def compute_in(name: str, device: Device) -> Iterator[None]:
     """Compute in ``fp32``, ``tf32`` (CUDA's matrix units), or with autocast in ``bf16`` or ``fp16``.
 
     fp8 is no autocast: a model that uses it scales its own tensors, so it is not among the names here. A format that
     the device can only emulate skips the cell with that reason.
     """
-    if name not in KNOWN:
-        raise PerfciError(f"precision {name!r} is unknown; known are {', '.join(KNOWN)}")
+    if name not in PRECISIONS:
+        raise PerfciError(f"precision {name!r} is unknown; known are {', '.join(PRECISIONS)}")
     if name == "tf32":
         with _tf32(device):
             yield
     else:
-        dtype = AUTOCAST.get(name, torch.bfloat16)
-        refusal = device.refuses(dtype) if name in AUTOCAST else None
+        dtype = AUTOCAST_DTYPES.get(name, torch.bfloat16)
+        refusal = device.unsupported_reason(dtype) if name in AUTOCAST_DTYPES else None
         if refusal:
-            raise not_here(refusal)
-        with torch.autocast(device.torch_device, dtype=dtype, enabled=name in AUTOCAST):
+            raise skip_exception(refusal)
+        with torch.autocast(device.torch_device, dtype=dtype, enabled=name in AUTOCAST_DTYPES):
             yield
 
 
@@ -45,7 +45,7 @@ def gradient_scaler(name: str, device: str) -> torch.amp.GradScaler:
 @contextlib.contextmanager
 def _tf32(device: Device) -> Iterator[None]:
     if device.kind != "cuda":
-        raise not_here("tf32 is a mode of NVIDIA's matrix units; this machine has none")
+        raise skip_exception("tf32 is a mode of NVIDIA's matrix units; this machine has none")
     matmul: Any = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = "tf32"

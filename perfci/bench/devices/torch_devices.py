@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import torch
 
-MEASURED = {
+VALIDATION_STATUS = {
     "cpu": (True, "every figure in the documentation was measured on CPU machines"),
     "cuda": (False, "exercised in tests against a fake device; no run on an NVIDIA GPU has been recorded yet"),
     "rocm": (False, "shares torch's CUDA calls; no run on an AMD GPU has been recorded yet"),
@@ -22,7 +22,7 @@ FP8_CAPABILITY = (8, 9)
 BF16_CAPABILITY = (8, 0)
 
 
-class Marker(Protocol):
+class DeviceEvent(Protocol):
     """A point in a device's queue: ``torch.cuda.Event(enable_timing=True)`` and its twins."""
 
     def record(self) -> None: ...
@@ -51,7 +51,7 @@ class Device(Protocol):
         ...
 
     @property
-    def measured(self) -> bool:
+    def is_validated(self) -> bool:
         """False while nobody has measured perfci on this kind of device."""
         ...
 
@@ -69,7 +69,7 @@ class Device(Protocol):
         """Wait until the device has done all that was queued."""
         ...
 
-    def events(self) -> tuple[Marker, Marker] | None:
+    def create_events(self) -> tuple[DeviceEvent, DeviceEvent] | None:
         """Two markers to record before and after something queued; None where the host's clocks are all there is."""
         ...
 
@@ -81,11 +81,11 @@ class Device(Protocol):
         """Let the allocator's peaks begin anew at what is allocated now."""
         ...
 
-    def memory(self) -> dict[str, int] | None:
+    def memory_stats(self) -> dict[str, int] | None:
         """The caching allocator's ``memory_stats``; None where there is no such allocator."""
         ...
 
-    def refuses(self, dtype: torch.dtype) -> str | None:
+    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
         """Say why speed in this type cannot be measured here, or None where it can."""
         ...
 
@@ -102,7 +102,7 @@ def this_device() -> Device:
     if torch.xpu.device_count():
         return Accelerator("xpu", "xpu", torch.xpu)
     if torch.backends.mps.is_available():
-        return Apple()
+        return MpsDevice()
     return Cpu()
 
 
@@ -122,13 +122,13 @@ class Cpu:
         return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
 
     @property
-    def measured(self) -> bool:
-        return MEASURED[self.kind][0]
+    def is_validated(self) -> bool:
+        return VALIDATION_STATUS[self.kind][0]
 
     def synchronize(self) -> None:
         return
 
-    def events(self) -> None:
+    def create_events(self) -> None:
         return None
 
     def empty_cache(self) -> None:
@@ -137,10 +137,10 @@ class Cpu:
     def reset_peaks(self) -> None:
         return
 
-    def memory(self) -> None:
+    def memory_stats(self) -> None:
         return None
 
-    def refuses(self, dtype: torch.dtype) -> str | None:
+    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
         import torch
 
         if is_float8(dtype):
@@ -163,8 +163,8 @@ class Accelerator:
         return str(self.backend.get_device_name())
 
     @property
-    def measured(self) -> bool:
-        return MEASURED[self.kind][0]
+    def is_validated(self) -> bool:
+        return VALIDATION_STATUS[self.kind][0]
 
     @property
     def uuid(self) -> str | None:
@@ -181,7 +181,7 @@ class Accelerator:
     def synchronize(self) -> None:
         self.backend.synchronize()
 
-    def events(self) -> tuple[Marker, Marker]:
+    def create_events(self) -> tuple[DeviceEvent, DeviceEvent]:
         return self.backend.Event(enable_timing=True), self.backend.Event(enable_timing=True)
 
     def empty_cache(self) -> None:
@@ -190,11 +190,11 @@ class Accelerator:
     def reset_peaks(self) -> None:
         self.backend.reset_peak_memory_stats()
 
-    def memory(self) -> dict[str, int]:
+    def memory_stats(self) -> dict[str, int]:
         self.backend.init()  # before that torch answers with an empty mapping
         return dict(self.backend.memory_stats())
 
-    def refuses(self, dtype: torch.dtype) -> str | None:
+    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
         import torch
 
         if self.kind != "cuda":
@@ -209,7 +209,7 @@ class Accelerator:
 
 
 @dataclass(frozen=True, slots=True)
-class Apple:
+class MpsDevice:
     """Apple's GPU: events and two sizes, but an allocator without peaks."""
 
     kind: str = "mps"
@@ -224,15 +224,15 @@ class Apple:
         return str(getattr(torch.backends.mps, "get_name", lambda: "Apple GPU")())
 
     @property
-    def measured(self) -> bool:
-        return MEASURED[self.kind][0]
+    def is_validated(self) -> bool:
+        return VALIDATION_STATUS[self.kind][0]
 
     def synchronize(self) -> None:
         import torch
 
         torch.mps.synchronize()
 
-    def events(self) -> tuple[Marker, Marker]:
+    def create_events(self) -> tuple[DeviceEvent, DeviceEvent]:
         from torch.mps.event import Event
 
         return Event(enable_timing=True), Event(enable_timing=True)
@@ -245,7 +245,7 @@ class Apple:
     def reset_peaks(self) -> None:
         return
 
-    def memory(self) -> dict[str, int]:
+    def memory_stats(self) -> dict[str, int]:
         import torch
 
         return {
@@ -253,7 +253,7 @@ class Apple:
             "reserved_bytes.all.current": int(torch.mps.driver_allocated_memory()),
         }
 
-    def refuses(self, dtype: torch.dtype) -> str | None:
+    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
         import torch
 
         if is_float8(dtype) or dtype is torch.float64:

@@ -12,8 +12,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.processes.child_processes import ended, fresh, results
-from perfci.bench.readings import Absent, Measured, Reading
+from perfci.bench.processes.child_processes import ending_children, start_child, wait_for_results
+from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.model import Clock, Metric
 
 if TYPE_CHECKING:
@@ -27,69 +27,69 @@ METRICS = (
     Metric("warm_start_time", "seconds"),  # like cold_start_time, with the compile caches of an earlier start
     Metric("compile_time", "seconds"),  # what torch.compile took of the cold start
 )
-CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+CACHE_VARIABLES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 START_LIMIT_S = 600.0
-NOT_COMPILED = Absent("nothing was compiled, so that every start is alike")
+NOT_COMPILED_READING = Absent("nothing was compiled, so that every start is alike")
 
 
-def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
+def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
     """Start the benchmark's module in a fresh interpreter. Files come from the page cache: this process has read them.
 
     Raises ``ChildFailed`` with what the fresh interpreter said where it does not reach its first output.
     """
     with tempfile.TemporaryDirectory(prefix="perfci-cold-") as caches:
-        cold = _start(bench, p, caches)
-        warm = _start(bench, p, caches) if cold["compile"] else None
-    both = functools.partial(_both, host=bench.shim.kind == "cpu")
-    return Measured(
+        cold = _run_cold_start(context, p, caches)
+        warm = _run_cold_start(context, p, caches) if cold["compile"] else None
+    both = functools.partial(_span_reading, host=context.target_device.kind == "cpu")
+    return Measurement(
         {
             "cold_start_time": both(cold["start"]),
             "import_time": both(cold["import"]),
             "build_time": both(cold["build"]),
             "first_output_time": both(cold["output"]),
-            "warm_start_time": both(warm["start"]) if warm else NOT_COMPILED,
-            "compile_time": Reading((cold["compile"],), Clock.WALL) if warm else NOT_COMPILED,
+            "warm_start_time": both(warm["start"]) if warm else NOT_COMPILED_READING,
+            "compile_time": Reading((cold["compile"],), Clock.WALL) if warm else NOT_COMPILED_READING,
         }
     )
 
 
-def _both(span: tuple[float, float], *, host: bool) -> Reading:
+def _span_reading(span: tuple[float, float], *, host: bool) -> Reading:
     return Reading((span[0],), Clock.WALL, cpu=(span[1],) if host else ())
 
 
-def _start(bench: ModelBench, p: Mapping[str, Any], caches: str) -> dict[str, Any]:
-    module = type(bench).__module__
+def _run_cold_start(context: ModelBench, p: Mapping[str, Any], caches: str) -> dict[str, Any]:
+    module = type(context).__module__
     root = sys.modules[module.partition(".")[0]]
     folder = os.path.dirname(next(iter(getattr(root, "__path__", [])), "") or str(root.__file__))
-    start = functools.partial(first_output, folder, module, type(bench).__qualname__, repr(dict(p)), time.monotonic())
-    child = fresh("a cold start", start, dict.fromkeys(CACHES, caches))
-    with ended([child]):
-        (spans,) = results([child], START_LIMIT_S)
+    start = functools.partial(run_to_first_output, folder, module, type(context).__qualname__, repr(dict(p)), time.monotonic())
+    child = start_child("a cold start", start, dict.fromkeys(CACHE_VARIABLES, caches))
+    with ending_children([child]):
+        (spans,) = wait_for_results([child], START_LIMIT_S)
     return dict(spans)
 
 
-def first_output(folder: str, module: str, qualname: str, parameters: str, started: float) -> dict[str, Any]:
+def run_to_first_output(folder: str, module: str, qualname: str, parameters: str, started_at: float) -> dict[str, Any]:
     """Be the fresh interpreter: import, build, give the first output, and say when each was done.
 
     Spans are pairs of wall and CPU seconds; ``started`` is the moment of the asking process's monotonic clock, which
     all processes of one boot share.
     """
-    moments = [(started, 0.0)]
+    moments = [(started_at, 0.0)]
     import torch  # noqa: F401  counted as part of the imports
 
     sys.path.insert(0, folder)
-    bench = _named(importlib.import_module(module), qualname)()
-    p = _parameters(bench, parameters)
-    moments.append(_moment())
+    bench = _find_class(importlib.import_module(module), qualname)()
+    p = _find_parameters(bench, parameters)
+    moments.append(_read_clocks())
     model = bench.build(p)
     bench.shim.synchronize()
-    moments.append(_moment())
-    _give(bench, model, p)
+    moments.append(_read_clocks())
+    _produce_output(bench, model, p)
     bench.shim.synchronize()
-    moments.append(_moment())
+    moments.append(_read_clocks())
     pairs = zip(("import", "build", "output"), itertools.pairwise(moments), strict=True)
     spans: dict[str, Any] = {name: (after[0] - before[0], after[1] - before[1]) for name, (before, after) in pairs}
-    return {**spans, "start": (moments[-1][0] - started, moments[-1][1]), "compile": _compile_seconds()}
+    return {**spans, "start": (moments[-1][0] - started_at, moments[-1][1]), "compile": _compile_seconds()}
 
 
 def _compile_seconds() -> float:
@@ -98,27 +98,27 @@ def _compile_seconds() -> float:
     return float(dynamo.cumulative_time_spent_ns.get("entire_frame_compile", 0) / 1e9) if dynamo else 0.0
 
 
-def _give(bench: ModelBench, model: Any, p: Mapping[str, Any]) -> None:
-    if bench.stream is not None:
-        next(iter(bench.stream(model, p)), None)
-    elif bench.loss is not None:
-        with bench.autocast(p):
-            loss = bench.loss(model, bench.batch(p, 0))
+def _produce_output(context: ModelBench, model: Any, p: Mapping[str, Any]) -> None:
+    if context.stream is not None:
+        next(iter(context.stream(model, p)), None)
+    elif context.loss is not None:
+        with context.autocast(p):
+            loss = context.loss(model, context.batch(p, 0))
         loss.backward()
 
 
-def _moment() -> tuple[float, float]:
+def _read_clocks() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
 
 
-def _named(module: Any, qualname: str) -> Any:
+def _find_class(module: Any, qualname: str) -> Any:
     return functools.reduce(getattr, qualname.split("."), module)
 
 
-def _parameters(bench: ModelBench, wanted: str) -> dict[str, Any]:
+def _find_parameters(bench: ModelBench, parameters_text: str) -> dict[str, Any]:
     """The cell's parameters, found by their text among all of the grid: values need not be written as data."""
     for values in itertools.product(*bench.params):
         p = dict(zip(bench.param_names, values, strict=True))
-        if repr(p) == wanted:
+        if repr(p) == parameters_text:
             return p
-    raise LookupError(f"the fresh interpreter finds no parameters {wanted} in {type(bench).__qualname__}")
+    raise LookupError(f"the fresh interpreter finds no parameters {parameters_text} in {type(bench).__qualname__}")

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from perfci.bench.groups.training_loop import Training
+from perfci.bench.groups.training_loop import TrainingLoop
 from perfci.bench.parity import (
     PARITY_METRICS,
-    Numerics,
+    NumericsRecord,
     Tolerance,
     check_parity,
+    default_tolerance,
     grad_norm,
     parity_readings,
     record_numerics,
-    tolerance_of,
 )
-from perfci.bench.readings import Measured
+from perfci.bench.readings import Measurement
 
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
 METRICS = PARITY_METRICS
 
 
-def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
+def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
     """Train ``steps`` steps from one seed, and the reference too where ``p`` is another variant of it."""
-    reference = numerics_of(bench, _reference(bench, p)) if _reference(bench, p) != p else None
-    return parity_readings(numerics_of(bench, p), reference, _tolerance(bench, p))
+    reference = record_training_numerics(context, _reference(context, p)) if _reference(context, p) != p else None
+    return parity_readings(record_training_numerics(context, p), reference, _parity_tolerance(context, p))
 
 
-def require_parity(bench: ModelBench, p: Mapping[str, Any]) -> None:
+def require_parity(context: ModelBench, p: Mapping[str, Any]) -> None:
     """Raise ``ParityFailed`` before anything of a variant is timed that does not agree with its reference."""
-    if _reference(bench, p) != p:
-        check_parity(numerics_of(bench, p), numerics_of(bench, _reference(bench, p)), _tolerance(bench, p))
+    if _reference(context, p) != p:
+        check_parity(record_training_numerics(context, p), record_training_numerics(context, _reference(context, p)), _parity_tolerance(context, p))
 
 
-def numerics_of(bench: ModelBench, p: Mapping[str, Any]) -> Numerics:
+def record_training_numerics(context: ModelBench, p: Mapping[str, Any]) -> NumericsRecord:
     """Losses and gradient norms of the first steps, and what the model gave in the first of them."""
-    training = Training(bench, p)
+    training = TrainingLoop(context, p)
 
     def step(index: int) -> tuple[Any, float]:
-        training.run(training.batches[index % len(training.batches)])
+        training.train_on(training.batches[index % len(training.batches)])
         return training.last_loss, grad_norm(training.model.parameters())
 
-    with outputs_of(training.model) as outputs:
-        recorded = record_numerics(step, bench.steps)
+    with capture_outputs(training.model) as outputs:
+        recorded = record_numerics(step, context.steps)
     return replace(recorded, outputs=outputs[0] if outputs else None)
 
 
 @contextlib.contextmanager
-def outputs_of(model: Any) -> Iterator[list[torch.Tensor]]:
+def capture_outputs(model: Any) -> Iterator[list[torch.Tensor]]:
     """Keep the first floating tensor of the first output of a module; nothing of what is no module."""
     kept: list[torch.Tensor] = []
 
@@ -74,10 +74,10 @@ def outputs_of(model: Any) -> Iterator[list[torch.Tensor]]:
         hook.remove()
 
 
-def _reference(bench: ModelBench, p: Mapping[str, Any]) -> Mapping[str, Any]:
+def _reference(context: ModelBench, p: Mapping[str, Any]) -> Mapping[str, Any]:
     """The parameters of the trusted variant: those of this one, with what the class says of the reference."""
-    return {**p, **bench.reference}
+    return {**p, **context.reference}
 
 
-def _tolerance(bench: ModelBench, p: Mapping[str, Any]) -> Tolerance:
-    return bench.tolerance or tolerance_of(bench.precision(p))
+def _parity_tolerance(context: ModelBench, p: Mapping[str, Any]) -> Tolerance:
+    return context.tolerance or default_tolerance(context.precision(p))

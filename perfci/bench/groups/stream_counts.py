@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from perfci.bench.call_counts import PROXY_METRICS, count
-from perfci.bench.readings import Measured
+from perfci.bench.call_counts import COUNT_METRICS, count_call
+from perfci.bench.readings import Measurement
 
 if TYPE_CHECKING:
     from perfci.bench.model_bench import ModelBench
 
-OF_TRAINING = ("fake_peak_bytes", "optimizer_state_bytes", "graph_breaks", "recompiles", "generated_kernels")
-METRICS = tuple(metric for metric in PROXY_METRICS if metric.name not in OF_TRAINING)
+TRAINING_ONLY = ("fake_peak_bytes", "optimizer_state_bytes", "graph_breaks", "recompiles", "generated_kernels")
+METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in TRAINING_ONLY)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def measure(bench: ModelBench, p: Mapping[str, Any]) -> Measured:
+def measure(context: ModelBench, p: Mapping[str, Any]) -> Measurement:
     """Count the second request: what a first one fills (caches, lazy buffers) belongs to the start."""
     torch.manual_seed(0)
-    model = bench.build(p)
+    model = context.build(p)
 
     def request() -> None:
-        deque(bench.stream(model, p), maxlen=0)
+        deque(context.stream(model, p), maxlen=0)
 
     request()
-    proxies = count(
+    proxies = count_call(
         request,
         parameters=model.parameters() if hasattr(model, "parameters") else None,
-        cache=bench.kv_cache(model, p) if bench.kv_cache is not None else None,
-        device=bench.shim,
+        cache=context.kv_cache(model, p) if context.kv_cache is not None else None,
+        device=context.target_device,
     )
     readings = proxies.readings()
-    return Measured({metric.name: readings[metric.name] for metric in METRICS})
+    return Measurement({metric.name: readings[metric.name] for metric in METRICS})

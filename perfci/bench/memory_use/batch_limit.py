@@ -8,10 +8,10 @@ from perfci.bench.devices.torch_devices import Device
 from perfci.bench.memory_use.peak_memory import fake_peak_bytes
 from perfci.bench.readings import Absent
 
-CPU_MESSAGE = "can't allocate memory"  # of torch's CPU allocator, which raises a plain RuntimeError
+CPU_OOM_MESSAGE = "can't allocate memory"  # of torch's CPU allocator, which raises a plain RuntimeError
 
 
-def largest_batch(
+def find_largest_batch(
     make_step: Callable[[int], Callable[[], object]],
     device: Device,
     *,
@@ -26,18 +26,18 @@ def largest_batch(
     here. A CPU swaps and is then killed instead of running out, so without a budget the answer is absent there. The
     answer ``limit`` means that it fits and perhaps more would.
     """
-    if budget_bytes is None and device.memory() is None:
+    if budget_bytes is None and device.memory_stats() is None:
         return Absent(f"{device.name} does not run out of memory in order; state a budget in bytes to predict with")
 
     def holds(batch: int) -> bool:
         if budget_bytes is not None:
             return fake_peak_bytes(lambda: make_step(batch)()) <= budget_bytes
-        return fits(lambda: make_step(batch)(), device)
+        return fits_in_memory(lambda: make_step(batch)(), device)
 
-    return _largest(holds, start, limit)
+    return _bisect_largest(holds, start, limit)
 
 
-def fits(function: Callable[[], object], device: Device) -> bool:
+def fits_in_memory(function: Callable[[], object], device: Device) -> bool:
     """Whether the function ends without running out of memory; what it had cached is given back either way."""
     try:
         function()
@@ -55,17 +55,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out, on the device or on the host."""
     import torch
 
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or CPU_MESSAGE in str(error)
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or CPU_OOM_MESSAGE in str(error)
 
 
-def _largest(holds: Callable[[int], bool], start: int, limit: int) -> int:
+def _bisect_largest(fits: Callable[[int], bool], start: int, limit: int) -> int:
     """Whatever holds at one size is taken to hold at every smaller one."""
     known, tried = 0, min(start, limit)
-    while holds(tried):
+    while fits(tried):
         if tried == limit:
             return limit
         known, tried = tried, min(2 * tried, limit)
     while tried - known > 1:
         middle = (known + tried) // 2
-        known, tried = (middle, tried) if holds(middle) else (known, middle)
+        known, tried = (middle, tried) if fits(middle) else (known, middle)
     return known

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from perfci.model import PerfciError
 
-NO_DEVICE = "meta"
+FAKE_DEVICE = "meta"
 """Where a function that runs on fake tensors may put what belongs on an accelerator, on a machine without one.
 
 With ``cuda`` only torch's CUDA builds can do that. Operators whose kernel depends on the device (attention) take the
@@ -28,7 +28,7 @@ def fake_tensors() -> Iterator[None]:
 
     unknown = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
     try:
-        with _modules_can_move(), FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True):
+        with _allow_module_moves(), FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True):
             yield
     except unknown as error:
         raise PerfciError(
@@ -37,7 +37,7 @@ def fake_tensors() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _modules_can_move() -> Iterator[None]:
+def _allow_module_moves() -> Iterator[None]:
     """Let ``module.to()`` work on fake parameters.
 
     It swaps them with the moved ones, and ``torch.utils.swap_tensors`` refuses what has a weak reference, which every

@@ -8,23 +8,23 @@ from pathlib import Path
 
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.readings import Absent, Reading, exact
-from perfci.bench.timers.timed_blocks import collector_off
+from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.model import Metric
 
-PEAKS = {
+ALLOCATOR_PEAKS = {
     "peak_allocated_bytes": "allocated_bytes.all.peak",
     "peak_reserved_bytes": "reserved_bytes.all.peak",
     "peak_active_bytes": "active_bytes.all.peak",
     "peak_requested_bytes": "requested_bytes.all.peak",
     "peak_inactive_split_bytes": "inactive_split_bytes.all.peak",
 }
-EVENTS = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_sync_all_streams")
+ALLOCATOR_EVENTS = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_sync_all_streams")
 
 MEMORY_METRICS: tuple[Metric, ...] = (
-    *(Metric(name, "bytes") for name in PEAKS),
+    *(Metric(name, "bytes") for name in ALLOCATOR_PEAKS),
     Metric("rounding_bytes", "bytes"),
     Metric("fragmentation", "ratio"),
-    *(Metric(name, "count") for name in EVENTS),
+    *(Metric(name, "count") for name in ALLOCATOR_EVENTS),
 )
 """What ``allocator_readings`` gives. Of the events none is expected: any other number than 0 is news."""
 
@@ -39,9 +39,9 @@ def peak_tensor_bytes(function: Callable[[], object]) -> int:
     The number repeats exactly, in this process and in another. So the cycle collector, whose moment depends on
     everything that ran before, is off meanwhile: garbage in cycles counts as alive.
     """
-    from perfci.bench.memory_use.storage_tracker import LiveStorages
+    from perfci.bench.memory_use.storage_tracker import StorageTracker
 
-    with collector_off(), LiveStorages() as live:
+    with gc_disabled(), StorageTracker() as live:
         function()
     return int(live.peak_bytes)
 
@@ -96,51 +96,51 @@ def allocator_readings(
     Where there is no such allocator, or it keeps no peaks (MPS), the readings are absent: torch answers 0 for CUDA
     memory on a machine that has none.
     """
-    if device.memory() is None:
-        return dict.fromkeys(_NAMES, Absent(f"{device.name} has no caching allocator to ask"))
+    if device.memory_stats() is None:
+        return dict.fromkeys(_METRIC_NAMES, Absent(f"{device.name} has no caching allocator to ask"))
     for _ in range(warmups):
         function()
     device.synchronize()
     gc.collect()
     device.empty_cache()
     device.reset_peaks()
-    peaks = _stats_after(device, function)
-    after = _stats_after(device, function)
-    readings = {name: _peak(device, peaks, key) for name, key in PEAKS.items()}
+    peaks = _run_and_read_stats(device, function)
+    after = _run_and_read_stats(device, function)
+    readings = {name: _peak_reading(device, peaks, key) for name, key in ALLOCATOR_PEAKS.items()}
     return {
         **readings,
-        "rounding_bytes": _difference(readings["peak_allocated_bytes"], readings["peak_requested_bytes"]),
-        "fragmentation": _fragmentation(readings["peak_active_bytes"], readings["peak_reserved_bytes"]),
-        **{name: _events(device, peaks, after, name) for name in EVENTS},
+        "rounding_bytes": _difference_reading(readings["peak_allocated_bytes"], readings["peak_requested_bytes"]),
+        "fragmentation": _fragmentation_reading(readings["peak_active_bytes"], readings["peak_reserved_bytes"]),
+        **{name: _event_reading(device, peaks, after, name) for name in ALLOCATOR_EVENTS},
     }
 
 
-_NAMES = [metric.name for metric in MEMORY_METRICS]
+_METRIC_NAMES = [metric.name for metric in MEMORY_METRICS]
 
 
-def _stats_after(device: Device, function: Callable[[], object]) -> dict[str, int]:
+def _run_and_read_stats(device: Device, function: Callable[[], object]) -> dict[str, int]:
     function()
     device.synchronize()
-    return dict(device.memory() or {})
+    return dict(device.memory_stats() or {})
 
 
-def _peak(device: Device, stats: dict[str, int], key: str) -> Reading | Absent:
+def _peak_reading(device: Device, stats: dict[str, int], key: str) -> Reading | Absent:
     return Reading((float(stats[key]),)) if key in stats else Absent(f"the allocator of {device.name} keeps no {key}")
 
 
-def _difference(whole: Reading | Absent, part: Reading | Absent) -> Reading | Absent:
+def _difference_reading(whole: Reading | Absent, part: Reading | Absent) -> Reading | Absent:
     if isinstance(whole, Absent) or isinstance(part, Absent):
         return Absent("the allocator does not say what was requested")
     return Reading((whole.samples[0] - part.samples[0],))
 
 
-def _fragmentation(active: Reading | Absent, reserved: Reading | Absent) -> Reading | Absent:
+def _fragmentation_reading(active: Reading | Absent, reserved: Reading | Absent) -> Reading | Absent:
     if isinstance(active, Absent) or isinstance(reserved, Absent) or not reserved.samples[0]:
         return Absent("the allocator reserved nothing, or does not say how much")
     return Reading((1 - active.samples[0] / reserved.samples[0],))
 
 
-def _events(device: Device, before: dict[str, int], after: dict[str, int], name: str) -> Reading | Absent:
+def _event_reading(device: Device, before: dict[str, int], after: dict[str, int], name: str) -> Reading | Absent:
     if name not in after:
         return Absent(f"the allocator of {device.name} keeps no {name}")
     return exact(after[name] - before[name])

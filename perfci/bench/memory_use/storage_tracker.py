@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 
-class LiveStorages(TorchDispatchMode):  # type: ignore[misc]
+class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
     """Within it, ``live_bytes`` is what is alive now and ``peak_bytes`` the most that was alive at once."""
 
     def __init__(self) -> None:
@@ -23,16 +23,16 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[misc]
         self.live_bytes = 0
         self.peak_bytes = 0
         self._sizes: dict[int, int] = {}
-        self._watches: dict[int, weakref.ref[Any]] = {}
-        self._resize: Any = None
+        self._finalizers: dict[int, weakref.ref[Any]] = {}
+        self._original_resize: Any = None
 
-    def __enter__(self) -> LiveStorages:
+    def __enter__(self) -> StorageTracker:
         """Watch resizing too, which is no operator: so FSDP frees what it gathered while its tensors live on."""
-        self._resize = torch.UntypedStorage.resize_
+        self._original_resize = torch.UntypedStorage.resize_
 
         def resize(storage: Any, size: int) -> Any:
-            self._meet(storage)
-            resized = self._resize(storage, size)
+            self._track_existing(storage)
+            resized = self._original_resize(storage, size)
             self._update(storage)
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
             return resized
@@ -43,22 +43,22 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[misc]
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        torch.UntypedStorage.resize_ = self._resize
+        torch.UntypedStorage.resize_ = self._original_resize
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        given = list(storages((args, kwargs)))
+        given = list(iter_storages((args, kwargs)))
         for storage in given:
-            self._meet(storage)
+            self._track_existing(storage)
         result = func(*args, **kwargs)
         for storage in given:  # resize_ and out= change a size in place
             self._update(storage)
-        for storage in storages(result):
+        for storage in iter_storages(result):
             self._update(storage)
         self.peak_bytes = max(self.peak_bytes, self.live_bytes)
         return result
 
-    def _meet(self, storage: Any) -> None:
+    def _track_existing(self, storage: Any) -> None:
         """A storage that is given but unknown was alive all along, so it belongs under every peak so far."""
         if storage._cdata not in self._sizes:
             self._update(storage)
@@ -67,33 +67,33 @@ class LiveStorages(TorchDispatchMode):  # type: ignore[misc]
     def _update(self, storage: Any) -> None:
         key, size = storage._cdata, storage.nbytes()
         if key not in self._sizes:
-            self._watches[key] = weakref.ref(storage, lambda _: self._forget(key))
+            self._finalizers[key] = weakref.ref(storage, lambda _: self._forget(key))
         self.live_bytes += size - self._sizes.get(key, 0)
         self._sizes[key] = size
 
     def _forget(self, key: int) -> None:
-        del self._watches[key]
+        del self._finalizers[key]
         self.live_bytes -= self._sizes.pop(key)
 
 
-def storages(tree: Any) -> Iterator[Any]:
+def iter_storages(tree: Any) -> Iterator[Any]:
     """Yield the storages of all tensors in nested arguments or results, several times where they are shared."""
     for leaf in tree_leaves(tree):
         if isinstance(leaf, torch.Tensor):
-            yield from _storages_of(leaf)
+            yield from _tensor_storages(leaf)
 
 
-def _storages_of(tensor: Any) -> Iterator[Any]:
+def _tensor_storages(tensor: Any) -> Iterator[Any]:
     if is_traceable_wrapper_subclass(tensor):
         names, _ = tensor.__tensor_flatten__()
-        yield from storages([getattr(tensor, name) for name in names])
+        yield from iter_storages([getattr(tensor, name) for name in names])
     elif tensor.layout is torch.strided:
         yield tensor.untyped_storage()
     elif tensor.layout is torch.sparse_coo:
-        yield from storages([tensor._indices(), tensor._values()])
+        yield from iter_storages([tensor._indices(), tensor._values()])
     elif tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
-        yield from storages([tensor.crow_indices(), tensor.col_indices(), tensor.values()])
+        yield from iter_storages([tensor.crow_indices(), tensor.col_indices(), tensor.values()])
     elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
-        yield from storages([tensor.ccol_indices(), tensor.row_indices(), tensor.values()])
+        yield from iter_storages([tensor.ccol_indices(), tensor.row_indices(), tensor.values()])
     else:
         raise NotImplementedError(f"cannot count the memory of a tensor with layout {tensor.layout}")

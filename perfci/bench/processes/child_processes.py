@@ -21,10 +21,10 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any
 
 PR_SET_PDEATHSIG = 1
-GRACE_S = 0.3
+FAILURE_GRACE_S = 0.3
 """How long other children may take to say what they know of a failure: the first to be heard need not be the first."""
 
-START = "from perfci.bench.processes.child_processes import begin; begin()"
+BEGIN_COMMAND = "from perfci.bench.processes.child_processes import begin; begin()"
 
 
 class ChildFailed(RuntimeError):
@@ -36,25 +36,25 @@ class ChildOutOfMemory(ChildFailed, MemoryError):
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildProcess:
     """A running process: what it is called, where its result will come from, and where its stack can be read."""
 
     name: str
     pid: int
-    result: Connection[Any, Any]
-    stack: IO[bytes]
+    result_pipe: Connection[Any, Any]
+    stack_file: IO[bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ChildFailure:
     """What a child says of its own end, and when that was by the clock of the machine."""
 
     reason: str
-    memory: bool = False
-    at_s: float = field(default_factory=time.monotonic)
+    out_of_memory: bool = False
+    failed_at_s: float = field(default_factory=time.monotonic)
 
 
-def why_not_fork() -> str:
+def fork_obstacle() -> str:
     """Say why a fork of this process would not be a faithful copy, or nothing: threads and CUDA do not survive it."""
     with contextlib.suppress(OSError):
         threads = len(os.listdir("/proc/self/task"))
@@ -65,7 +65,7 @@ def why_not_fork() -> str:
     return "this system does not tell how many threads are running"
 
 
-def forked(name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None) -> Child:
+def fork_child(name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None) -> ChildProcess:
     """Fork a child that calls the function. What it writes goes where this process writes."""
     reader, writer = Pipe(duplex=False)
     stack = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the child
@@ -75,20 +75,20 @@ def forked(name: str, function: Callable[[], object], environment: Mapping[str, 
     if pid == 0:
         os.setpgid(0, 0)
         os.environ.update(environment or {})
-        _report(function, writer, stack.fileno(), parent)
+        _run_and_report(function, writer, stack.fileno(), parent)
     writer.close()
     with contextlib.suppress(OSError):  # the child may have been faster
         os.setpgid(pid, pid)
-    return Child(name, pid, reader, stack)
+    return ChildProcess(name, pid, reader, stack)
 
 
-def fresh(name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None) -> Child:
+def start_child(name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None) -> ChildProcess:
     """Start a fresh interpreter that finds the same modules and calls the function, which must be picklable."""
     reader, writer = Pipe(duplex=False)
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     paths = [os.path.abspath(entry) for entry in sys.path]
     process = subprocess.Popen(
-        [sys.executable, "-c", START, str(writer.fileno()), str(stack.fileno()), str(os.getpid())],
+        [sys.executable, "-c", BEGIN_COMMAND, str(writer.fileno()), str(stack.fileno()), str(os.getpid())],
         env={**os.environ, **(environment or {}), "PYTHONPATH": os.pathsep.join(paths)},
         stdin=subprocess.PIPE,
         pass_fds=(writer.fileno(), stack.fileno()),
@@ -99,35 +99,35 @@ def fresh(name: str, function: Callable[[], object], environment: Mapping[str, s
     with process.stdin, contextlib.suppress(BrokenPipeError):  # it ended before it read: its exit status tells why
         process.stdin.write(pickle.dumps(function))
     process.returncode = 0  # waited for by its id, like a forked one
-    return Child(name, process.pid, reader, stack)
+    return ChildProcess(name, process.pid, reader, stack)
 
 
-def begin() -> None:
+def run_fresh_child() -> None:
     """Be the fresh interpreter."""
     result, stack, parent = (int(argument) for argument in sys.argv[1:])
-    _report(lambda: pickle.load(sys.stdin.buffer)(), Connection(result), stack, parent)
+    _run_and_report(lambda: pickle.load(sys.stdin.buffer)(), Connection(result), stack, parent)
 
 
-def _report(function: Callable[[], object], result: Connection[Any, Any], stack: int, parent: int) -> None:
+def _run_and_report(function: Callable[[], object], result: Connection[Any, Any], stack: int, parent: int) -> None:
     """Call the function, send what became of it, and leave without the exit handlers of the parent."""
-    outcome: Any = Failure("it ended before it had begun")
+    outcome: Any = ChildFailure("it ended before it had begun")
     try:
-        _die_with(parent)
+        _die_with_parent(parent)
         faulthandler.register(signal.SIGUSR1, file=stack, all_threads=False)
         outcome = function()
         pickle.dumps(outcome)
     except BaseException as error:
         traceback.print_exc()
         memory = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
-        outcome = Failure(traceback.format_exception_only(error)[-1].strip(), memory)
+        outcome = ChildFailure(traceback.format_exception_only(error)[-1].strip(), memory)
     finally:
         with contextlib.suppress(OSError):
             result.send(outcome)
         _flush()
-        os._exit(isinstance(outcome, Failure))
+        os._exit(isinstance(outcome, ChildFailure))
 
 
-def _die_with(parent: int) -> None:
+def _die_with_parent(parent: int) -> None:
     """On Linux, be killed when the parent ends, however it ends."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
@@ -143,7 +143,7 @@ def _flush() -> None:
 
 
 @contextmanager
-def ended(children: list[Child]) -> Iterator[None]:
+def ending_children(children: list[ChildProcess]) -> Iterator[None]:
     """Whatever happens within: afterwards no child runs, nor what it started."""
     try:
         yield
@@ -154,77 +154,77 @@ def ended(children: list[Child]) -> Iterator[None]:
         for child in children:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child.pid, 0)
-            child.result.close()
-            child.stack.close()
+            child.result_pipe.close()
+            child.stack_file.close()
 
 
-def results(children: Sequence[Child], timeout_s: float) -> list[Any]:
+def wait_for_results(children: Sequence[ChildProcess], timeout_s: float) -> list[Any]:
     """Wait for all children and give what their functions returned, in the children's order.
 
     Raises ChildFailed (or ChildOutOfMemory) as soon as one fails, and TimeoutError where one has not ended after
     ``timeout_s`` seconds; both name the child, and the latter where each of them was.
     """
     deadline = time.monotonic() + timeout_s
-    outcomes: dict[Child, Any] = {}
+    outcomes: dict[ChildProcess, Any] = {}
     while len(outcomes) < len(children):
         _receive(children, outcomes, deadline - time.monotonic())
-        if any(isinstance(outcome, Failure) for outcome in outcomes.values()):
-            _receive(children, outcomes, GRACE_S)
-            raise _failed([(child, outcome) for child, outcome in outcomes.items() if isinstance(outcome, Failure)])
+        if any(isinstance(outcome, ChildFailure) for outcome in outcomes.values()):
+            _receive(children, outcomes, FAILURE_GRACE_S)
+            raise _choose_failure([(child, outcome) for child, outcome in outcomes.items() if isinstance(outcome, ChildFailure)])
         if len(outcomes) < len(children) and time.monotonic() >= deadline:
-            raise TimeoutError(_hanging([child for child in children if child not in outcomes], timeout_s))
+            raise TimeoutError(_describe_hang([child for child in children if child not in outcomes], timeout_s))
     return [outcomes[child] for child in children]
 
 
-def _receive(children: Sequence[Child], outcomes: dict[Child, Any], timeout_s: float) -> None:
+def _receive(children: Sequence[ChildProcess], outcomes: dict[ChildProcess, Any], timeout_s: float) -> None:
     """Read what has arrived; a result that breaks off is that of a child which ended without a word."""
-    running = {child.result: child for child in children if child not in outcomes}
+    running = {child.result_pipe: child for child in children if child not in outcomes}
     for connection in wait(list(running), max(0.0, timeout_s)):
         child = running[connection]  # type: ignore[index]
         try:
-            outcomes[child] = child.result.recv()
+            outcomes[child] = child.result_pipe.recv()
         except (EOFError, OSError):
-            outcomes[child] = _crashed(os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1]))
+            outcomes[child] = _describe_crash(os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1]))
 
 
-def _crashed(code: int) -> Failure:
+def _describe_crash(code: int) -> ChildFailure:
     if code >= 0:
-        return Failure(f"exited with code {code} before it returned a result")
+        return ChildFailure(f"exited with code {code} before it returned a result")
     killed = -code == signal.SIGKILL
     hint = ", as the kernel does when memory runs out" if killed else ""
-    return Failure(f"ended by {signal.Signals(-code).name} (signal {-code}){hint}", memory=killed)
+    return ChildFailure(f"ended by {signal.Signals(-code).name} (signal {-code}){hint}", out_of_memory=killed)
 
 
-def _failed(failures: Sequence[tuple[Child, Failure]]) -> ChildFailed:
+def _choose_failure(failures: Sequence[tuple[ChildProcess, ChildFailure]]) -> ChildFailed:
     """Blame a child that crashed or ran out of memory before one that only says so of its connection to it.
 
     Else whoever failed first: several may be heard at once, and the later ones may only have missed the first.
     """
 
-    def guilt(blamed: tuple[Child, Failure]) -> tuple[bool, bool, float]:
+    def guilt(blamed: tuple[ChildProcess, ChildFailure]) -> tuple[bool, bool, float]:
         _, failure = blamed
-        return not failure.memory, not failure.reason.startswith("ended by"), failure.at_s
+        return not failure.out_of_memory, not failure.reason.startswith("ended by"), failure.failed_at_s
 
     child, failure = min(failures, key=guilt)
-    return (ChildOutOfMemory if failure.memory else ChildFailed)(f"{child.name}: {failure.reason}")
+    return (ChildOutOfMemory if failure.out_of_memory else ChildFailed)(f"{child.name}: {failure.reason}")
 
 
-def _hanging(running: Sequence[Child], timeout_s: float) -> str:
+def _describe_hang(running: Sequence[ChildProcess], timeout_s: float) -> str:
     """Name the children that still run, those first that do not wait inside torch for another one."""
-    places = [(child.name, *_place(child)) for child in running]
+    places = [(child.name, *_locate_child(child)) for child in running]
     said = "; ".join(f"{name} is in {place}" for name, place, _ in sorted(places, key=lambda place: place[2]))
     return f"{' and '.join(child.name for child in running)} did not end within {timeout_s:g} s: {said}"
 
 
-def _place(child: Child) -> tuple[str, bool]:
+def _locate_child(child: ChildProcess) -> tuple[str, bool]:
     """Where a child is now (its innermost Python function), and whether that is inside torch."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(child.pid, signal.SIGUSR1)
-    until = time.monotonic() + GRACE_S
+    until = time.monotonic() + FAILURE_GRACE_S
     frame = None
     while frame is None and time.monotonic() < until:
         time.sleep(0.01)
-        frame = re.search(rb'File "(.+)", line (\d+) in (.+)', os.pread(child.stack.fileno(), 4096, 0))
+        frame = re.search(rb'File "(.+)", line (\d+) in (.+)', os.pread(child.stack_file.fileno(), 4096, 0))
     if frame is None:
         return "a place it does not tell", False
     file, line, function = (os.fsdecode(part) for part in frame.groups())

@@ -13,12 +13,12 @@ from torch.utils._pytree import tree_leaves
 from perfci.bench.devices.torch_devices import Device, this_device
 
 NAMESPACES = ("c10d", "_c10d_functional")
-SILENT = ("wait_tensor", "barrier", "monitored_barrier_")  # they move nothing
-ON_DEVICE = re.compile(r"[nr]ccl\w*Kernel")
-ON_HOST = re.compile(r"gloo:")
+NO_PAYLOAD = ("wait_tensor", "barrier", "monitored_barrier_")  # they move nothing
+DEVICE_EVENT = re.compile(r"[nr]ccl\w*Kernel")
+HOST_EVENT = re.compile(r"gloo:")
 
 
-class Communication(TorchDispatchMode):  # type: ignore[misc]
+class CommunicationCounter(TorchDispatchMode):  # type: ignore[misc]
     """While it is entered, counts what this rank hands over; both counts repeat exactly.
 
     ``operations``: collectives and single sends or receives. ``sent_bytes``: the tensors that this rank puts into
@@ -33,23 +33,23 @@ class Communication(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func._schema.name.partition("::")[2]
-        if func.namespace in NAMESPACES and name not in SILENT:
+        if func.namespace in NAMESPACES and name not in NO_PAYLOAD:
             self.operations += 1
-            self.sent_bytes += 0 if name.startswith("recv") else _bytes_of(_given(func, args))
+            self.sent_bytes += 0 if name.startswith("recv") else _tensor_bytes(_sent_tensors(func, args))
         return func(*args, **(kwargs or {}))
 
 
-def _given(func: Any, args: Any) -> Any:
+def _sent_tensors(func: Any, args: Any) -> Any:
     """The argument that holds what is sent: the one called input, where results have one of their own."""
     named = [value for declared, value in zip(func._schema.arguments, args, strict=False) if "input" in declared.name]
     return named[0] if named else args[0]
 
 
-def _bytes_of(tree: Any) -> int:
+def _tensor_bytes(tree: Any) -> int:
     return sum(leaf.nbytes for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
 
 
-def communicating_seconds(step: Callable[[], object], device: Device | None = None) -> float:
+def communication_seconds(step: Callable[[], object], device: Device | None = None) -> float:
     """Profile one step and add up how long its collectives took, overlapped with computing or not.
 
     On a GPU these are NCCL's kernels; over gloo, the spans of its worker threads. Both contain waiting for a rank that
@@ -61,7 +61,7 @@ def communicating_seconds(step: Callable[[], object], device: Device | None = No
     activities = [ProfilerActivity.CPU]
     if device.kind in ("cuda", "rocm"):
         activities.append(ProfilerActivity.CUDA)
-    pattern = ON_HOST if device.kind == "cpu" else ON_DEVICE
+    pattern = HOST_EVENT if device.kind == "cpu" else DEVICE_EVENT
     with profile(activities=activities) as profiled:
         step()
         device.synchronize()

@@ -13,9 +13,16 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.processes.child_processes import Child, ended, forked, fresh, results, why_not_fork
-from perfci.bench.timers.timed_blocks import BLOCK_S, Timing, collector_off, half_width
-from perfci.bench.timers.warmup import moving
+from perfci.bench.processes.child_processes import (
+    ChildProcess,
+    ending_children,
+    fork_child,
+    fork_obstacle,
+    start_child,
+    wait_for_results,
+)
+from perfci.bench.timers.timed_blocks import BLOCK_S, Timing, gc_disabled, relative_half_width
+from perfci.bench.timers.warmup import describe_time_drift
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +31,7 @@ BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "rocm": "cpu:gloo,cuda:
 """Which backend of torch.distributed moves tensors between ranks; the ranks agree about timing through gloo."""
 
 
-def why_not_ranks(world: int, device: Device | None = None) -> str:
+def missing_ranks_reason(world_size: int, device: Device | None = None) -> str:
     """Say why so many ranks cannot be measured on this machine, or nothing.
 
     Ranks that share a core or a GPU measure how they contend for it and not how the work scales.
@@ -40,12 +47,12 @@ def why_not_ranks(world: int, device: Device | None = None) -> str:
         # torch.accelerator would ask the driver, after which forked ranks could not start CUDA; these ask NVML.
         backend = torch.xpu if device.kind == "xpu" else torch.cuda
         places, what = backend.device_count(), "GPU"
-    if world > places:
-        return f"{world} ranks need a {what} each, and this machine has {places}"
+    if world_size > places:
+        return f"{world_size} ranks need a {what} each, and this machine has {places}"
     return ""
 
 
-def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout_s: float = 60.0) -> list[Any]:
+def run_ranks(function: Callable[..., Any], world_size: int, *arguments: Any, timeout_s: float = 60.0) -> list[Any]:
     """Call ``function(rank, *arguments)`` in ``world`` processes that are one process group; return all results.
 
     Ranks are forked where this process is fit for it (one thread, CUDA untouched), else started from nothing: then
@@ -54,44 +61,44 @@ def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout
 
     Raises ChildFailed, ChildOutOfMemory, TimeoutError.
     """
-    children: list[Child] = []
-    with tempfile.TemporaryDirectory(prefix="perfci-ranks-") as folder, ended(children):
-        start = fresh if why_not_fork() else forked
-        for rank in range(world):
-            work = functools.partial(_rank, function, arguments, rank, world, os.path.join(folder, "store"), timeout_s)
-            children.append(start(f"rank {rank} of {world}", work))
-        return results(children, timeout_s)
+    children: list[ChildProcess] = []
+    with tempfile.TemporaryDirectory(prefix="perfci-ranks-") as folder, ending_children(children):
+        start = start_child if fork_obstacle() else fork_child
+        for rank in range(world_size):
+            work = functools.partial(_run_rank, function, arguments, rank, world_size, os.path.join(folder, "store"), timeout_s)
+            children.append(start(f"rank {rank} of {world_size}", work))
+        return wait_for_results(children, timeout_s)
 
 
-def _rank(function: Callable[..., Any], arguments: Any, rank: int, world: int, store: str, timeout_s: float) -> Any:
+def _run_rank(function: Callable[..., Any], arguments: Any, rank: int, world_size: int, store_path: str, timeout_s: float) -> Any:
     import torch
     import torch.distributed as dist
 
     device = this_device()
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        os.putenv(variable, loopback())  # read by the libraries themselves
+        os.putenv(variable, loopback_interface())  # read by the libraries themselves
     if device.kind == "cpu":
         torch.set_num_threads(1)
     else:
         torch.accelerator.set_device_index(rank)
     dist.init_process_group(
         BACKENDS[device.kind],
-        store=dist.FileStore(store, world),
+        store=dist.FileStore(store_path, world_size),
         rank=rank,
-        world_size=world,
+        world_size=world_size,
         timeout=timedelta(seconds=timeout_s + 60),  # whoever waits for a lost rank is ended with it, and not blamed
     )
     value = function(rank, *arguments)
-    slowest(0.0)  # nobody leaves while another still talks; who fails keeps its connections until it has said so
+    max_over_ranks(0.0)  # nobody leaves while another still talks; who fails keeps its connections until it has said so
     dist.destroy_process_group()
     return value
 
 
-def loopback() -> str:
+def loopback_interface() -> str:
     return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
-def slowest(*values: float) -> tuple[float, ...]:
+def max_over_ranks(*values: float) -> tuple[float, ...]:
     """The largest of each value over all ranks, which everybody gets at the same moment: a barrier as well."""
     import torch
     import torch.distributed as dist
@@ -101,7 +108,7 @@ def slowest(*values: float) -> tuple[float, ...]:
     return tuple(together.tolist())
 
 
-def time_together(
+def time_ranks(
     step: Callable[[], object],
     *,
     device: Device | None = None,
@@ -122,15 +129,15 @@ def time_together(
     device = device or this_device()
     blocks: list[tuple[float, ...]] = []
     spent_s = 0.0
-    with collector_off() as collect:
-        call_s, calls, unsettled = _warm_up_together(step, device, warmup_s)
+    with gc_disabled() as collect:
+        call_s, calls, unsettled = _warm_up_ranks(step, device, warmup_s)
         number = number or max(1, math.ceil(BLOCK_S / max(call_s, 1e-9)))
         while len(blocks) < max_blocks and not (blocks and spent_s >= budget_s):
             collect()
-            blocks.append(_block(step, number, device))
+            blocks.append(_time_block(step, number, device))
             spent_s += blocks[-1][0] * number
             judged = [block[2] or block[1] for block in blocks]
-            if len(blocks) >= min_blocks and half_width(judged) <= target:
+            if len(blocks) >= min_blocks and relative_half_width(judged) <= target:
                 break
     return Timing(
         wall=tuple(wall for wall, _, _ in blocks),
@@ -138,29 +145,29 @@ def time_together(
         device=tuple(seconds for _, _, seconds in blocks if device.kind != "cpu"),
         number=number,
         warmup_calls=calls,
-        settled=not unsettled,
+        is_settled=not unsettled,
         flags=(f"unsettled: {unsettled}",) if unsettled else (),
     )
 
 
-time_together.skip_benchmark = True  # type: ignore[attr-defined]  # asv takes any time_* that a suite imports for its own
+time_ranks.skip_benchmark = True  # type: ignore[attr-defined]  # asv takes any time_* that a suite imports for its own
 
 
-def _warm_up_together(step: Callable[[], object], device: Device, cap_s: float) -> tuple[float, int, str]:
+def _warm_up_ranks(step: Callable[[], object], device: Device, cap_s: float) -> tuple[float, int, str]:
     seconds: list[float] = []
     spent_s, unsettled = 0.0, "no call was made"
     while unsettled and (spent_s < cap_s or not seconds):
-        wall_s, cpu_s, _ = _block(step, 1, device)
+        wall_s, cpu_s, _ = _time_block(step, 1, device)
         spent_s += wall_s
         seconds.append(cpu_s if device.kind == "cpu" else wall_s)
-        unsettled = moving(seconds)
+        unsettled = describe_time_drift(seconds)
     return wall_s, len(seconds), unsettled
 
 
-def _block(step: Callable[[], object], number: int, device: Device) -> tuple[float, ...]:
+def _time_block(step: Callable[[], object], number: int, device: Device) -> tuple[float, ...]:
     """Seconds per step by wall, CPU and device clock (zero without one), each of the slowest rank."""
-    markers = device.events()
-    slowest(0.0)
+    markers = device.create_events()
+    max_over_ranks(0.0)
     if markers:
         markers[0].record()
     wall_s, cpu_s = perf_counter(), process_time()
@@ -171,4 +178,4 @@ def _block(step: Callable[[], object], number: int, device: Device) -> tuple[flo
     device.synchronize()
     cpu_s, wall_s = process_time() - cpu_s, perf_counter() - wall_s
     device_s = markers[0].elapsed_time(markers[1]) / 1000 if markers else 0.0
-    return slowest(wall_s / number, cpu_s / number, device_s / number)
+    return max_over_ranks(wall_s / number, cpu_s / number, device_s / number)

@@ -8,114 +8,114 @@ from typing import Any
 
 from torch.autograd import DeviceType
 
-from perfci.bench.profiles.time_shares import Share, shares
+from perfci.bench.profiles.time_shares import TimeShare, sum_shares
 
-PHASE = "perfci: "
-WHOLE = PHASE + "one call"
-WAITING = PHASE + "(waiting for the device)"
-OUTSIDE = "(outside any phase)"
-STEPS = "ProfilerStep"
+PHASE_PREFIX = "perfci: "
+CALL_RANGE = PHASE_PREFIX + "one call"
+WAIT_RANGE = PHASE_PREFIX + "(waiting for the device)"
+OUTSIDE_PHASES = "(outside any phase)"
+STEP_PREFIX = "ProfilerStep"
 
 MICROSECOND = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class RecordedTables:
     """``seconds`` is the wall time of one call; ``in_operators`` and ``busy`` are the parts of it during which at least
     one operator ran on the host, and one kernel on the device. Phases are times of the host, which sum to the call;
     ``device_phases`` hold the time on the device of what was launched in them.
     """
 
     seconds: float
-    phases: tuple[Share, ...]
-    device_phases: tuple[Share, ...]
-    operators: tuple[Share, ...]
-    kernels: tuple[Share, ...]
+    phases: tuple[TimeShare, ...]
+    device_phases: tuple[TimeShare, ...]
+    operators: tuple[TimeShare, ...]
+    kernels: tuple[TimeShare, ...]
     in_operators: float
     busy: float
 
 
-def tables_of(events: Sequence[Any]) -> Tables:
+def build_tables(events: Sequence[Any]) -> RecordedTables:
     """Read the ``FunctionEvent``s of a recording whose calls are ranges named ``WHOLE``.
 
     Operators have their self time, on whichever thread they ran (autograd has one for each device). An operator and
     the kernel it launched are both events with the kernel's time: only the device's own events count as kernels, and
     of those not the ranges that the profiler mirrors onto the device (``torch.autograd.profiler_util`` sums likewise).
     """
-    calls = [event for event in events if event.name == WHOLE and _on_host(event)]
-    inside = [event for event in events if any(_holds(call, event) for call in calls)]
-    host = [event for event in inside if _on_host(event) and not event.is_async]
-    ranges = [event for event in host if event.name.startswith(PHASE)]
-    operators = [event for event in host if not event.name.startswith((PHASE, STEPS)) and not _waited(event)]
-    kernels = [event for event in inside if not _on_host(event) and not event.is_user_annotation]
-    whole_s = _sum(_seconds(call) for call in calls)
-    return Tables(
+    calls = [event for event in events if event.name == CALL_RANGE and _is_host_event(event)]
+    inside = [event for event in events if any(_contains(call, event) for call in calls)]
+    host = [event for event in inside if _is_host_event(event) and not event.is_async]
+    ranges = [event for event in host if event.name.startswith(PHASE_PREFIX)]
+    operators = [event for event in host if not event.name.startswith((PHASE_PREFIX, STEP_PREFIX)) and not _is_device_wait(event)]
+    kernels = [event for event in inside if not _is_host_event(event) and not event.is_user_annotation]
+    whole_s = _sum_seconds(_duration_s(call) for call in calls)
+    return RecordedTables(
         seconds=whole_s / len(calls),
-        phases=shares(_phases(ranges), whole_s, len(calls)) if len(ranges) > len(calls) else (),
-        device_phases=_shares_of(_launches(host, ranges), len(calls)),
-        operators=_shares_of([(event.name, _self_seconds(event)) for event in operators], len(calls)),
-        kernels=_shares_of([(event.name, _seconds(event)) for event in kernels], len(calls)),
-        in_operators=_covered(event for event in operators if not event.is_user_annotation) / whole_s,
-        busy=_covered(kernels) / whole_s,
+        phases=sum_shares(_exclusive_phases(ranges), whole_s, len(calls)) if len(ranges) > len(calls) else (),
+        device_phases=_shares_of_sum(_kernels_by_phase(host, ranges), len(calls)),
+        operators=_shares_of_sum([(event.name, _self_duration_s(event)) for event in operators], len(calls)),
+        kernels=_shares_of_sum([(event.name, _duration_s(event)) for event in kernels], len(calls)),
+        in_operators=_covered_seconds(event for event in operators if not event.is_user_annotation) / whole_s,
+        busy=_covered_seconds(kernels) / whole_s,
     )
 
 
-def _shares_of(parts: Sequence[tuple[str, float]], calls: int) -> tuple[Share, ...]:
-    return shares(parts, _sum(seconds for _, seconds in parts), calls)
+def _shares_of_sum(parts: Sequence[tuple[str, float]], calls: int) -> tuple[TimeShare, ...]:
+    return sum_shares(parts, _sum_seconds(seconds for _, seconds in parts), calls)
 
 
-def _phases(ranges: Sequence[Any]) -> list[tuple[str, float]]:
+def _exclusive_phases(ranges: Sequence[Any]) -> list[tuple[str, float]]:
     """Each range without the ranges inside it, so that all of them sum to the calls."""
-    own = {id(event): _seconds(event) for event in ranges}
+    own = {id(event): _duration_s(event) for event in ranges}
     for event in ranges:
-        around = next((outer for outer in _around(event) if id(outer) in own), None)
+        around = next((outer for outer in _enclosing_events(event) if id(outer) in own), None)
         if around is not None:
-            own[id(around)] -= _seconds(event)
-    return [(_phase(event), own[id(event)]) for event in ranges]
+            own[id(around)] -= _duration_s(event)
+    return [(_phase_name(event), own[id(event)]) for event in ranges]
 
 
-def _launches(host: Sequence[Any], ranges: Sequence[Any]) -> list[tuple[str, float]]:
+def _kernels_by_phase(host: Sequence[Any], ranges: Sequence[Any]) -> list[tuple[str, float]]:
     """What each launched kernel took, under the innermost phase that was open when it was launched, by any thread."""
     return [
-        (_phase(min((one for one in ranges if _holds(one, event)), key=_seconds)), kernel.duration * MICROSECOND)
+        (_phase_name(min((one for one in ranges if _contains(one, event)), key=_duration_s)), kernel.duration * MICROSECOND)
         for event in host
         for kernel in event.kernels
     ]
 
 
-def _phase(event: Any) -> str:
-    return OUTSIDE if event.name == WHOLE else str(event.name.removeprefix(PHASE))
+def _phase_name(event: Any) -> str:
+    return OUTSIDE_PHASES if event.name == CALL_RANGE else str(event.name.removeprefix(PHASE_PREFIX))
 
 
-def _waited(event: Any) -> bool:
+def _is_device_wait(event: Any) -> bool:
     """Whether this is the wait for the device at the end of a call, which is ours and not the benchmark's."""
-    return any(outer.name == WAITING for outer in _around(event))
+    return any(outer.name == WAIT_RANGE for outer in _enclosing_events(event))
 
 
-def _around(event: Any) -> Iterator[Any]:
+def _enclosing_events(event: Any) -> Iterator[Any]:
     outer = event.cpu_parent
     while outer is not None:
         yield outer
         outer = outer.cpu_parent
 
 
-def _on_host(event: Any) -> bool:
+def _is_host_event(event: Any) -> bool:
     return bool(event.device_type == DeviceType.CPU)
 
 
-def _holds(outer: Any, event: Any) -> bool:
+def _contains(outer: Any, event: Any) -> bool:
     return bool(outer.time_range.start <= event.time_range.start <= outer.time_range.end)
 
 
-def _seconds(event: Any) -> float:
+def _duration_s(event: Any) -> float:
     return float(event.time_range.end - event.time_range.start) * MICROSECOND
 
 
-def _self_seconds(event: Any) -> float:
+def _self_duration_s(event: Any) -> float:
     return float(event.self_cpu_time_total) * MICROSECOND
 
 
-def _covered(events: Iterable[Any]) -> float:
+def _covered_seconds(events: Iterable[Any]) -> float:
     """Seconds during which at least one of the events ran: streams and threads overlap."""
     covered = until = 0.0
     for start, end in sorted((event.time_range.start, event.time_range.end) for event in events):
@@ -124,5 +124,5 @@ def _covered(events: Iterable[Any]) -> float:
     return covered * MICROSECOND
 
 
-def _sum(seconds: Iterable[float]) -> float:
+def _sum_seconds(seconds: Iterable[float]) -> float:
     return sum(seconds, 0.0)

@@ -14,19 +14,19 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.profiles.line_sampler import lines_of
-from perfci.bench.profiles.profile_tables import PHASE, WAITING, WHOLE, tables_of
-from perfci.bench.profiles.time_shares import Share
-from perfci.bench.readings import Absent, not_here
+from perfci.bench.profiles.line_sampler import sample_lines
+from perfci.bench.profiles.profile_tables import CALL_RANGE, PHASE_PREFIX, WAIT_RANGE, build_tables
+from perfci.bench.profiles.time_shares import TimeShare
+from perfci.bench.readings import Absent, skip_exception
 
-Mark = Callable[[str], contextlib.AbstractContextManager[Any]]
-Work = Callable[[Mark], object]
+PhaseMarker = Callable[[str], contextlib.AbstractContextManager[Any]]
+ProfiledWork = Callable[[PhaseMarker], object]
 """What is profiled: called with what opens a named phase around a part of it."""
 
-WARMUPS = 3
+WARMUP_CALLS = 3
 WARMUP_S = 5.0
-MOST_CALLS = 10
-RECORDED_S = 0.5
+MAX_CALLS = 10
+RECORDING_S = 0.5
 """Calls are recorded for about so long: more make a trace that no viewer opens."""
 
 ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "rocm": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
@@ -49,16 +49,16 @@ class Profile:
     seconds: float
     in_operators: float
     busy: float | Absent
-    phases: tuple[Share, ...]
-    device_phases: tuple[Share, ...] | Absent
-    kernels: tuple[Share, ...] | Absent
-    operators: tuple[Share, ...]
-    lines: tuple[Share, ...]
+    phases: tuple[TimeShare, ...]
+    device_phases: tuple[TimeShare, ...] | Absent
+    kernels: tuple[TimeShare, ...] | Absent
+    operators: tuple[TimeShare, ...]
+    lines: tuple[TimeShare, ...]
 
 
-def profile(
-    work: Work, folder: Path, *, device: Device | None = None, warmups: int = WARMUPS,
-    prepare: Callable[[], object] = lambda: None, roots: Mapping[str, str] | None = None,
+def profile_work(
+    work: ProfiledWork, folder: Path, *, device: Device | None = None, warmup_calls: int = WARMUP_CALLS,
+    before_call: Callable[[], object] = lambda: None, roots: Mapping[str, str] | None = None,
 ) -> Profile:  # fmt: skip
     """Profile a few warm calls; write ``trace.json`` (Chrome's format) and ``profile.json`` into ``folder``.
 
@@ -67,28 +67,28 @@ def profile(
     runs before every call and is no part of it.
     """
     device = device or this_device()
-    calls = calls_to_record(_warm(work, device, warmups, prepare))
-    recorded = _record(work, device, calls, prepare)
+    calls = calls_to_record(_warm_up(work, device, warmup_calls, before_call))
+    recorded = _record_calls(work, device, calls, before_call)
     folder.mkdir(parents=True, exist_ok=True)
     recorded.export_chrome_trace(str(folder / "trace.json"))
 
     def between() -> None:
         device.synchronize()
-        prepare()
+        before_call()
 
-    lines = lines_of(lambda: work(_unmarked), between=between, roots=roots)
-    profiled = _profile(recorded.events(), device, calls, lines)
+    lines = sample_lines(lambda: work(_no_phase), before_call=between, roots=roots)
+    profiled = _build_profile(recorded.events(), device, calls, lines)
     (folder / "profile.json").write_text(json.dumps(asdict(profiled), indent=1))
     return profiled
 
 
 def calls_to_record(call_s: float) -> int:
     """Several of short calls, so that one interruption does not lead the tables; one of a long call."""
-    return max(1, min(MOST_CALLS, round(RECORDED_S / (call_s or RECORDED_S))))
+    return max(1, min(MAX_CALLS, round(RECORDING_S / (call_s or RECORDING_S))))
 
 
-def ranges(
-    work: Work, *, device: Device | None = None, warmups: int = WARMUPS, prepare: Callable[[], object] = lambda: None
+def run_nvtx_ranges(
+    work: ProfiledWork, *, device: Device | None = None, warmup_calls: int = WARMUP_CALLS, before_call: Callable[[], object] = lambda: None
 ) -> None:
     """Run warm calls with NVTX ranges, and nothing else, between ``cudaProfilerStart`` and ``cudaProfilerStop``.
 
@@ -96,28 +96,28 @@ def ranges(
     (pytorch/pytorch#117935), so torch's profiler must not run at the same time.
     """
     device = device or this_device()
-    calls = calls_to_record(_warm(work, device, warmups, prepare))
+    calls = calls_to_record(_warm_up(work, device, warmup_calls, before_call))
     if not torch.cuda.is_initialized():
-        raise not_here("it did not use CUDA, so there are no ranges that nsys could show")
+        raise skip_exception("it did not use CUDA, so there are no ranges that nsys could show")
     torch.cuda.profiler.start()
     try:
         for _ in range(calls):
-            prepare()
-            with nvtx("one call"):
-                work(nvtx)
+            before_call()
+            with nvtx_range("one call"):
+                work(nvtx_range)
                 device.synchronize()
     finally:
         torch.cuda.profiler.stop()
 
 
-def _warm(work: Work, device: Device, warmups: int, prepare: Callable[[], object]) -> float:
+def _warm_up(work: ProfiledWork, device: Device, warmup_calls: int, before_call: Callable[[], object]) -> float:
     """Run until warm, or for long enough; return the seconds of the last call."""
     began = perf_counter()
     took = 0.0
-    for _ in range(warmups):
-        prepare()
+    for _ in range(warmup_calls):
+        before_call()
         call = perf_counter()
-        work(_unmarked)
+        work(_no_phase)
         device.synchronize()
         took = perf_counter() - call
         if perf_counter() - began > WARMUP_S:
@@ -125,32 +125,32 @@ def _warm(work: Work, device: Device, warmups: int, prepare: Callable[[], object
     return took
 
 
-def _record(work: Work, device: Device, calls: int, prepare: Callable[[], object]) -> Any:
+def _record_calls(work: ProfiledWork, device: Device, calls: int, before_call: Callable[[], object]) -> Any:
     """Record calls; the first also starts the tracer of the device, and is in the trace but not in the tables."""
     activities = [ProfilerActivity.CPU, *([ACTIVITIES[device.kind]] if device.kind in ACTIVITIES else [])]
     with torch.profiler.profile(activities=activities) as recorded:
-        for name in (PHASE + "the call that starts the tracer", *[WHOLE] * calls):
-            prepare()
+        for name in (PHASE_PREFIX + "the call that starts the tracer", *[CALL_RANGE] * calls):
+            before_call()
             with record_function(name):
-                work(_marked)
+                work(_mark_phase)
                 if device.kind != "cpu":
-                    with record_function(WAITING):
+                    with record_function(WAIT_RANGE):
                         device.synchronize()
     return recorded
 
 
 @contextlib.contextmanager
-def _marked(phase: str) -> Iterator[None]:
-    with record_function(PHASE + phase), nvtx(phase):
+def _mark_phase(phase: str) -> Iterator[None]:
+    with record_function(PHASE_PREFIX + phase), nvtx_range(phase):
         yield
 
 
-def _unmarked(_: str) -> contextlib.AbstractContextManager[None]:
+def _no_phase(_: str) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
 @contextlib.contextmanager
-def nvtx(phase: str) -> Iterator[None]:
+def nvtx_range(phase: str) -> Iterator[None]:
     """A named range in Nsight's view of this process; nothing where CUDA was not started."""
     if not torch.cuda.is_initialized():
         yield
@@ -162,9 +162,9 @@ def nvtx(phase: str) -> Iterator[None]:
         torch.cuda.nvtx.range_pop()
 
 
-def _profile(events: Any, device: Device, calls: int, lines: tuple[Share, ...]) -> Profile:
-    tables = tables_of(events)
-    missing = None if tables.kernels else Absent(_why_no_kernels(device))
+def _build_profile(events: Any, device: Device, calls: int, lines: tuple[TimeShare, ...]) -> Profile:
+    tables = build_tables(events)
+    missing = None if tables.kernels else Absent(_missing_kernels_reason(device))
     return Profile(
         device=device.name,
         kind=device.kind,
@@ -180,7 +180,7 @@ def _profile(events: Any, device: Device, calls: int, lines: tuple[Share, ...]) 
     )
 
 
-def _why_no_kernels(device: Device) -> str:
+def _missing_kernels_reason(device: Device) -> str:
     if device.kind == "cpu":
         return f"{device.name} runs no kernels of its own"
     if device.kind not in ACTIVITIES:

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-TOP = 20
+MAX_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TimeShare:
     """A kernel, operator, phase or line: its seconds in one call of the benchmark, and its share of all of them.
 
     ``calls`` says how often it ran in one call; a line is sampled and not counted.
@@ -22,12 +22,12 @@ class Share:
     calls: float = 0.0
 
 
-def shares(parts: Iterable[tuple[str, float]], whole_s: float, calls: int) -> tuple[Share, ...]:
+def sum_shares(parts: Iterable[tuple[str, float]], total_s: float, calls: int) -> tuple[TimeShare, ...]:
     """Sum the seconds of parts of one name over so many calls; what took no time has no share."""
     seconds: dict[str, float] = defaultdict(float)
     counts: Counter[str] = Counter()
     for name, part_s in parts:
         seconds[name] += part_s
         counts[name] += 1
-    largest = sorted(((took, name) for name, took in seconds.items() if took > 0), reverse=True)[:TOP]
-    return tuple(Share(name, took / calls, took / whole_s, counts[name] / calls) for took, name in largest)
+    largest = sorted(((took, name) for name, took in seconds.items() if took > 0), reverse=True)[:MAX_ROWS]
+    return tuple(TimeShare(name, took / calls, took / total_s, counts[name] / calls) for took, name in largest)

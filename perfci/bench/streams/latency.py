@@ -18,7 +18,7 @@ from statistics import median
 CONFIDENCE = 0.99
 """How sure a tail percentile has to be before it is told: MLPerf LoadGen's early stopping asks for 99 %."""
 
-INTERVAL = 0.95
+INTERVAL_COVERAGE = 0.95
 """Coverage of the bounds beside a percentile, as of every other interval of perfci."""
 
 MIN_GAPS = 8
@@ -26,7 +26,7 @@ MIN_GAPS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class RequestTrace:
     """When one request was sent, when each of its chunks became visible, and when its stream had ended.
 
     Times are seconds of one clock. ``chunks`` holds (time, tokens) in the order they came; a chunk of 0 tokens (a role,
@@ -37,13 +37,13 @@ class Trace:
     failed request is no fast one.
     """
 
-    sent: float
+    sent_at: float
     chunks: tuple[tuple[float, int], ...]
-    done: float
-    audio_s: tuple[float, ...] = ()
+    ended_at: float
+    chunk_audio_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        times = [self.sent, *(time for time, _ in self.chunks), self.done]
+        times = [self.sent_at, *(time for time, _ in self.chunks), self.ended_at]
         if not all(math.isfinite(time) and time >= 0 for time in times):
             raise ValueError(f"times must be finite and not negative, in seconds of one clock; got {times}")
         if any(later < earlier for earlier, later in pairwise(times)):
@@ -52,10 +52,10 @@ class Trace:
             raise ValueError(f"a chunk cannot hold less than 0 tokens; got {[tokens for _, tokens in self.chunks]}")
         if not self.outputs:
             raise ValueError("the request has no output: no chunk of it holds a token")
-        if self.audio_s and len(self.audio_s) != len(self.chunks):
-            raise ValueError(f"{len(self.chunks)} chunks came with {len(self.audio_s)} lengths of audio; give one each")
-        if not all(math.isfinite(seconds) and seconds >= 0 for seconds in self.audio_s):
-            raise ValueError(f"seconds of audio must be finite and not negative; got {list(self.audio_s)}")
+        if self.chunk_audio_s and len(self.chunk_audio_s) != len(self.chunks):
+            raise ValueError(f"{len(self.chunks)} chunks came with {len(self.chunk_audio_s)} lengths of audio; give one each")
+        if not all(math.isfinite(seconds) and seconds >= 0 for seconds in self.chunk_audio_s):
+            raise ValueError(f"seconds of audio must be finite and not negative; got {list(self.chunk_audio_s)}")
 
     @property
     def outputs(self) -> tuple[tuple[float, int], ...]:
@@ -68,35 +68,35 @@ class Trace:
 
     @property
     def audio_seconds(self) -> float:
-        return math.fsum(self.audio_s)
+        return math.fsum(self.chunk_audio_s)
 
 
-def ttft(trace: Trace) -> float:
+def ttft(trace: RequestTrace) -> float:
     """Time to first token, seconds: from sending the request to its first chunk that carries output.
 
     A first chunk without a token (only a role) does not count (vllm#15106).
     """
-    return trace.outputs[0][0] - trace.sent
+    return trace.outputs[0][0] - trace.sent_at
 
 
-def ttfb(trace: Trace) -> float | None:
+def ttfb(trace: RequestTrace) -> float | None:
     """Time to first sound, seconds: from sending the request to its first chunk that holds playable audio, if any."""
-    for (time, _), seconds in zip(trace.chunks, trace.audio_s, strict=False):
+    for (time, _), seconds in zip(trace.chunks, trace.chunk_audio_s, strict=False):
         if seconds > 0:
-            return time - trace.sent
+            return time - trace.sent_at
     return None
 
 
-def e2el(trace: Trace) -> float:
+def e2el(trace: RequestTrace) -> float:
     """End-to-end latency, seconds: from sending the request to the end of its stream, at the client.
 
     vLLM ends it at the last chunk; the two agree where the stream ends with that chunk. Work after it (closing a file,
     a last filter) keeps a user waiting too, so here it counts.
     """
-    return trace.done - trace.sent
+    return trace.ended_at - trace.sent_at
 
 
-def tpot(trace: Trace) -> float | None:
+def tpot(trace: RequestTrace) -> float | None:
     """Time per output token after the first, seconds per token: (E2EL - TTFT) / (output tokens - 1).
 
     None for a request of one token, which vLLM leaves out of the statistic as well, and for one whose tokens all came
@@ -107,7 +107,7 @@ def tpot(trace: Trace) -> float | None:
     return (e2el(trace) - ttft(trace)) / (trace.output_tokens - 1)
 
 
-def itl(traces: Iterable[Trace]) -> list[float]:
+def itl(traces: Iterable[RequestTrace]) -> list[float]:
     """Inter-token latencies, seconds: the gaps between chunks that carry output, pooled over requests.
 
     The gap before the first chunk is TTFT and not in it. This is vLLM's name and definition; where a chunk holds
@@ -115,26 +115,26 @@ def itl(traces: Iterable[Trace]) -> list[float]:
     either side of TPOT, which averages per request (vllm#6531). ``itl_per_token`` is the one that does not depend on
     how tokens are bundled, and ``bundled`` tells whether the two differ.
     """
-    return [gap for trace in traces for gap, _ in _gaps(trace)]
+    return [gap for trace in traces for gap, _ in _output_gaps(trace)]
 
 
-def itl_per_token(traces: Iterable[Trace]) -> list[float]:
+def itl_per_token(traces: Iterable[RequestTrace]) -> list[float]:
     """Seconds per token between chunks: each gap divided by the tokens of the chunk that ended it, pooled."""
-    return [gap / tokens for trace in traces for gap, tokens in _gaps(trace)]
+    return [gap / tokens for trace in traces for gap, tokens in _output_gaps(trace)]
 
 
-def bundled(traces: Iterable[Trace]) -> int:
+def max_tokens_per_chunk(traces: Iterable[RequestTrace]) -> int:
     """The most tokens any one chunk holds; above 1 a chunk is not a token and ``itl`` is the time between chunks."""
     return max(tokens for trace in traces for _, tokens in trace.chunks)
 
 
-def _gaps(trace: Trace) -> list[tuple[float, int]]:
+def _output_gaps(trace: RequestTrace) -> list[tuple[float, int]]:
     """(seconds since the previous output, tokens that came) for each chunk with output but the first."""
     outputs = trace.outputs
     return [(time - before, tokens) for (before, _), (time, tokens) in pairwise(outputs)]
 
 
-def tpot_slope(traces: Sequence[Trace]) -> float | None:
+def tpot_slope(traces: Sequence[RequestTrace]) -> float | None:
     """How much longer each further token takes, seconds per token per token; near 0 with a working KV cache.
 
     A cache that is lost or copied makes every token cost its whole context, so the gaps grow with position. Each
@@ -146,13 +146,13 @@ def tpot_slope(traces: Sequence[Trace]) -> float | None:
     return median(slopes) if slopes else None
 
 
-def tpot_growth(trace: Trace) -> float | None:
+def tpot_growth(trace: RequestTrace) -> float | None:
     """Median time per token in the last quarter of a request over that in its first, a ratio; 1 is a flat TPOT.
 
     The same story as ``tpot_slope`` in a number that is always positive, so that a ratio between two commits exists.
     None for a request of fewer than ``MIN_GAPS`` gaps, or one whose first quarter took no measurable time.
     """
-    paces = [pace for _, pace in _paces(trace)]
+    paces = [pace for _, pace in _seconds_per_token(trace)]
     if len(paces) < MIN_GAPS:
         return None
     quarter = len(paces) // 4
@@ -160,19 +160,19 @@ def tpot_growth(trace: Trace) -> float | None:
     return last / first if first > 0 else None
 
 
-def _slopes(trace: Trace) -> list[float]:
-    paces = _paces(trace)
+def _slopes(trace: RequestTrace) -> list[float]:
+    paces = _seconds_per_token(trace)
     if len(paces) < MIN_GAPS:
         return []
     later = paces[(len(paces) + 1) // 2 :]
     return [(b - a) / (there - here) for (here, a), (there, b) in zip(paces, later, strict=False)]
 
 
-def _paces(trace: Trace) -> list[tuple[int, float]]:
+def _seconds_per_token(trace: RequestTrace) -> list[tuple[int, float]]:
     """(position of the chunk's last token, seconds per token) for each chunk with output but the first."""
     position = trace.outputs[0][1]
     paces = []
-    for gap, tokens in _gaps(trace):
+    for gap, tokens in _output_gaps(trace):
         position += tokens
         paces.append((position, gap / tokens))
     return paces
@@ -207,7 +207,7 @@ class Percentile:
     n: int
 
 
-def percentile(values: Sequence[float], share: float) -> Percentile | None:
+def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
     """The value below which ``share`` (0.9) of the requests lie, or None where there are too few to say.
 
     The estimate interpolates linearly (numpy's default, as in vLLM). A median is always told. A tail needs
@@ -217,12 +217,12 @@ def percentile(values: Sequence[float], share: float) -> Percentile | None:
     if not values:
         raise ValueError("a percentile of no values was asked for")
     n = len(values)
-    if n < needed(share):
+    if n < required_samples(quantile):
         return None
     ordered = sorted(values)
-    low, high = _bounds(n, share)
+    low, high = _bound_ranks(n, quantile)
     return Percentile(
-        _interpolated(ordered, share),
+        _interpolate(ordered, quantile),
         None if low is None else ordered[low - 1],
         None if high is None else ordered[high - 1],
         n,
@@ -230,37 +230,37 @@ def percentile(values: Sequence[float], share: float) -> Percentile | None:
 
 
 @functools.cache
-def needed(share: float) -> int:
+def required_samples(quantile: float) -> int:
     """How many values a percentile needs: the fewest whose second largest lies above it with 99 % confidence.
 
     MLPerf LoadGen's early stopping for a single stream: P[Binomial(n, 1 - share) <= 1] <= 0.01, so 64 for p90 and 662
     for p99. With fewer, the number told would be the maximum under another name. Up to the median 1 is enough.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"the share of a percentile lies between 0 and 1; got {share}")
-    if share <= 0.5:
+    if not 0 < quantile < 1:
+        raise ValueError(f"the share of a percentile lies between 0 and 1; got {quantile}")
+    if quantile <= 0.5:
         return 1
     n = 2
-    while share**n + n * (1 - share) * share ** (n - 1) > 1 - CONFIDENCE:
+    while quantile**n + n * (1 - quantile) * quantile ** (n - 1) > 1 - CONFIDENCE:
         n += 1
     return n
 
 
-def _interpolated(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
+def _interpolate(ordered: Sequence[float], quantile: float) -> float:
+    place = quantile * (len(ordered) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return min(ordered[below] + (place - below) * (ordered[above] - ordered[below]), ordered[above])
 
 
 @functools.lru_cache(maxsize=64)
-def _bounds(n: int, share: float) -> tuple[int | None, int | None]:
+def _bound_ranks(n: int, quantile: float) -> tuple[int | None, int | None]:
     """Ranks (from 1) of the two order statistics around a percentile, each missed with at most half of 5 %."""
-    tail = (1 - INTERVAL) / 2
+    tail = (1 - INTERVAL_COVERAGE) / 2
     below = 0.0  # P[Binomial(n, share) < rank]
     low = high = None
     for rank in range(1, n + 1):
-        below += _binomial(n, rank - 1, share)
+        below += _binomial_probability(n, rank - 1, quantile)
         if below <= tail:
             low = rank
         if high is None and 1 - below <= tail:
@@ -268,40 +268,40 @@ def _bounds(n: int, share: float) -> tuple[int | None, int | None]:
     return low, high
 
 
-def _binomial(n: int, k: int, p: float) -> float:
+def _binomial_probability(n: int, k: int, p: float) -> float:
     choose = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
     return math.exp(choose + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class SlaObjective:
     """One line of a service-level agreement: ``metric`` at most ``limit`` for at least ``share`` of the requests."""
 
     name: str
     metric: str
     limit: float
-    share: float
+    required_share: float
 
-    def met_by(self, trace: Trace) -> bool:
-        value = OBJECTIVES[self.metric](trace)
+    def is_met_by(self, trace: RequestTrace) -> bool:
+        value = SLA_METRICS[self.metric](trace)
         return value is None or value <= self.limit
 
 
-def _rtf_of(trace: Trace) -> float:
+def _trace_rtf(trace: RequestTrace) -> float:
     return rtf(e2el(trace), trace.audio_seconds)
 
 
-OBJECTIVES: Mapping[str, Callable[[Trace], float | None]] = {
+SLA_METRICS: Mapping[str, Callable[[RequestTrace], float | None]] = {
     "ttft": ttft,
     "tpot": tpot,
     "e2el": e2el,
     "ttfb": ttfb,
-    "rtf": _rtf_of,
+    "rtf": _trace_rtf,
 }
 """What an SLA may limit, per request: seconds, seconds per token, or a ratio for ``rtf``."""
 
 
-def parse_sla(spec: Mapping[str, float]) -> tuple[Objective, ...]:
+def parse_sla(spec: Mapping[str, float]) -> tuple[SlaObjective, ...]:
     """Read ``{"e2el_p90": 2.0, "ttft": 0.5}``: 90 % of the requests end within 2 s, all begin within 0.5 s.
 
     A limit holds for one request; a suffix ``_pNN`` says what share of them has to keep it. Raises ``ValueError`` for
@@ -309,67 +309,67 @@ def parse_sla(spec: Mapping[str, float]) -> tuple[Objective, ...]:
     """
     if not spec:
         raise ValueError('an SLA needs at least one objective, such as {"e2el_p90": 2.0}')
-    return tuple(_objective(name, limit) for name, limit in spec.items())
+    return tuple(_parse_objective(name, limit) for name, limit in spec.items())
 
 
-def _objective(name: str, limit: float) -> Objective:
+def _parse_objective(name: str, limit: float) -> SlaObjective:
     found = re.fullmatch(r"([a-z0-9]+?)(?:_p([1-9][0-9]?))?", name)
-    if found is None or found[1] not in OBJECTIVES:
-        known = ", ".join(OBJECTIVES)
+    if found is None or found[1] not in SLA_METRICS:
+        known = ", ".join(SLA_METRICS)
         raise ValueError(f"the SLA names {name!r}; known are {known}, each also with _p50, _p90, _p99 behind it")
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < math.inf:
         raise ValueError(f"the SLA limits {name} to {limit!r}; a positive number of seconds (or a ratio) was expected")
-    return Objective(name, found[1], float(limit), int(found[2]) / 100 if found[2] else 1.0)
+    return SlaObjective(name, found[1], float(limit), int(found[2]) / 100 if found[2] else 1.0)
 
 
-def sla_attainment(traces: Sequence[Trace], sla: Sequence[Objective]) -> float:
+def sla_attainment(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> float:
     """The share of requests that keep every limit of the SLA, a ratio from 0 to 1.
 
     As in vLLM's goodput a request of one token has no TPOT and keeps any limit on it.
     """
-    return _good(traces, sla) / len(_some(traces))
+    return _count_met(traces, sla) / len(_require_traces(traces))
 
 
-def goodput(traces: Sequence[Trace], sla: Sequence[Objective], wall_s: float | None = None) -> float:
+def goodput(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective], wall_s: float | None = None) -> float:
     """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024; ``vllm bench serve``)."""
-    return _good(traces, sla) / _wall(traces, wall_s)
+    return _count_met(traces, sla) / _total_seconds(traces, wall_s)
 
 
-def throughput(traces: Sequence[Trace], wall_s: float | None = None) -> float:
+def throughput(traces: Sequence[RequestTrace], wall_s: float | None = None) -> float:
     """Requests per second, over ``wall_s`` seconds or from the first sending to the last end."""
-    return len(traces) / _wall(traces, wall_s)
+    return len(traces) / _total_seconds(traces, wall_s)
 
 
-def token_throughput(traces: Sequence[Trace], wall_s: float | None = None) -> float:
+def token_throughput(traces: Sequence[RequestTrace], wall_s: float | None = None) -> float:
     """Output tokens per second, over ``wall_s`` seconds or from the first sending to the last end."""
-    return sum(trace.output_tokens for trace in traces) / _wall(traces, wall_s)
+    return sum(trace.output_tokens for trace in traces) / _total_seconds(traces, wall_s)
 
 
-def violations(traces: Sequence[Trace], sla: Sequence[Objective]) -> tuple[str, ...]:
+def describe_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> tuple[str, ...]:
     """A sentence for each objective that fewer requests keep than it asks for."""
     shares = [(objective, sla_attainment(traces, [objective])) for objective in sla]
     return tuple(
         f"sla: {kept:.1%} of {len(traces)} requests keep {objective.name} <= {objective.limit:g}, "
-        f"{objective.share:.0%} were asked for"
+        f"{objective.required_share:.0%} were asked for"
         for objective, kept in shares
-        if kept < objective.share
+        if kept < objective.required_share
     )
 
 
-def _good(traces: Sequence[Trace], sla: Sequence[Objective]) -> int:
-    return sum(all(objective.met_by(trace) for objective in sla) for trace in traces)
+def _count_met(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> int:
+    return sum(all(objective.is_met_by(trace) for objective in sla) for trace in traces)
 
 
-def _wall(traces: Sequence[Trace], wall_s: float | None) -> float:
-    _some(traces)
+def _total_seconds(traces: Sequence[RequestTrace], wall_s: float | None) -> float:
+    _require_traces(traces)
     if wall_s is None:
-        wall_s = max(trace.done for trace in traces) - min(trace.sent for trace in traces)
+        wall_s = max(trace.ended_at for trace in traces) - min(trace.sent_at for trace in traces)
     if not 0 < wall_s < math.inf:
         raise ValueError(f"{len(traces)} requests took {wall_s} seconds; a rate needs a time above 0")
     return wall_s
 
 
-def _some(traces: Sequence[Trace]) -> Sequence[Trace]:
+def _require_traces(traces: Sequence[RequestTrace]) -> Sequence[RequestTrace]:
     if not traces:
         raise ValueError("there is no request to judge")
     return traces

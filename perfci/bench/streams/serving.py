@@ -12,11 +12,17 @@ from time import perf_counter
 from typing import Any
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.readings import Absent, Measured, Reading, witness
+from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.streams import latency
-from perfci.bench.streams.latency import Objective, Trace
-from perfci.bench.streams.stream_requests import PERCENTILES, Recording, Request, TraceReadings, busy_seconds
-from perfci.bench.timers.timed_blocks import collector_off
+from perfci.bench.streams.latency import RequestTrace, SlaObjective
+from perfci.bench.streams.stream_requests import (
+    PERCENTILES,
+    RecordedRequests,
+    StreamRequest,
+    TraceReadings,
+    busy_seconds,
+)
+from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.bench.timers.warmup import warm_up
 from perfci.model import Metric
 
@@ -34,11 +40,11 @@ SERVING_METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedRequests:
     """Requests as their senders saw them, from arrival, and as the worker did, from the moment it began."""
 
-    seen: Recording
-    worked: Recording
+    from_arrival: RecordedRequests
+    from_start: RecordedRequests
 
 
 def poisson_arrivals(rate: float, requests: int, *, seed: int = 0) -> tuple[float, ...]:
@@ -64,7 +70,7 @@ def measure_serving(
     audio_seconds: Callable[[Any], float] | None = None,
     sla: Mapping[str, float] | None = None,
     warmup_s: float = 0.5,
-) -> Measured:
+) -> Measurement:
     """Let ``requests`` arrive at ``rate`` per second, or back to back with None, and give ``SERVING_METRICS``.
 
     ``stream()`` serves one request; a pipeline that does not stream yields its one result. What it costs, how a chunk
@@ -74,20 +80,20 @@ def measure_serving(
         raise ValueError(f"at least 1 request has to be served; got {requests}")
     objectives = latency.parse_sla(sla) if sla is not None else ()
     device = device or this_device()
-    request = Request(stream, device, tokens_of, audio_seconds)
-    with collector_off():
-        unsettled = warm_up(request, device, warmup_s).unsettled
+    request = StreamRequest(stream, device, tokens_of, audio_seconds)
+    with gc_disabled():
+        unsettled = warm_up(request, device, warmup_s).unsettled_reason
         arrivals = None if rate is None else poisson_arrivals(rate, requests, seed=seed)
         served = serve(request, requests if arrivals is None else arrivals)
     flags = (f"unsettled: {unsettled}",) if unsettled else ()
     measured = serving_readings(served, sla=objectives)
-    return Measured(measured.readings, (*flags, *measured.flags))
+    return Measurement(measured.readings, (*flags, *measured.flags))
 
 
 measure_serving.skip_benchmark = True  # type: ignore[attr-defined]  # a suite that imports it does not measure it
 
 
-def serve(request: Request, arrivals: Sequence[float] | int) -> Served:
+def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequests:
     """Serve requests one at a time in order of arrival: an open loop, or a closed one for a mere number of them.
 
     In an open loop a request is sent at its arrival, whether or not the worker is free: what it waited is in its
@@ -97,72 +103,72 @@ def serve(request: Request, arrivals: Sequence[float] | int) -> Served:
     """
     if isinstance(arrivals, int):
         pairs = [request() for _ in range(arrivals)]
-        worked = _recording(request.device, pairs)
-        return Served(worked, worked)
+        worked = _build_recording(request.device, pairs)
+        return ServedRequests(worked, worked)
     start = perf_counter()
-    pairs = [_at(start + arrival, request) for arrival in arrivals]
-    worked = _recording(request.device, pairs)
-    seen = [replace(trace, sent=start + arrival) for trace, arrival in zip(worked.wall, arrivals, strict=True)]
-    return Served(Recording(tuple(seen), queued(worked.cpu, arrivals) if worked.cpu else ()), worked)
+    pairs = [_send_at(start + arrival, request) for arrival in arrivals]
+    worked = _build_recording(request.device, pairs)
+    seen = [replace(trace, sent_at=start + arrival) for trace, arrival in zip(worked.wall, arrivals, strict=True)]
+    return ServedRequests(RecordedRequests(tuple(seen), queue_traces(worked.cpu, arrivals) if worked.cpu else ()), worked)
 
 
-def _at(moment: float, request: Request) -> tuple[Trace, Trace]:
+def _send_at(moment: float, request: StreamRequest) -> tuple[RequestTrace, RequestTrace]:
     while (early := moment - perf_counter()) > 0:
         time.sleep(early)
     return request()
 
 
-def _recording(device: Device, pairs: Sequence[tuple[Trace, Trace]]) -> Recording:
+def _build_recording(device: Device, pairs: Sequence[tuple[RequestTrace, RequestTrace]]) -> RecordedRequests:
     wall, cpu = zip(*pairs, strict=True)
-    return Recording(wall, cpu if device.kind == "cpu" else ())
+    return RecordedRequests(wall, cpu if device.kind == "cpu" else ())
 
 
-def queued(traces: Sequence[Trace], arrivals: Sequence[float]) -> tuple[Trace, ...]:
+def queue_traces(traces: Sequence[RequestTrace], arrivals: Sequence[float]) -> tuple[RequestTrace, ...]:
     """Lay requests that were traced without waiting onto their arrivals, one worker, first come first served.
 
     Each begins when it has arrived and the one before has ended (Lindley 1952), and takes as long as it took.
     """
-    laid: list[Trace] = []
+    laid: list[RequestTrace] = []
     free = 0.0
     for trace, arrival in zip(traces, arrivals, strict=True):
         begin = max(arrival, free)
-        chunks = tuple((begin + (time - trace.sent), tokens) for time, tokens in trace.chunks)
-        free = begin + (trace.done - trace.sent)
-        laid.append(replace(trace, sent=arrival, chunks=chunks, done=free))
+        chunks = tuple((begin + (time - trace.sent_at), tokens) for time, tokens in trace.chunks)
+        free = begin + (trace.ended_at - trace.sent_at)
+        laid.append(replace(trace, sent_at=arrival, chunks=chunks, ended_at=free))
     return tuple(laid)
 
 
-def serving_readings(served: Served, *, sla: Sequence[Objective] = ()) -> Measured:
+def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()) -> Measurement:
     """Turn served requests into the readings of ``SERVING_METRICS``.
 
     Judged are ttft, e2el, sla_attainment and goodput, by CPU seconds where the CPU computed. The rest is shown, by the
     wall: ``queue_time`` is the mean wait for the worker, ``utilisation`` the share of the time it worked. Rates are
     over the time from the first arrival to the last end.
     """
-    read = TraceReadings(served.seen, sla, seconds_of=span_seconds)
-    seen, worked = served.seen.wall, served.worked.wall
+    read = TraceReadings(served.from_arrival, sla, duration_of=span_seconds)
+    seen, worked = served.from_arrival.wall, served.from_start.wall
     readings: dict[str, Reading | Absent] = {
-        "ttft": read.each(latency.ttft),
-        "e2el": read.each(latency.e2el),
+        "ttft": read.per_request(latency.ttft),
+        "e2el": read.per_request(latency.e2el),
         **read.percentiles(),
-        "queue_time": witness(fmean(work.sent - trace.sent for trace, work in zip(seen, worked, strict=True))),
-        "utilisation": witness(busy_seconds(worked) / span_seconds(seen)),
-        "throughput": witness(latency.throughput(seen)),
-        "sla_attainment": read.attainment(),
+        "queue_time": informational(fmean(work.sent_at - trace.sent_at for trace, work in zip(seen, worked, strict=True))),
+        "utilisation": informational(busy_seconds(worked) / span_seconds(seen)),
+        "throughput": informational(latency.throughput(seen)),
+        "sla_attainment": read.sla_attainment(),
         "goodput": read.goodput(),
     }
-    return Measured(readings, (*read.flags(), *_overload(served)))
+    return Measurement(readings, (*read.flags(), *_overload_flags(served)))
 
 
-def span_seconds(traces: Sequence[Trace]) -> float:
+def span_seconds(traces: Sequence[RequestTrace]) -> float:
     """Seconds from the first arrival to the last end."""
-    return max(trace.done for trace in traces) - min(trace.sent for trace in traces)
+    return max(trace.ended_at for trace in traces) - min(trace.sent_at for trace in traces)
 
 
-def _overload(served: Served) -> tuple[str, ...]:
+def _overload_flags(served: ServedRequests) -> tuple[str, ...]:
     """Where requests come faster than they are served, latency is a matter of how many were sent."""
-    sent = [trace.sent for trace in served.seen.wall]
-    coming, working = max(sent) - min(sent), busy_seconds(served.worked.wall[:-1])
+    sent = [trace.sent_at for trace in served.from_arrival.wall]
+    coming, working = max(sent) - min(sent), busy_seconds(served.from_start.wall[:-1])
     if not working > coming > 0:
         return ()
     gaps = len(sent) - 1

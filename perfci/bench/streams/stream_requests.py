@@ -9,12 +9,12 @@ from time import perf_counter, process_time
 from typing import Any
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.readings import Absent, Measured, Reading, witness
+from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.streams import latency
-from perfci.bench.streams.latency import Objective, Trace
-from perfci.bench.timers.timed_blocks import collector_off
+from perfci.bench.streams.latency import RequestTrace, SlaObjective
+from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.bench.timers.turn_taking import offer_turn
-from perfci.bench.timers.warmup import Events, warm_up
+from perfci.bench.timers.warmup import OneOffEvents, warm_up
 from perfci.model import Clock, Metric
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -37,18 +37,18 @@ GENERATION_METRICS = (
 )
 """What ``measure_stream`` gives; each is defined where ``perfci.bench.streams.latency`` computes it."""
 
-ONE_CHUNK = "every request gave all its output in one chunk, so nothing is known of its pace"
-TOO_SHORT = f"needs a request with {latency.MIN_GAPS} gaps between chunks"
-NO_AUDIO = "no audio_seconds was given"
-NO_SLA = "no SLA was given"
+SINGLE_CHUNK_REASON = "every request gave all its output in one chunk, so nothing is known of its pace"
+TOO_FEW_CHUNKS_REASON = f"needs a request with {latency.MIN_GAPS} gaps between chunks"
+NO_AUDIO_REASON = "no audio_seconds was given"
+NO_SLA_REASON = "no SLA was given"
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class RecordedRequests:
     """The same requests by two clocks: wall seconds, and CPU seconds of the process where the CPU computes."""
 
-    wall: tuple[Trace, ...]
-    cpu: tuple[Trace, ...] = ()
+    wall: tuple[RequestTrace, ...]
+    cpu: tuple[RequestTrace, ...] = ()
     flags: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ def measure_stream(
     audio_seconds: Callable[[Any], float] | None = None,
     sla: Mapping[str, float] | None = None,
     warmup_s: float = 0.5,
-) -> Measured:
+) -> Measurement:
     """Send ``requests`` requests one after the other and read all of ``GENERATION_METRICS``.
 
     ``stream()`` starts one request and yields its chunks. See ``record_stream`` for what a chunk is and how it is
@@ -91,7 +91,7 @@ def record_stream(
     tokens_of: Callable[[Any], int] | None = None,
     audio_seconds: Callable[[Any], float] | None = None,
     warmup_s: float = 0.5,
-) -> Recording:
+) -> RecordedRequests:
     """Send requests until they have settled, or for ``warmup_s`` seconds; then trace ``requests`` of them.
 
     Settled is what ``perfci.bench.timers.warmup`` says it is; a request is one call there. The cycle collector is off.
@@ -107,17 +107,17 @@ def record_stream(
     if requests < 1:
         raise ValueError(f"at least 1 request has to be measured; got {requests}")
     device = device or this_device()
-    request = Request(stream, device, tokens_of, audio_seconds)
-    with collector_off() as collect:
+    request = StreamRequest(stream, device, tokens_of, audio_seconds)
+    with gc_disabled() as collect:
         warmed = warm_up(request, device, warmup_s)
-        events = Events(device)
+        events = OneOffEvents(device)
         pairs = []
         for _ in range(requests):
             offer_turn()
             pairs.append(request())
             collect()
-    reasons = [reason for reason in (warmed.unsettled, events.happened("in a measured request")) if reason]
-    return Recording(
+    reasons = [reason for reason in (warmed.unsettled_reason, events.describe_new("in a measured request")) if reason]
+    return RecordedRequests(
         tuple(wall for wall, _ in pairs),
         tuple(cpu for _, cpu in pairs) if device.kind == "cpu" else (),
         tuple(f"unsettled: {reason}" for reason in reasons),
@@ -125,7 +125,7 @@ def record_stream(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StreamRequest:
     """Sends one request each time it is called, and gives its trace by the wall and by the CPU's clock."""
 
     stream: Callable[[], Iterable[Any]]
@@ -133,29 +133,29 @@ class Request:
     tokens_of: Callable[[Any], int] | None = None
     audio_seconds: Callable[[Any], float] | None = None
 
-    def __call__(self) -> tuple[Trace, Trace]:
+    def __call__(self) -> tuple[RequestTrace, RequestTrace]:
         self.device.synchronize()
-        moments, chunks = [_now()], []
-        for chunk in self._chunks():
+        moments, chunks = [_read_clocks()], []
+        for chunk in self._open_stream():
             self.device.synchronize()
-            moments.append(_now())
+            moments.append(_read_clocks())
             chunks.append(chunk)
         self.device.synchronize()
-        moments.append(_now())
+        moments.append(_read_clocks())
         if not chunks:
             raise ValueError("the stream yielded nothing; it has to yield each chunk of output as it becomes visible")
-        tokens = [self._tokens(chunk) for chunk in chunks]
+        tokens = [self._count_tokens(chunk) for chunk in chunks]
         audio = tuple(float(self.audio_seconds(chunk)) for chunk in chunks) if self.audio_seconds else ()
         wall, cpu = zip(*moments, strict=True)
-        return _trace(wall, tokens, audio), _trace(cpu, tokens, audio)
+        return _build_trace(wall, tokens, audio), _build_trace(cpu, tokens, audio)
 
-    def _chunks(self) -> Iterator[Any]:
+    def _open_stream(self) -> Iterator[Any]:
         output = self.stream()
         if not isinstance(output, Iterable):
             raise ValueError(f"the stream returned {type(output).__name__}; something that yields chunks was expected")
         return iter(output)
 
-    def _tokens(self, chunk: Any) -> int:
+    def _count_tokens(self, chunk: Any) -> int:
         if self.tokens_of is None:
             return 1
         tokens = self.tokens_of(chunk)
@@ -165,16 +165,16 @@ class Request:
             raise ValueError(f"tokens_of returned {tokens!r}; a whole number of tokens was expected") from None
 
 
-def _trace(moments: Sequence[float], tokens: Sequence[int], audio: tuple[float, ...]) -> Trace:
+def _build_trace(moments: Sequence[float], tokens: Sequence[int], audio_s: tuple[float, ...]) -> RequestTrace:
     sent, *times, done = moments
-    return Trace(sent, tuple(zip(times, tokens, strict=True)), done, audio)
+    return RequestTrace(sent, tuple(zip(times, tokens, strict=True)), done, audio_s)
 
 
-def _now() -> tuple[float, float]:
+def _read_clocks() -> tuple[float, float]:
     return perf_counter(), process_time()
 
 
-def generation_readings(recording: Recording, *, sla: Sequence[Objective] = (), batch: int = 1) -> Measured:
+def generation_readings(recording: RecordedRequests, *, sla: Sequence[SlaObjective] = (), batch: int = 1) -> Measurement:
     """Turn traced requests into the readings of ``GENERATION_METRICS``; what cannot be told is absent with its reason.
 
     Judged are ttft, ttfb, tpot, tpot_growth, itl, itl_per_token, e2el, rtf, sla_attainment and goodput: by CPU seconds
@@ -184,25 +184,25 @@ def generation_readings(recording: Recording, *, sla: Sequence[Objective] = (), 
     """
     read = TraceReadings(recording, sla, batch)
     readings: dict[str, Reading | Absent] = {
-        "ttft": read.each(latency.ttft),
-        "ttfb": read.each(latency.ttfb, NO_AUDIO),
-        "tpot": read.each(latency.tpot, ONE_CHUNK),
-        "tpot_slope": read.slope(),
-        "tpot_growth": read.each(latency.tpot_growth, TOO_SHORT),
-        "itl": read.twins(latency.itl, ONE_CHUNK),
-        "itl_per_token": read.twins(latency.itl_per_token, ONE_CHUNK),
-        "e2el": read.each(latency.e2el),
+        "ttft": read.per_request(latency.ttft),
+        "ttfb": read.per_request(latency.ttfb, NO_AUDIO_REASON),
+        "tpot": read.per_request(latency.tpot, SINGLE_CHUNK_REASON),
+        "tpot_slope": read.tpot_slope(),
+        "tpot_growth": read.per_request(latency.tpot_growth, TOO_FEW_CHUNKS_REASON),
+        "itl": read.by_both_clocks(latency.itl, SINGLE_CHUNK_REASON),
+        "itl_per_token": read.by_both_clocks(latency.itl_per_token, SINGLE_CHUNK_REASON),
+        "e2el": read.per_request(latency.e2el),
         **read.percentiles(),
         "generate_tok_s": read.tokens_per_second(),
-        "rtf": read.each(_rtf, NO_AUDIO),
+        "rtf": read.per_request(_request_rtf, NO_AUDIO_REASON),
         "rtfx": read.rtfx(),
-        "sla_attainment": read.attainment(),
+        "sla_attainment": read.sla_attainment(),
         "goodput": read.goodput(),
     }
-    return Measured(readings, (*recording.flags, *read.flags()))
+    return Measurement(readings, (*recording.flags, *read.flags()))
 
 
-def busy_seconds(traces: Iterable[Trace]) -> float:
+def busy_seconds(traces: Iterable[RequestTrace]) -> float:
     """Seconds spent in requests that follow each other."""
     return sum(map(latency.e2el, traces))
 
@@ -211,23 +211,23 @@ def busy_seconds(traces: Iterable[Trace]) -> float:
 class TraceReadings:
     """Readings of traced requests; rates are over the seconds that ``seconds_of`` finds in them."""
 
-    recording: Recording
-    sla: Sequence[Objective] = ()
+    recording: RecordedRequests
+    sla: Sequence[SlaObjective] = ()
     batch: int = 1
-    seconds_of: Callable[[Sequence[Trace]], float] = busy_seconds
+    duration_of: Callable[[Sequence[RequestTrace]], float] = busy_seconds
 
-    def each(self, value_of: Callable[[Trace], float | None], reason: str = "") -> Reading | Absent:
+    def per_request(self, metric: Callable[[RequestTrace], float | None], reason: str = "") -> Reading | Absent:
         """One sample per request that has the value."""
-        return self.twins(lambda traces: [value for trace in traces if (value := value_of(trace)) is not None], reason)
+        return self.by_both_clocks(lambda traces: [value for trace in traces if (value := metric(trace)) is not None], reason)
 
-    def twins(self, values_of: Callable[[Sequence[Trace]], list[float]], reason: str = "") -> Reading | Absent:
+    def by_both_clocks(self, metric: Callable[[Sequence[RequestTrace]], list[float]], reason: str = "") -> Reading | Absent:
         """The same samples by the wall, and by the CPU's clock where it computed."""
-        samples = values_of(self.recording.wall)
-        return Reading(samples, Clock.WALL, cpu=values_of(self.recording.cpu)) if samples else Absent(reason)
+        samples = metric(self.recording.wall)
+        return Reading(samples, Clock.WALL, cpu=metric(self.recording.cpu)) if samples else Absent(reason)
 
-    def slope(self) -> Reading | Absent:
+    def tpot_slope(self) -> Reading | Absent:
         slope = latency.tpot_slope(self.recording.wall)
-        return Absent(TOO_SHORT) if slope is None else witness(slope)
+        return Absent(TOO_FEW_CHUNKS_REASON) if slope is None else informational(slope)
 
     def percentiles(self) -> dict[str, Reading | Absent]:
         """``ttft_p50`` to ``e2el_p99``, each a witness or absent for want of requests."""
@@ -241,36 +241,36 @@ class TraceReadings:
     def _percentile(self, values: Sequence[float], share: float) -> Reading | Absent:
         found = latency.percentile(values, share)
         if found is None:
-            return Absent(f"needs {latency.needed(share)} requests, measured {len(values)}")
-        return witness(found.value)
+            return Absent(f"needs {latency.required_samples(share)} requests, measured {len(values)}")
+        return informational(found.value)
 
     def tokens_per_second(self) -> Reading:
         traces = self.recording.wall
-        return witness(self.batch * latency.token_throughput(traces, self.seconds_of(traces)))
+        return informational(self.batch * latency.token_throughput(traces, self.duration_of(traces)))
 
     def rtfx(self) -> Reading | Absent:
         traces = self.recording.wall
-        if not any(trace.audio_s for trace in traces):
-            return Absent(NO_AUDIO)
-        return witness(latency.rtfx(self.seconds_of(traces), sum(trace.audio_seconds for trace in traces)))
+        if not any(trace.chunk_audio_s for trace in traces):
+            return Absent(NO_AUDIO_REASON)
+        return informational(latency.rtfx(self.duration_of(traces), sum(trace.audio_seconds for trace in traces)))
 
-    def attainment(self) -> Reading | Absent:
-        return self._promised(lambda traces: latency.sla_attainment(traces, self.sla))
+    def sla_attainment(self) -> Reading | Absent:
+        return self._sla_reading(lambda traces: latency.sla_attainment(traces, self.sla))
 
     def goodput(self) -> Reading | Absent:
-        return self._promised(lambda traces: self.batch * latency.goodput(traces, self.sla, self.seconds_of(traces)))
+        return self._sla_reading(lambda traces: self.batch * latency.goodput(traces, self.sla, self.duration_of(traces)))
 
-    def _promised(self, value_of: Callable[[Sequence[Trace]], float]) -> Reading | Absent:
+    def _sla_reading(self, metric: Callable[[Sequence[RequestTrace]], float]) -> Reading | Absent:
         if not self.sla:
-            return Absent(NO_SLA)
-        return self.twins(lambda traces: [value_of(traces)] if traces else [])
+            return Absent(NO_SLA_REASON)
+        return self.by_both_clocks(lambda traces: [metric(traces)] if traces else [])
 
     def flags(self) -> tuple[str, ...]:
         """What has to be known beside the numbers: chunks that are no tokens, and a broken SLA."""
-        most = latency.bundled(self.recording.wall)
+        most = latency.max_tokens_per_chunk(self.recording.wall)
         bundled = (f"a chunk holds up to {most} tokens: itl is the time between chunks",) if most > 1 else ()
-        return (*bundled, *latency.violations(self.recording.wall, self.sla))
+        return (*bundled, *latency.describe_violations(self.recording.wall, self.sla))
 
 
-def _rtf(trace: Trace) -> float | None:
-    return latency.rtf(latency.e2el(trace), trace.audio_seconds) if trace.audio_s else None
+def _request_rtf(trace: RequestTrace) -> float | None:
+    return latency.rtf(latency.e2el(trace), trace.audio_seconds) if trace.chunk_audio_s else None

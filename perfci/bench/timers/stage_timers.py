@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from time import perf_counter, process_time
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.readings import Absent, Reading, witness
+from perfci.bench.readings import Absent, Reading, informational
 from perfci.model import Clock, Metric
 
-ALLOWED_GAP = 0.02
+MAX_UNSTAGED_SHARE = 0.02
 """Share of the whole that may lie in no stage before the measurement is invalid."""
 
-WITH_S = 10e-6
+CONTEXT_OVERHEAD_S = 10e-6
 """What the interpreter may need around one ``with stages(...)``, beside that share: five times the 2 us it takes on an
 idle machine. It only matters to runs of less than a millisecond."""
 
@@ -25,17 +25,17 @@ def stage_metrics(*names: str) -> tuple[Metric, ...]:
 
 
 @dataclass(slots=True)
-class Span:
+class ClockSpan:
     """Seconds by both clocks: wall, and CPU seconds of this process."""
 
     wall: float = 0.0
     cpu: float = 0.0
 
-    def __add__(self, other: Span) -> Span:
-        return Span(self.wall + other.wall, self.cpu + other.cpu)
+    def __add__(self, other: ClockSpan) -> ClockSpan:
+        return ClockSpan(self.wall + other.wall, self.cpu + other.cpu)
 
-    def __sub__(self, other: Span) -> Span:
-        return Span(self.wall - other.wall, self.cpu - other.cpu)
+    def __sub__(self, other: ClockSpan) -> ClockSpan:
+        return ClockSpan(self.wall - other.wall, self.cpu - other.cpu)
 
 
 @dataclass(slots=True)
@@ -43,42 +43,42 @@ class Stopwatch:
     """Both clocks, standing still while the timers keep their books: a short stage is not blamed for being timed."""
 
     device: Device
-    lost: Span = field(default_factory=Span)
-    paused: Span = field(default_factory=Span)
+    overhead: ClockSpan = field(default_factory=ClockSpan)
+    paused_at: ClockSpan = field(default_factory=ClockSpan)
 
-    def pause(self) -> Span:
+    def pause(self) -> ClockSpan:
         """Wait for the device, stop, and say what the clocks show."""
         self.device.synchronize()
-        self.paused = Span(perf_counter(), process_time())
-        return self.paused - self.lost
+        self.paused_at = ClockSpan(perf_counter(), process_time())
+        return self.paused_at - self.overhead
 
     def resume(self) -> None:
         wall, cpu = perf_counter(), process_time()
-        self.lost.wall += wall - self.paused.wall
-        self.lost.cpu += cpu - self.paused.cpu
+        self.overhead.wall += wall - self.paused_at.wall
+        self.overhead.cpu += cpu - self.paused_at.cpu
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenStage:
     """A stage that was entered and not yet left; ``inside`` is what the stages within it have taken."""
 
     name: str
-    began: Span
-    inside: Span = field(default_factory=Span)
+    started: ClockSpan
+    nested: ClockSpan = field(default_factory=ClockSpan)
 
 
 @dataclass(slots=True)
-class Run:
+class StagedRun:
     """One time through the pipeline: exclusive seconds of each stage, and of everything."""
 
-    began: Span
-    stages: dict[str, Span] = field(default_factory=dict)
-    whole: Span = field(default_factory=Span)
-    visits: int = 0
+    started: ClockSpan
+    stages: dict[str, ClockSpan] = field(default_factory=dict)
+    total: ClockSpan = field(default_factory=ClockSpan)
+    entries: int = 0
 
     @property
-    def staged(self) -> Span:
-        return sum(self.stages.values(), Span())
+    def staged_total(self) -> ClockSpan:
+        return sum(self.stages.values(), ClockSpan())
 
 
 class Stages:
@@ -101,52 +101,52 @@ class Stages:
 
     def __init__(self, device: Device | None = None) -> None:
         self._device = device or this_device()
-        self._watch = Stopwatch(self._device)
-        self._runs: list[Run] = []
-        self._run: Run | None = None
-        self._open: list[Opened] = []
+        self._stopwatch = Stopwatch(self._device)
+        self._runs: list[StagedRun] = []
+        self._run: StagedRun | None = None
+        self._open: list[OpenStage] = []
 
     def __enter__(self) -> Stages:
         if self._run is not None:
             raise ValueError("a run of the stages is already being timed; end it before the next one begins")
-        self._run = Run(self._watch.pause())
-        self._watch.resume()
+        self._run = StagedRun(self._stopwatch.pause())
+        self._stopwatch.resume()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        run = self._running("the end of a run")
-        run.whole = self._watch.pause() - run.began
+        run = self._current_run("the end of a run")
+        run.total = self._stopwatch.pause() - run.started
         if kind is None:
             self._runs.append(run)
         self._run = None
 
-    def __call__(self, name: str) -> Visit:
+    def __call__(self, name: str) -> StageContext:
         """Time one stage: ``with stages("prefill"):``. ``ValueError`` outside a run and inside the stage itself."""
-        return Visit(self, name)
+        return StageContext(self, name)
 
     def enter(self, name: str) -> None:
         """What ``with stages(name):`` does at its beginning."""
-        now = self._watch.pause()
-        self._running(f"stage {name!r}")
+        now = self._stopwatch.pause()
+        self._current_run(f"stage {name!r}")
         if any(name == opened.name for opened in self._open):
             raise ValueError(f"stage {name!r} was entered inside itself; its time would count twice")
-        self._open.append(Opened(name, now))
-        self._watch.resume()
+        self._open.append(OpenStage(name, now))
+        self._stopwatch.resume()
 
     def leave(self) -> None:
         """What ``with stages(name):`` does at its end."""
-        now, left = self._watch.pause(), self._open.pop()
-        taken = now - left.began
-        run = self._running(f"stage {left.name!r}")
-        run.stages[left.name] = run.stages.get(left.name, Span()) + taken - left.inside
-        run.visits += 1
+        now, left = self._stopwatch.pause(), self._open.pop()
+        taken = now - left.started
+        run = self._current_run(f"stage {left.name!r}")
+        run.stages[left.name] = run.stages.get(left.name, ClockSpan()) + taken - left.nested
+        run.entries += 1
         if self._open:
-            self._open[-1].inside += taken
-        self._watch.resume()
+            self._open[-1].nested += taken
+        self._stopwatch.resume()
 
-    def _running(self, what: str) -> Run:
+    def _current_run(self, action: str) -> StagedRun:
         if self._run is None:
-            raise ValueError(f"{what} was reached outside a run; put `with stages:` around the whole")
+            raise ValueError(f"{action} was reached outside a run; put `with stages:` around the whole")
         return self._run
 
     @property
@@ -165,47 +165,47 @@ class Stages:
         if not self._runs:
             raise ValueError("no run of the stages was timed; put `with stages:` around the whole")
         if complete:
-            self._check()
+            self._check_completeness()
         readings: dict[str, Reading | Absent] = {}
         for name in names or self.names:
             missing = name not in self.names
-            readings[name] = Absent(f"no run entered the stage {name!r}") if missing else self._seconds(name)
-            readings[f"{name}_share"] = readings[name] if missing else self._share(name)
+            readings[name] = Absent(f"no run entered the stage {name!r}") if missing else self._seconds_reading(name)
+            readings[f"{name}_share"] = readings[name] if missing else self._share_reading(name)
         return readings
 
-    def _check(self) -> None:
+    def _check_completeness(self) -> None:
         self._check_clock("wall", lambda span: span.wall)
         if self._device.kind == "cpu":
             self._check_clock("CPU", lambda span: span.cpu)
 
-    def _check_clock(self, clock: str, seconds: Callable[[Span], float]) -> None:
+    def _check_clock(self, clock: str, seconds: Callable[[ClockSpan], float]) -> None:
         """The middle run decides: one that another process interrupted between two stages says nothing of the code."""
-        if any(seconds(run.whole) <= 0 for run in self._runs):
+        if any(seconds(run.total) <= 0 for run in self._runs):
             raise ValueError(f"a run of the stages took no {clock} time; there is nothing to divide")
-        by_gap = sorted(self._runs, key=lambda run: 1 - seconds(run.staged) / seconds(run.whole))
+        by_gap = sorted(self._runs, key=lambda run: 1 - seconds(run.staged_total) / seconds(run.total))
         middle = by_gap[(len(by_gap) - 1) // 2]
-        staged, whole = seconds(middle.staged), seconds(middle.whole)
-        if whole - staged > ALLOWED_GAP * whole + WITH_S * middle.visits:
+        staged, whole = seconds(middle.staged_total), seconds(middle.total)
+        if whole - staged > MAX_UNSTAGED_SHARE * whole + CONTEXT_OVERHEAD_S * middle.entries:
             raise ValueError(
                 f"the stages add up to {staged:.4g} s of {whole:.4g} s ({clock} time): {1 - staged / whole:.1%} of it "
-                f"is in none of {', '.join(self.names) or 'them'}, {ALLOWED_GAP:.0%} is allowed; time the rest too"
+                f"is in none of {', '.join(self.names) or 'them'}, {MAX_UNSTAGED_SHARE:.0%} is allowed; time the rest too"
             )
 
-    def _seconds(self, name: str) -> Reading:
+    def _seconds_reading(self, name: str) -> Reading:
         spans = [run.stages[name] for run in self._runs if name in run.stages]
         cpu = [span.cpu for span in spans] if self._device.kind == "cpu" else []
         return Reading([span.wall for span in spans], Clock.WALL, cpu=cpu)
 
-    def _share(self, name: str) -> Reading:
-        own = sum(self._judged(run.stages.get(name, Span())) for run in self._runs)
-        return witness(own / sum(self._judged(run.whole) for run in self._runs))
+    def _share_reading(self, name: str) -> Reading:
+        own = sum(self._judged_seconds(run.stages.get(name, ClockSpan())) for run in self._runs)
+        return informational(own / sum(self._judged_seconds(run.total) for run in self._runs))
 
-    def _judged(self, span: Span) -> float:
+    def _judged_seconds(self, span: ClockSpan) -> float:
         return span.cpu if self._device.kind == "cpu" else span.wall
 
 
 @dataclass(slots=True)
-class Visit:
+class StageContext:
     """One visit to a stage, as a context manager."""
 
     stages: Stages

@@ -13,10 +13,10 @@ from itertools import repeat
 from time import perf_counter, process_time
 from typing import Any
 
-from perfci.bench.devices.torch_devices import Device, Marker, this_device
+from perfci.bench.devices.torch_devices import Device, DeviceEvent, this_device
 from perfci.bench.readings import Reading
-from perfci.bench.timers.turn_taking import agree, offer_turn
-from perfci.bench.timers.warmup import Events, warm_up
+from perfci.bench.timers.turn_taking import agree_on_calls, offer_turn
+from perfci.bench.timers.warmup import OneOffEvents, warm_up
 from perfci.model import Clock
 
 BLOCK_S = 0.01
@@ -37,7 +37,7 @@ class Timing:
     device: tuple[float, ...]
     number: int
     warmup_calls: int
-    settled: bool
+    is_settled: bool
     flags: tuple[str, ...] = ()
 
     @property
@@ -46,9 +46,9 @@ class Timing:
         return self.device or self.cpu
 
     @property
-    def precision(self) -> float:
+    def relative_half_width(self) -> float:
         """The half-width of the 95 % interval of the judged median, as a ratio of that median."""
-        return half_width(self.judged)
+        return relative_half_width(self.judged)
 
     def reading(self) -> Reading:
         """What a measuring function returns: device samples where there are any, else wall with its CPU twin."""
@@ -67,7 +67,7 @@ def time_blocks(
     max_blocks: int = 50,
     warmup_s: float = 0.5,
     budget_s: float = 2.0,
-    target: float = 0.0125,
+    target_half_width: float = 0.0125,
     flush_l2: bool = False,
 ) -> Timing:
     """Time blocks of calls until the median is known well enough, or a cap is reached.
@@ -91,27 +91,27 @@ def time_blocks(
     No samples are dropped. One process is one replicate, however many blocks it has: they only tell its median.
     """
     device = device or this_device()
-    blocks = cold_blocks(device) if flush_l2 else Blocks(device)
-    with collector_off() as collect:
-        warmed = warm_up(function, device, warmup_s, between=collect)
-        number = number or agree(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
-        events = Events(device)
+    blocks = create_cold_sampler(device) if flush_l2 else BlockSampler(device)
+    with gc_disabled() as collect:
+        warmed = warm_up(function, device, warmup_s, between_rounds=collect)
+        number = number or agree_on_calls(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
+        events = OneOffEvents(device)
         until = perf_counter() + budget_s
-        while not enough(blocks, min_blocks, max_blocks, target, out_of_time=perf_counter() >= until):
+        while not has_enough_blocks(blocks, min_blocks, max_blocks, target_half_width, out_of_time=perf_counter() >= until):
             until += offer_turn()
             collect()
             if prepare is not None:
                 prepare()
                 device.synchronize()
-            blocks.run(function, number)
-    reasons = [reason for reason in (warmed.unsettled, events.happened("in a timed block")) if reason]
+            blocks.run_block(function, number)
+    reasons = [reason for reason in (warmed.unsettled_reason, events.describe_new("in a timed block")) if reason]
     return Timing(
         tuple(blocks.wall),
         tuple(blocks.cpu),
         tuple(blocks.device_s),
         number=number,
         warmup_calls=warmed.calls,
-        settled=not reasons,
+        is_settled=not reasons,
         flags=tuple(f"unsettled: {reason}" for reason in reasons),
     )
 
@@ -120,42 +120,42 @@ time_blocks.skip_benchmark = True  # type: ignore[attr-defined]  # asv takes any
 
 
 @dataclass(slots=True)
-class Blocks:
+class BlockSampler:
     """The samples so far, and how to take one more."""
 
     device: Device
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
     device_s: list[float] = field(default_factory=list)
-    markers: tuple[Marker, Marker] | None = None
+    events: tuple[DeviceEvent, DeviceEvent] | None = None
 
     def __post_init__(self) -> None:
-        self.markers = self.device.events()
+        self.events = self.device.create_events()
 
-    def run(self, function: Callable[[], object], number: int) -> None:
-        if self.markers:
-            self.markers[0].record()
+    def run_block(self, function: Callable[[], object], number: int) -> None:
+        if self.events:
+            self.events[0].record()
         wall_s, cpu_s = perf_counter(), process_time()
         for _ in repeat(None, number):
             function()
-        if self.markers:
-            self.markers[1].record()
+        if self.events:
+            self.events[1].record()
         self.device.synchronize()
         cpu_s, wall_s = process_time() - cpu_s, perf_counter() - wall_s
         self.cpu.append(cpu_s / number)
         self.wall.append(wall_s / number)
-        if self.markers:
-            self.device_s.append(self.markers[0].elapsed_time(self.markers[1]) / 1000 / number)
+        if self.events:
+            self.device_s.append(self.events[0].elapsed_time(self.events[1]) / 1000 / number)
 
 
 @dataclass(slots=True)
-class ColdBlocks(Blocks):
+class ColdCacheBlockSampler(BlockSampler):
     """Blocks whose calls each find an L2 cache full of zeros."""
 
     buffer: Any = None
 
-    def run(self, function: Callable[[], object], number: int) -> None:
-        pairs = [pair for pair in (self.device.events() for _ in repeat(None, number)) if pair]
+    def run_block(self, function: Callable[[], object], number: int) -> None:
+        pairs = [pair for pair in (self.device.create_events() for _ in repeat(None, number)) if pair]
         for begin, end in pairs:
             self.buffer.zero_()
             begin.record()
@@ -165,24 +165,24 @@ class ColdBlocks(Blocks):
         self.device_s.append(sum(begin.elapsed_time(end) for begin, end in pairs) / 1000 / number)
 
 
-def cold_blocks(device: Device) -> ColdBlocks:
-    if device.events() is None or device.l2_bytes is None:
+def create_cold_sampler(device: Device) -> ColdCacheBlockSampler:
+    if device.create_events() is None or device.l2_bytes is None:
         from asv_runner.benchmarks.mark import SkipNotImplemented
 
         raise SkipNotImplemented(f"a cold L2 cache needs an accelerator that tells its size, and this is {device.name}")
     import torch
 
-    return ColdBlocks(device, buffer=torch.empty(device.l2_bytes, dtype=torch.uint8, device=device.torch_device))
+    return ColdCacheBlockSampler(device, buffer=torch.empty(device.l2_bytes, dtype=torch.uint8, device=device.torch_device))
 
 
-def enough(blocks: Blocks, min_blocks: int, max_blocks: int, target: float, *, out_of_time: bool) -> bool:
+def has_enough_blocks(blocks: BlockSampler, min_blocks: int, max_blocks: int, target: float, *, out_of_time: bool) -> bool:
     taken = len(blocks.device_s or blocks.cpu)
     if taken >= max_blocks or (taken and out_of_time):
         return True
-    return taken >= min_blocks and half_width(blocks.device_s or blocks.cpu) <= target
+    return taken >= min_blocks and relative_half_width(blocks.device_s or blocks.cpu) <= target
 
 
-def half_width(samples: Sequence[float]) -> float:
+def relative_half_width(samples: Sequence[float]) -> float:
     """Half of the 95 % interval of the median, as a ratio of it; infinite below six samples or at a median of 0.
 
     The interval lies between two order statistics and holds for any distribution (Conover, *Practical Nonparametric
@@ -208,7 +208,7 @@ def interval_rank(count: int) -> int:
 
 
 @contextmanager
-def collector_off() -> Iterator[Callable[[], int]]:
+def gc_disabled() -> Iterator[Callable[[], int]]:
     """Keep the cycle collector from running by itself, and give what runs it; afterwards all is as it was.
 
     What is alive is frozen first, so that collecting between blocks looks only at what the blocks left behind. A heap

@@ -13,7 +13,7 @@ def offer_turn() -> float:
     Returns the seconds this process waited, which no budget of its own should pay for: 0 where it is measured by
     itself. Call it where nothing is being timed, as often on every side: the k-th samples of both sides are compared.
     """
-    harness = _harness()
+    harness = _turns_module()
     if harness is None:
         return 0.0
     begin = perf_counter()
@@ -21,16 +21,16 @@ def offer_turn() -> float:
     return perf_counter() - begin
 
 
-def agree(number: int) -> int:
+def agree_on_calls(calls: int) -> int:
     """The number of calls a sample has, the same on every side: that of whoever is asked first.
 
     The first call after another's turn finds caches full of strangers; a mean over twice as many calls would be less of
     it. Every side has to ask for its numbers in the same order.
     """
-    harness = _harness()
-    return number if harness is None else int(harness.turns.agree(number))
+    harness = _turns_module()
+    return calls if harness is None else int(harness.turns.agree(calls))
 
 
-def _harness() -> ModuleType | None:
+def _turns_module() -> ModuleType | None:
     """There in a process that perfci's runner started, else nowhere."""
     return sys.modules.get("perfci_harness.turn_slots")

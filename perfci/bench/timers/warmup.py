@@ -10,56 +10,56 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from time import perf_counter, process_time
 
-from perfci.bench.devices.nvml import Unreadable, open_gpu
+from perfci.bench.devices.nvml import NvmlUnavailable, open_gpu
 from perfci.bench.devices.torch_devices import Device
 
 ROUND_S = 0.001
 """What is watched are bundles of calls of about this length: a tenth of a timed block."""
 
-ROUNDS = 3
+COMPARED_ROUNDS = 3
 """How many rounds without an event are compared with as many before them."""
 
-DRIFT = 0.02
+MAX_DRIFT = 0.02
 """A median that moved by less than this between them has not moved."""
 
-CLOCK_SPREAD = 0.05
+MAX_CLOCK_SPREAD = 0.05
 """How much the SM clock may differ over the rounds that are compared."""
 
-COMPILED = "something was compiled"
-COMPILING_ROUNDS = 10
+COMPILED_MESSAGE = "something was compiled"
+MAX_COMPILING_ROUNDS = 10
 """How many rounds in which something was compiled are not counted against the cap (dynamo gives up after 8)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Warmed:
+class WarmupResult:
     """How long a call takes now, how many were needed, and why they are not said to be settled, if so."""
 
     call_s: float
     calls: int
-    unsettled: str = ""
+    unsettled_reason: str = ""
 
 
 @dataclass(slots=True)
-class Events:
+class OneOffEvents:
     """What has been compiled, and how often the allocator went to the device, since this was made or last asked."""
 
     device: Device
-    compiled: int = 0
-    segments: int = 0
+    compile_count: int = 0
+    segment_count: int = 0
 
     def __post_init__(self) -> None:
-        self.compiled, self.segments = compile_events(), segments_taken(self.device)
+        self.compile_count, self.segment_count = count_compile_events(), count_segments(self.device)
 
-    def happened(self, when: str) -> str:
+    def describe_new(self, moment: str) -> str:
         """Say what has happened since the last time, or nothing."""
-        before = self.compiled, self.segments
-        self.compiled, self.segments = compile_events(), segments_taken(self.device)
-        if self.compiled != before[0]:
-            return f"{COMPILED} {when}"
-        return f"the allocator took new memory {when}" if self.segments != before[1] else ""
+        before = self.compile_count, self.segment_count
+        self.compile_count, self.segment_count = count_compile_events(), count_segments(self.device)
+        if self.compile_count != before[0]:
+            return f"{COMPILED_MESSAGE} {moment}"
+        return f"the allocator took new memory {moment}" if self.segment_count != before[1] else ""
 
 
-def compile_events() -> int:
+def count_compile_events() -> int:
     """Count what torch compiled or autotuned so far in this process: each is one entry of a dynamo metric."""
     dynamo = sys.modules.get("torch._dynamo.utils")
     if dynamo is None:
@@ -67,55 +67,55 @@ def compile_events() -> int:
     return int(dynamo.counters["frames"]["total"]) + sum(map(len, dynamo.compilation_time_metrics.values()))
 
 
-def segments_taken(device: Device) -> int:
-    memory = device.memory() or {}
+def count_segments(device: Device) -> int:
+    memory = device.memory_stats() or {}
     return memory.get("num_device_alloc", memory.get("reserved_bytes.all.current", 0))
 
 
 @dataclass(slots=True)
-class Rounds:
+class WarmupRounds:
     """The rounds since the last event, in seconds per call by the clock that is judged, and what it took so far."""
 
     device: Device
-    events: Events
+    events: OneOffEvents
     sm_clock: Callable[[], float] | None
     seconds: list[float] = field(default_factory=list)
     clocks: list[float] = field(default_factory=list)
-    bundle: int = 1
+    calls_per_round: int = 1
     calls: int = 0
     call_s: float = math.inf
     spent_s: float = 0.0
-    compiling: int = 0
+    compiling_rounds: int = 0
 
-    def run(self, function: Callable[[], object]) -> str:
+    def run_round(self, function: Callable[[], object]) -> str:
         """Call one bundle, and say why the function has not settled yet; nothing if it has."""
-        wall_s, judged_s = timed_round(function, self.bundle, self.device)
-        self.calls += self.bundle
-        self.call_s = wall_s / self.bundle
-        event = self.events.happened(f"in the last of {self.calls} warm-up calls")
-        self._spend(wall_s, compiled=event.startswith(COMPILED))
+        wall_s, judged_s = time_round(function, self.calls_per_round, self.device)
+        self.calls += self.calls_per_round
+        self.call_s = wall_s / self.calls_per_round
+        event = self.events.describe_new(f"in the last of {self.calls} warm-up calls")
+        self._count_time(wall_s, compiled=event.startswith(COMPILED_MESSAGE))
         if event or wall_s < ROUND_S / 2:
-            self._begin_anew(wall_s)
+            self._reset(wall_s)
             return event or f"{self.calls} calls were too short to warm up with"
-        self.seconds.append(judged_s / self.bundle)
+        self.seconds.append(judged_s / self.calls_per_round)
         self.clocks += [self.sm_clock()] if self.sm_clock else []
-        return moving(self.seconds) or clock_moving(self.clocks)
+        return describe_time_drift(self.seconds) or describe_clock_drift(self.clocks)
 
-    def _spend(self, wall_s: float, *, compiled: bool) -> None:
-        excused = compiled and self.compiling < COMPILING_ROUNDS
-        self.compiling += compiled
+    def _count_time(self, wall_s: float, *, compiled: bool) -> None:
+        excused = compiled and self.compiling_rounds < MAX_COMPILING_ROUNDS
+        self.compiling_rounds += compiled
         self.spent_s += 0.0 if excused else wall_s
 
-    def _begin_anew(self, wall_s: float) -> None:
+    def _reset(self, wall_s: float) -> None:
         self.seconds.clear()
         self.clocks.clear()
         if wall_s < ROUND_S / 2:
-            self.bundle = math.ceil(self.bundle * min(10.0, ROUND_S / max(wall_s, 1e-9)))
+            self.calls_per_round = math.ceil(self.calls_per_round * min(10.0, ROUND_S / max(wall_s, 1e-9)))
 
 
 def warm_up(
-    function: Callable[[], object], device: Device, cap_s: float, *, between: Callable[[], object] | None = None
-) -> Warmed:
+    function: Callable[[], object], device: Device, cap_s: float, *, between_rounds: Callable[[], object] | None = None
+) -> WarmupResult:
     """Call the function until it has settled, or until ``cap_s`` seconds are spent; once at least.
 
     Settled means that over the last six rounds of calls nothing was compiled or autotuned, the allocator took no new
@@ -125,60 +125,60 @@ def warm_up(
     what ``max-autotune`` compiles late is no latency. Time spent compiling is not counted against the cap.
     ``between`` runs untimed between two rounds, as it will between two blocks.
     """
-    rounds = Rounds(device, Events(device), sm_clock_of(device))
-    unsettled = rounds.run(function)
+    rounds = WarmupRounds(device, OneOffEvents(device), sm_clock_reader(device))
+    unsettled = rounds.run_round(function)
     while unsettled and rounds.spent_s < cap_s:
-        if between is not None:
-            between()
-        unsettled = rounds.run(function)
-    return Warmed(rounds.call_s, rounds.calls, unsettled)
+        if between_rounds is not None:
+            between_rounds()
+        unsettled = rounds.run_round(function)
+    return WarmupResult(rounds.call_s, rounds.calls, unsettled)
 
 
-def sm_clock_of(device: Device) -> Callable[[], float] | None:
+def sm_clock_reader(device: Device) -> Callable[[], float] | None:
     """How to read the clock of an NVIDIA GPU, where it can be read."""
     if device.kind != "cuda":
         return None
     try:
         gpu = open_gpu(device.uuid)
         gpu.sm_clock()
-    except Unreadable:
+    except NvmlUnavailable:
         return None
     return gpu.sm_clock
 
 
-def timed_round(function: Callable[[], object], bundle: int, device: Device) -> tuple[float, float]:
+def time_round(function: Callable[[], object], calls: int, device: Device) -> tuple[float, float]:
     wall_s, cpu_s = perf_counter(), process_time()
-    for _ in repeat(None, bundle):
+    for _ in repeat(None, calls):
         function()
     device.synchronize()
     cpu_s, wall_s = process_time() - cpu_s, perf_counter() - wall_s
     return wall_s, cpu_s if device.kind == "cpu" else wall_s
 
 
-def clock_moving(clocks: Sequence[float]) -> str:
+def describe_clock_drift(clocks: Sequence[float]) -> str:
     """Say that the SM clock still moves, or nothing."""
-    lowest, highest = min(clocks[-2 * ROUNDS :], default=0.0), max(clocks[-2 * ROUNDS :], default=0.0)
-    if highest - lowest <= CLOCK_SPREAD * highest:
+    lowest, highest = min(clocks[-2 * COMPARED_ROUNDS :], default=0.0), max(clocks[-2 * COMPARED_ROUNDS :], default=0.0)
+    if highest - lowest <= MAX_CLOCK_SPREAD * highest:
         return ""
     return f"the SM clock still moved between {lowest / 1e6:.0f} and {highest / 1e6:.0f} MHz"
 
 
-def moving(seconds: Sequence[float]) -> str:
+def describe_time_drift(seconds: Sequence[float]) -> str:
     """Say that the calls still become faster or slower, or that there are too few to tell; nothing if neither.
 
     A median is taken to move when it differs by more than 2 % and by more than twice the standard error of the
     difference, from the median absolute deviations of the two halves (1.2533 x 1.4826 x MAD / sqrt(n) for each).
     """
-    if len(seconds) < 2 * ROUNDS:
-        return f"only {len(seconds)} of {2 * ROUNDS} rounds of calls fitted into the warm-up"
-    older, newer = seconds[-2 * ROUNDS : -ROUNDS], seconds[-ROUNDS:]
+    if len(seconds) < 2 * COMPARED_ROUNDS:
+        return f"only {len(seconds)} of {2 * COMPARED_ROUNDS} rounds of calls fitted into the warm-up"
+    older, newer = seconds[-2 * COMPARED_ROUNDS : -COMPARED_ROUNDS], seconds[-COMPARED_ROUNDS:]
     change = statistics.median(newer) - statistics.median(older)
-    error = 1.2533 * 1.4826 * math.hypot(deviation(older), deviation(newer)) / math.sqrt(ROUNDS)
-    if abs(change) <= max(DRIFT * statistics.median(older), 2 * error):
+    error = 1.2533 * 1.4826 * math.hypot(median_absolute_deviation(older), median_absolute_deviation(newer)) / math.sqrt(COMPARED_ROUNDS)
+    if abs(change) <= max(MAX_DRIFT * statistics.median(older), 2 * error):
         return ""
     return "the calls still became " + ("slower" if change > 0 else "faster")
 
 
-def deviation(seconds: Sequence[float]) -> float:
+def median_absolute_deviation(seconds: Sequence[float]) -> float:
     centre = statistics.median(seconds)
     return statistics.median(abs(second - centre) for second in seconds)

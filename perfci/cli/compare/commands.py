@@ -9,31 +9,37 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.ablation import climb
-from perfci.cli.compare.recorded_files import files
-from perfci.cli.compare.variants import Asked, vary, with_goals
-from perfci.cli.shared.context import config_for, repository_here, store_to_read, store_to_write, write_json
+from perfci.cli.compare.ablation import compare_ablation
+from perfci.cli.compare.recorded_files import compare_recorded_files
+from perfci.cli.compare.variants import ComparisonOptions, compare_variants, exit_code_with_goals
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    open_store_to_read,
+    open_store_to_write,
+    write_json,
+)
 from perfci.cli.shared.options import bench_option, global_options, json_option, smoke_option, suite_option, wait_option
-from perfci.cli.shared.terminal_progress import Progress
+from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
-from perfci.measure.check_goals import goals_of, goals_of_commits, require_known
-from perfci.measure.compare_commits import Comparison, run_comparison
-from perfci.measure.open_session import open_subject, open_workbench
+from perfci.measure.check_goals import judge_commit_goals, parse_goals, require_known_metrics
+from perfci.measure.compare_commits import CommitComparison, run_comparison
+from perfci.measure.open_session import open_workbench, prepare_scope
 from perfci.model import Commit, PerfciError, Status, VerdictKind
-from perfci.policies import policy_of
-from perfci.report.goal_text import goals_text
-from perfci.report.pooled_text import pooled_text
-from perfci.report.pulls.comparison_findings import ALIKE, Findings, bars_of
-from perfci.report.pulls.pull_comment import comment
-from perfci.report.text_tables import comparison_text
-from perfci.runner.git_repository import Repository
+from perfci.policies import build_policy
+from perfci.report.goal_text import format_goals
+from perfci.report.pooled_text import format_pooled
+from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findings, compute_bars
+from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.text_tables import format_comparison
+from perfci.runner.git_repository import GitRepository
 from perfci.runner.locks import machine_lock
-from perfci.service.incidents.local_incidents import look_again
-from perfci.service.pulls.results_artifact import hand_over_runs
+from perfci.service.incidents.local_incidents import evaluate_local_project
+from perfci.service.pulls.results_artifact import write_runs
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
 
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+SECONDS_PER_UNIT = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 @click.command("compare")
@@ -55,7 +61,7 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 @json_option
 @global_options
 def command(
-    base: str, head: str, axes: tuple[str, ...], ladder: str, recorded: tuple[Path, Path] | None, at: str,
+    base: str, head: str, axes: tuple[str, ...], ablation: str, recorded_files: tuple[Path, Path] | None, at: str,
     suite: Path | None, bench: str, smoke: bool, budget: str, strict: bool, no_wait: bool, markdown: Path | None,
     results: Path | None, json_file: str | None,
 ) -> int:  # fmt: skip
@@ -68,18 +74,18 @@ def command(
     Exit code 0 no regression, 1 regression (also: the base works and the head fails, a variant is rejected, a goal is
     broken), 2 usage, 3 inconclusive, undecided or not comparable under --strict, 4 nothing measured.
     """
-    budget_s = seconds(budget) if budget else None
-    asked = Asked(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
-    require_one_kind({"BASE": base, "--vary": axes, "--ladder": ladder, "--files": recorded}, at, results)
-    if recorded:
-        return files(*recorded, asked)
-    if ladder:
-        return climb(ladder, at, asked)
-    return vary(axes, at, asked) if axes else commits(base, head, asked, results)
+    budget_s = parse_duration(budget) if budget else None
+    asked = ComparisonOptions(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
+    require_one_mode({"BASE": base, "--vary": axes, "--ladder": ablation, "--files": recorded_files}, at, results)
+    if recorded_files:
+        return compare_recorded_files(*recorded_files, asked)
+    if ablation:
+        return compare_ablation(ablation, at, asked)
+    return compare_variants(axes, at, asked) if axes else compare_commits(base, head, asked, results)
 
 
-def require_one_kind(kinds: Mapping[str, object], at: str, results: Path | None) -> None:
-    given = [name for name, value in kinds.items() if value]
+def require_one_mode(modes: Mapping[str, object], at: str, results: Path | None) -> None:
+    given = [name for name, value in modes.items() if value]
     if not given:
         raise PerfciError("nothing to compare: give BASE, --vary NAME=A,B, --ladder NAME or --files A B")
     if len(given) > 1:
@@ -90,91 +96,91 @@ def require_one_kind(kinds: Mapping[str, object], at: str, results: Path | None)
         raise PerfciError(f"--results is for comparisons of commits: it does not go with {given[0]}")
 
 
-def commits(base: str, head: str, asked: Asked, results: Path | None) -> int:
+def compare_commits(base: str, head: str, options: ComparisonOptions, results: Path | None) -> int:
     """Compare two commits."""
-    repository = repository_here()
-    config = config_for(repository)
+    repository = current_repository()
+    config = load_repository_config(repository)
     before = repository.commit(repository.resolve(base))
-    after = repository.commit(repository.resolve(head)) if head else repository.working_tree()
-    found, comparison = measured(repository, config, before, after, asked)
-    report(found, asked)
+    after = repository.commit(repository.resolve(head)) if head else repository.working_tree_commit()
+    found, comparison = measure_comparison(repository, config, before, after, options)
+    write_report(found, options)
     if results:
-        with closing(store_to_read(config)) as store:
-            hand_over_runs(results, store, comparison.sessions)
-    return exit_code(found, comparison.statuses, strict=asked.strict)
+        with closing(open_store_to_read(config)) as store:
+            write_runs(results, store, comparison.sessions)
+    return exit_code(found, comparison.statuses, strict=options.strict)
 
 
-def measured(
-    repository: Repository, config: Config, before: Commit, after: Commit, asked: Asked
-) -> tuple[Findings, Comparison]:
+def measure_comparison(
+    repository: GitRepository, config: Config, before: Commit, after: Commit, options: ComparisonOptions
+) -> tuple[Findings, CommitComparison]:
     """All that a comparison of two commits came to, and what was measured for it."""
-    goals, policy = goals_of(config), policy_of(config, strict=asked.strict)
-    progress = Progress()
-    with open_workbench(repository, config, asked.suite, smoke=asked.smoke) as workbench:
-        subject = open_subject(workbench, list({c.sha: c for c in (before, after)}.values()), asked.bench, progress.say)
-        require_known(goals, subject.discovery, progress.say)
+    goals, policy = parse_goals(config), build_policy(config, strict=options.strict)
+    progress = TerminalProgress()
+    with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
+        subject = prepare_scope(workbench, list({c.sha: c for c in (before, after)}.values()), options.bench, progress.report)
+        require_known_metrics(goals, subject.discovery, progress.report)
         owner = f"perfci compare in {config.root}"
         with (
-            machine_lock(config.lock_path, owner=owner, wait=not asked.no_wait, waiting=progress.say),
-            closing(store_to_write(config)) as store,
+            machine_lock(config.lock_path, owner=owner, wait=not options.no_wait, on_wait=progress.report),
+            closing(open_store_to_write(config)) as store,
         ):
             found = run_comparison(
                 store, workbench, config, subject, before, after, progress,
-                strict=asked.strict, budget_s=asked.budget_s,
+                strict=options.strict, budget_s=options.budget_s,
             )  # fmt: skip
-            look_again(store, config)
-            judged = goals_of_commits(goals, found, store, policy) if goals else []
-    return findings(found, judged, policy, asked), found
+            evaluate_local_project(store, config)
+            judged = judge_commit_goals(goals, found, store, policy) if goals else []
+    return build_findings(found, judged, policy, options), found
 
 
-def report(found: Findings, asked: Asked) -> None:
-    if asked.json_file:
-        told = {name: getattr(found, name) for name in ("base", "head", "verdicts", "pooled", "goals", "alike")}
-        write_json(asked.json_file, told)
-    if asked.markdown:
-        asked.markdown.write_text(comment(found), encoding="utf-8")
-    if asked.json_file != "-":
-        click.echo(f"base {found.base.short} {found.base.subject}\nhead {found.head.short} {found.head.subject}\n")
-        together = pooled_text(found.pooled) if found.pooled else ""
-        alike = ALIKE if found.alike else ""
-        parts = (comparison_text(found.verdicts), together, goals_text(found.goals), alike)
+def write_report(findings: Findings, options: ComparisonOptions) -> None:
+    if options.json_file:
+        told = {name: getattr(findings, name) for name in ("base", "head", "verdicts", "pooled", "goals", "alike")}
+        write_json(options.json_file, told)
+    if options.markdown:
+        options.markdown.write_text(render_comment(findings), encoding="utf-8")
+    if options.json_file != "-":
+        click.echo(f"base {findings.base.short_sha} {findings.base.subject}\nhead {findings.head.short_sha} {findings.head.subject}\n")
+        together = format_pooled(findings.pooled) if findings.pooled else ""
+        alike = IDENTICAL_INPUTS_NOTE if findings.identical_inputs else ""
+        parts = (format_comparison(findings.verdicts), together, format_goals(findings.goals), alike)
         click.echo("\n".join(part for part in parts if part))
 
 
-def findings(found: Comparison, goals: Sequence[GoalVerdict], policy: Policy, asked: Asked) -> Findings:
+def build_findings(comparison: CommitComparison, goals: Sequence[GoalVerdict], policy: Policy, options: ComparisonOptions) -> Findings:
     return Findings(
-        found.verdicts,
-        found.base,
-        found.head,
-        manner="in turns" if found.in_turns else "interleaved",
-        pooled=found.pooled,
+        comparison.verdicts,
+        comparison.base,
+        comparison.head,
+        measurement_order="in turns" if comparison.in_turns else "interleaved",
+        pooled=comparison.pooled,
         goals=goals,
-        environment=found.environment,
-        budget=f"{asked.budget_s / 60:.3g} min" if found.late and asked.budget_s is not None else "",
-        bars=bars_of(found.verdicts, policy),
+        environment_changes=comparison.environment,
+        spent_budget=f"{options.budget_s / 60:.3g} min" if comparison.hit_deadline and options.budget_s is not None else "",
+        bars=compute_bars(comparison.verdicts, policy),
         strict=policy.default.strict,
-        smoke=asked.smoke,
-        alike=found.equals and found.base.sha != found.head.sha,
+        smoke=options.smoke,
+        identical_inputs=comparison.identical_inputs and comparison.base.sha != comparison.head.sha,
     )
 
 
-def exit_code(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+def exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
     """What got worse between commits that look alike fails nothing; their goals hold as ever."""
-    return with_goals(_of_verdicts(found, statuses, strict=strict), found.goals, strict=strict)
+    return exit_code_with_goals(_verdicts_exit_code(findings, statuses, strict=strict), findings.goals, strict=strict)
 
 
-def _of_verdicts(found: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
-    kinds = {verdict.kind for verdict in found.verdicts}
+def _verdicts_exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+    kinds = {verdict.kind for verdict in findings.verdicts}
     if not any(status is Status.OK for status in statuses):
         return 4
-    if not found.alike and kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
+    if not findings.identical_inputs and kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED}:
         return 1
     return 3 if strict and kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE} else 0
 
 
-def seconds(text: str) -> float:
+def parse_duration(text: str) -> float:
     """``90s``, ``20m``, ``1.5h``."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
     if not match:
         raise PerfciError(f"--budget {text!r}: a number with a unit was expected, such as 90s, 20m or 1h")
-    return float(match[1]) * UNITS_S[match[2]]
+    return float(match[1]) * SECONDS_PER_UNIT[match[2]]

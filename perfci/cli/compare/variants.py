@@ -9,25 +9,25 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.shared.context import config_for, repository_here, store_to_write, write_json
-from perfci.cli.shared.terminal_progress import Progress
-from perfci.measure.check_goals import goals_of, goals_of_variants, trades_of
-from perfci.measure.check_goals import require_known as require_goals
+from perfci.cli.shared.context import current_repository, load_repository_config, open_store_to_write, write_json
+from perfci.cli.shared.terminal_progress import TerminalProgress
+from perfci.measure.check_goals import find_variant_trades, judge_variant_goals, parse_goals
+from perfci.measure.check_goals import require_known_metrics as require_goals
 from perfci.measure.compare_variants import VariantComparison, run_variants
-from perfci.measure.open_session import open_subject, open_workbench
-from perfci.measure.variant_groups import Axis, assignments_of, families, require_known
+from perfci.measure.open_session import open_workbench, prepare_scope
+from perfci.measure.variant_groups import VariantAxis, build_assignments, group_variants, require_known_parameters
 from perfci.model import Commit, Status, VerdictKind
-from perfci.report.goal_text import goals_text
-from perfci.report.pulls.comparison_findings import Findings, bars_of
-from perfci.report.pulls.pull_comment import comment
-from perfci.report.variant_text import variants_text
-from perfci.runner.git_repository import Repository
+from perfci.report.goal_text import format_goals
+from perfci.report.pulls.comparison_findings import Findings, compute_bars
+from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.variant_text import format_variants
+from perfci.runner.git_repository import GitRepository
 from perfci.runner.locks import machine_lock
-from perfci.verdicts.goals.goal_verdict import GoalVerdict, Outcome
+from perfci.verdicts.goals.goal_verdict import GoalOutcome, GoalVerdict
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ComparisonOptions:
     """The options that every kind of comparison takes."""
 
     suite: Path | None
@@ -40,88 +40,88 @@ class Asked:
     json_file: str | None
 
 
-def vary(texts: tuple[str, ...], at: str, asked: Asked) -> int:
+def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOptions) -> int:
     """Compare the variants that ``--vary`` names."""
-    axes = [Axis.of(text) for text in texts]
-    assignments = assignments_of(axes)
-    repository = repository_here()
-    config = config_for(repository)
-    goals = goals_of(config)
-    commit = commit_at(repository, at)
-    progress = Progress()
-    with open_workbench(repository, config, asked.suite, smoke=asked.smoke) as workbench:
-        subject = open_subject(workbench, [commit], asked.bench, progress.say)
-        require_known(subject.cells, assignments, f"--vary {' '.join(texts)}")
-        require_goals(goals, subject.discovery, progress.say)
-        groups = families(subject.cells, assignments)
+    axes = [VariantAxis.parse(text) for text in axis_texts]
+    assignments = build_assignments(axes)
+    repository = current_repository()
+    config = load_repository_config(repository)
+    goals = parse_goals(config)
+    commit = resolve_commit(repository, at)
+    progress = TerminalProgress()
+    with open_workbench(repository, config, options.suite, smoke=options.smoke) as workbench:
+        subject = prepare_scope(workbench, [commit], options.bench, progress.report)
+        require_known_parameters(subject.cells, assignments, f"--vary {' '.join(axis_texts)}")
+        require_goals(goals, subject.discovery, progress.report)
+        groups = group_variants(subject.cells, assignments)
         owner = f"perfci compare --vary in {config.root}"
         with (
-            machine_lock(config.lock_path, owner=owner, wait=not asked.no_wait, waiting=progress.say),
-            closing(store_to_write(config)) as store,
+            machine_lock(config.lock_path, owner=owner, wait=not options.no_wait, on_wait=progress.report),
+            closing(open_store_to_write(config)) as store,
         ):
             found = run_variants(
                 store, workbench, config, subject, commit, groups, progress,
-                goals=goals, strict=asked.strict, budget_s=asked.budget_s,
+                goals=goals, strict=options.strict, budget_s=options.budget_s,
             )  # fmt: skip
-    judged = goals_of_variants(goals, found, assignments)
-    report(found, judged, texts, asked)
-    return exit_code(found, judged, strict=asked.strict)
+    judged = judge_variant_goals(goals, found, assignments)
+    write_report(found, judged, axis_texts, options)
+    return exit_code(found, judged, strict=options.strict)
 
 
-def commit_at(repository: Repository, revision: str) -> Commit:
-    return repository.commit(repository.resolve(revision)) if revision else repository.working_tree()
+def resolve_commit(repository: GitRepository, revision: str) -> Commit:
+    return repository.commit(repository.resolve(revision)) if revision else repository.working_tree_commit()
 
 
-def report(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str, ...], asked: Asked) -> None:
-    if asked.json_file:
-        told = {"commit": found.commit, "session": found.session, "verdicts": found.variants.contrasts}
-        told |= {"rejected": found.variants.rejections, "numerics": found.variants.numerics, "goals": goals}
-        write_json(asked.json_file, told)
-    if asked.markdown:
-        asked.markdown.write_text(comment(findings(found, goals, texts, smoke=asked.smoke)), encoding="utf-8")
-    if asked.json_file != "-":
-        click.echo(f"commit {found.commit.short} {found.commit.subject}\nvary {'  '.join(texts)}\n")
+def write_report(comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], options: ComparisonOptions) -> None:
+    if options.json_file:
+        told = {"commit": comparison.commit, "session": comparison.session, "verdicts": comparison.variants.contrasts}
+        told |= {"rejected": comparison.variants.rejections, "numerics": comparison.variants.numerics, "goals": goals}
+        write_json(options.json_file, told)
+    if options.markdown:
+        options.markdown.write_text(render_comment(build_findings(comparison, goals, axis_texts, smoke=options.smoke)), encoding="utf-8")
+    if options.json_file != "-":
+        click.echo(f"commit {comparison.commit.short_sha} {comparison.commit.subject}\nvary {'  '.join(axis_texts)}\n")
         told_already = any(goal.trades for goal in goals)
-        text = variants_text(found.variants, () if told_already else trades_of(found))
-        click.echo("\n".join(part for part in (text, goals_text(goals)) if part))
+        text = format_variants(comparison.variants, () if told_already else find_variant_trades(comparison))
+        click.echo("\n".join(part for part in (text, format_goals(goals)) if part))
 
 
-def findings(found: VariantComparison, goals: list[GoalVerdict], texts: tuple[str, ...], *, smoke: bool) -> Findings:
-    told, policy = [contrast.told for contrast in found.variants.contrasts], found.lineup.policy
+def build_findings(comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], *, smoke: bool) -> Findings:
+    told, policy = [contrast.labelled_verdict for contrast in comparison.variants.contrasts], comparison.variant_session.policy
     return Findings(
         told,
-        found.commit,
-        found.commit,
-        sides=f"{found.commit.short}: {' '.join(texts)}",
-        manner="interleaved",
+        comparison.commit,
+        comparison.commit,
+        sides_label=f"{comparison.commit.short_sha}: {' '.join(axis_texts)}",
+        measurement_order="interleaved",
         goals=goals,
-        rejected=found.variants.rejections,
-        bars=bars_of(told, policy),
+        rejections=comparison.variants.rejections,
+        bars=compute_bars(told, policy),
         strict=policy.default.strict,
         smoke=smoke,
-        command=_command(found.commit, texts),
+        reproduce_command=_repeat_command(comparison.commit, axis_texts),
     )
 
 
-def _command(commit: Commit, texts: tuple[str, ...]) -> list[str]:
-    axes = [word for text in texts for word in ("--vary", text)]
-    return ["perfci", "compare", *axes, *([] if commit.dirty else ["--at", commit.short])]
+def _repeat_command(commit: Commit, axis_texts: tuple[str, ...]) -> list[str]:
+    axes = [word for text in axis_texts for word in ("--vary", text)]
+    return ["perfci", "compare", *axes, *([] if commit.dirty else ["--at", commit.short_sha])]
 
 
-def exit_code(found: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
-    if not any(status is Status.OK for status in found.statuses):
+def exit_code(comparison: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
+    if not any(status is Status.OK for status in comparison.statuses):
         return 4
-    kinds = {contrast.verdict.kind for contrast in found.variants.contrasts}
-    worse = bool(found.variants.rejections) or bool(kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED})
+    kinds = {contrast.verdict.kind for contrast in comparison.variants.contrasts}
+    worse = bool(comparison.variants.rejections) or bool(kinds & {VerdictKind.REGRESSION, VerdictKind.FAILED})
     undecided = bool(kinds & {VerdictKind.INCONCLUSIVE, VerdictKind.NOT_COMPARABLE})
-    return with_goals(1 if worse else 3 if strict and undecided else 0, goals, strict=strict)
+    return exit_code_with_goals(1 if worse else 3 if strict and undecided else 0, goals, strict=strict)
 
 
-def with_goals(code: int, goals: Sequence[GoalVerdict], *, strict: bool) -> int:
+def exit_code_with_goals(comparison_code: int, goals: Sequence[GoalVerdict], *, strict: bool) -> int:
     """The exit code of a comparison that goals were judged on: a broken one counts like a regression."""
     outcomes = {goal.outcome for goal in goals}
-    if code in (1, 4):
-        return code
-    if outcomes & {Outcome.BROKEN, Outcome.REJECTED}:
+    if comparison_code in (1, 4):
+        return comparison_code
+    if outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED}:
         return 1
-    return 3 if strict and Outcome.UNDECIDED in outcomes else code
+    return 3 if strict and GoalOutcome.UNDECIDED in outcomes else comparison_code

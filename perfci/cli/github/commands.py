@@ -11,52 +11,52 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.commands import exit_code, measured, seconds
-from perfci.cli.compare.commands import report as print_report
-from perfci.cli.compare.variants import Asked
-from perfci.cli.github.slowdown_profiles import profile_sides
-from perfci.cli.shared.context import config_for, config_here, repository_here, store_to_read
+from perfci.cli.compare.commands import exit_code, measure_comparison, parse_duration
+from perfci.cli.compare.commands import write_report as print_report
+from perfci.cli.compare.variants import ComparisonOptions
+from perfci.cli.github.slowdown_profiles import profile_slowdowns
+from perfci.cli.shared.context import current_config, current_repository, load_repository_config, open_store_to_read
 from perfci.cli.shared.flush_report import server_option
 from perfci.cli.shared.options import bench_option, global_options, smoke_option, suite_option
 from perfci.config import Config
 from perfci.config.github_job import GitHubJob
-from perfci.github.client import Client, connect
-from perfci.github.pull_report import ACTIONS, Author, Overtaken
+from perfci.github.client import GitHubClient, open_github_client
+from perfci.github.pull_report import ACTIONS_AUTHOR, CommentAuthor, ReportOutdated
 from perfci.model import Commit, PerfciError
-from perfci.report.escaping import printable
-from perfci.report.number_format import counting, signed_percent
-from perfci.report.pulls.check_result import Gate
+from perfci.report.escaping import make_printable
+from perfci.report.number_format import format_count, format_signed_percent
+from perfci.report.pulls.check_result import GateMode
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import NotMeasured
-from perfci.runner.git_repository import Repository
-from perfci.service.expected_changes.read_pulls import brought_by
-from perfci.service.pulls.read_artifact import RESULTS
+from perfci.report.pulls.placeholder_comment import NotMeasuredReason
+from perfci.runner.git_repository import GitRepository
+from perfci.service.expected_changes.read_pulls import fetch_expected_changes_of_push
+from perfci.service.pulls.read_artifact import ARTIFACT_NAME
 from perfci.service.pulls.report_pull import (
-    Pull,
-    age,
-    is_only_begun,
-    is_talk,
-    kept_of,
-    log_of,
-    nothing_of,
-    outcome_of,
-    page_of,
-    pull_of,
-    pulls_of,
-    pushed_to,
-    tell,
-    tell_job,
+    PullRef,
+    build_missing_results,
+    build_page_url,
+    fetch_results,
+    get_log_url,
+    get_run_conclusion,
+    is_comment_event,
+    is_run_in_progress,
+    list_pulls,
+    list_pushed_commits,
+    mark_comment_outdated,
+    parse_pull,
+    report_to_pull,
+    write_job_summary,
 )
-from perfci.service.pulls.results_artifact import HandedOver, hand_over, hand_over_runs, take_over
-from perfci.service.uploads.send_runs import server_of, tell_announced
+from perfci.service.pulls.results_artifact import PullResults, read_results, write_results, write_runs
+from perfci.service.uploads.send_runs import resolve_server, send_expected_changes
 
-PROFILES = "profiles"
+PROFILES_FOLDER = "profiles"
 
-MOST_ASKED = 100
+MAX_COMMITS_QUERIED = 100
 """Commits of a push whose pull requests GitHub is asked for: it answers a job a thousand times an hour."""
 
 results_option = click.option(
-    "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, metavar="DIR",
+    "--results", type=click.Path(path_type=Path), default=Path(ARTIFACT_NAME), show_default=True, metavar="DIR",
     help="the folder that one job hands to the other",
 )  # fmt: skip
 
@@ -81,7 +81,7 @@ def command() -> None:
 )
 @results_option
 @global_options
-def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main: bool, results: Path) -> int:
+def compare_command(suite: Path | None, bench: str, smoke: bool, budget: str, with_main: bool, results: Path) -> int:
     """Measure the job's pull request against its merge base, and leave what came of it in a folder.
 
     A pull request that changes no file the benchmarks can see ([suite] unseen) is not measured. The job's summary and
@@ -91,59 +91,59 @@ def compare(suite: Path | None, bench: str, smoke: bool, budget: str, with_main:
 
     Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
     """
-    asked = Asked(suite, bench, smoke, seconds(budget) if budget else None, False, False, None, None)
-    repository = repository_here()
-    config = config_for(repository)
-    job = the_job(config)
-    base, head, main = sides(repository, pull_of(job))
-    unseen = config.settings.suite.unseen
-    if repository.look_alike(base, head, unseen):
+    asked = ComparisonOptions(suite, bench, smoke, parse_duration(budget) if budget else None, False, False, None, None)
+    repository = current_repository()
+    config = load_repository_config(repository)
+    job = require_job(config)
+    base, head, main = sides(repository, parse_pull(job))
+    unseen = config.settings.suite.ignored_files
+    if repository.has_identical_inputs(base, head, unseen):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
-        _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.IDENTICAL))
+        _write_outputs(results, job, PullResults(config.project, base, head, not_measured=NotMeasuredReason.IDENTICAL))
         return 0
     until = math.inf if asked.budget_s is None else time.monotonic() + asked.budget_s
     try:
-        found, measurement = measured(repository, config, base, head, asked)
+        found, measurement = measure_comparison(repository, config, base, head, asked)
     except PerfciError as error:
-        _finish(results, job, HandedOver(config.project, base, head, ending=NotMeasured.BROKEN, detail=str(error)))
+        _write_outputs(results, job, PullResults(config.project, base, head, not_measured=NotMeasuredReason.BROKEN, detail=str(error)))
         raise
     print_report(found, asked)
     sessions = measurement.sessions
-    if with_main and not repository.look_alike(base, main, unseen):
-        found, more = _beside(repository, config, found, main, asked)
+    if with_main and not repository.has_identical_inputs(base, main, unseen):
+        found, more = _add_base_drift(repository, config, found, main, asked)
         sessions = [*sessions, *more]
-    with closing(store_to_read(config)) as store:
-        hand_over_runs(results, store, sessions)
-    handed = HandedOver(config.project, base, head, replace(found, merge_base=True))
-    hand_over(results, handed)  # whatever becomes of the profiles
-    profiled = profile_sides(repository, config, found, asked, results / PROFILES, until)
-    _finish(results, job, replace(handed, findings=replace(found, merge_base=True, profiled=profiled)))
+    with closing(open_store_to_read(config)) as store:
+        write_runs(results, store, sessions)
+    handed = PullResults(config.project, base, head, replace(found, merge_base=True))
+    write_results(results, handed)  # whatever becomes of the profiles
+    profiled = profile_slowdowns(repository, config, found, asked, results / PROFILES_FOLDER, until)
+    _write_outputs(results, job, replace(handed, findings=replace(found, merge_base=True, profiled_cells=profiled)))
     return 4 if exit_code(found, measurement.statuses, strict=False) == 4 else 0
 
 
-def _beside(
-    repository: Repository, config: Config, found: Findings, main: Commit, asked: Asked
+def _add_base_drift(
+    repository: GitRepository, config: Config, findings: Findings, main: Commit, options: ComparisonOptions
 ) -> tuple[Findings, Sequence[str]]:
     """Findings with what main did since the same base, and the sessions of that; as they are where that breaks."""
-    click.echo(f"\nwhat main did since: {found.base.short} → {main.short}")
+    click.echo(f"\nwhat main did since: {findings.base.short_sha} → {main.short_sha}")
     try:
-        drift, drifting = measured(repository, config, found.base, main, asked)
+        drift, drifting = measure_comparison(repository, config, findings.base, main, options)
     except PerfciError as error:
         click.echo(f"what main did since is not known: {error}", err=True)
-        return found, ()
-    print_report(drift, asked)
-    return replace(found, drift=drift.verdicts, main=main), drifting.sessions
+        return findings, ()
+    print_report(drift, options)
+    return replace(findings, main_drift=drift.verdicts, main_head=main), drifting.sessions
 
 
 @command.command("report")
-@click.argument("results", type=click.Path(path_type=Path), default=Path(RESULTS))
+@click.argument("results", type=click.Path(path_type=Path), default=Path(ARTIFACT_NAME))
 @click.option("--gate", type=click.Choice(["advisory", "block"]), default="advisory", show_default=True,
               help="whether a regression turns the check red")  # fmt: skip
 @click.option("--outcome", default="", metavar="WORD",
               help="how the measuring job ended, where it left no results: ${{ needs.bench.result }}")  # fmt: skip
-@click.option("--author", default=ACTIONS.login, show_default=True, help="under whose name the token comments")
+@click.option("--author", default=ACTIONS_AUTHOR.login, show_default=True, help="under whose name the token comments")
 @global_options
-def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
+def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> None:
     """Tell the pull request what RESULTS hold: one comment, edited in place, and a check.
 
     The token is GITHUB_TOKEN, with the permissions pull-requests: write and checks: write. Which pull request it is,
@@ -151,68 +151,68 @@ def report(results: Path, gate: Gate, outcome: str, author: str) -> None:
     where the workflow run that it follows has only begun, it says of a comment on an older commit that it is one;
     where somebody's comment accepts what got worse, it takes what was measured from the artifacts of the repository.
     """
-    config = config_here()
-    job = the_job(config)
-    token = the_token(job)
-    handed, client = take_over(results), connect(token, job.api_url)
+    config = current_config()
+    job = require_job(config)
+    token = require_token(job)
+    handed, client = read_results(results), open_github_client(token, job.api_url)
     try:
-        pulls = pulls_of(job, client)
+        pulls = list_pulls(job, client)
         if not pulls:
             click.echo("this comment accepts nothing of a pull request: nothing to do")
         for pull in pulls:
-            click.echo(_told(job, config, client, Author(author), pull, handed, gate, outcome or outcome_of(job)))
-    except Overtaken as gone:
+            click.echo(_report_pull(job, config, client, CommentAuthor(author), pull, handed, gate, outcome or get_run_conclusion(job)))
+    except ReportOutdated as gone:
         click.echo(str(gone))
 
 
 @command.command("announce")
 @server_option
 @global_options
-def announce(server: str) -> None:
+def announce_command(server: str) -> None:
     """Tell the server what the pull requests announced that this push brought to its branch.
 
     What their change costs is accepted by itself then, as far as it was announced. GITHUB_TOKEN needs the permission
     pull-requests: read, and the job `id-token: write`, or a token in PERFCI_TOKEN. What somebody announced who may not
     write to the repository is not sent. Of a push of more than a hundred commits the newest hundred are looked at.
     """
-    config = config_here()
-    job = the_job(config)
-    address, token = server_of(config, server), the_token(job)
-    pushed = pushed_to(job)
-    if len(pushed) > MOST_ASKED:
-        click.echo(f"of {len(pushed):,} commits that were pushed the newest {MOST_ASKED} are looked at")
-    client = connect(token, job.api_url)
-    arrived = brought_by(client, job.repository, pushed[:MOST_ASKED], job.ref, job.sha)
-    counted = [one for one in arrived if one.announcement.counts]
+    config = current_config()
+    job = require_job(config)
+    address, token = resolve_server(config, server), require_token(job)
+    pushed = list_pushed_commits(job)
+    if len(pushed) > MAX_COMMITS_QUERIED:
+        click.echo(f"of {len(pushed):,} commits that were pushed the newest {MAX_COMMITS_QUERIED} are looked at")
+    client = open_github_client(token, job.api_url)
+    arrived = fetch_expected_changes_of_push(client, job.repository, pushed[:MAX_COMMITS_QUERIED], job.ref, job.sha)
+    counted = [one for one in arrived if one.expected.is_authorized]
     for one in arrived:
         if one not in counted:
-            what = f"{printable(one.announcement.match)} {signed_percent(one.announcement.change)}"
+            what = f"{make_printable(one.expected.match)} {format_signed_percent(one.expected.change)}"
             click.echo(f"{one.source} announces {what} and was opened by somebody who may not write here: left out")
     if not counted:
         click.echo(f"{job.sha[:12]}: nothing was announced")
         return
-    told = tell_announced(config, address, counted)
+    told = send_expected_changes(config, address, counted)
     known = "" if told == len(counted) else ", which knew the others"
-    click.echo(f"{job.sha[:12]}: {counting(len(counted), 'announcement')} found, {told} told to {address}{known}")
+    click.echo(f"{job.sha[:12]}: {format_count(len(counted), 'announcement')} found, {told} told to {address}{known}")
 
 
-def _told(
-    job: GitHubJob, config: Config, client: Client, author: Author, pull: Pull, handed: HandedOver | None, gate: Gate,
+def _report_pull(
+    job: GitHubJob, config: Config, client: GitHubClient, author: CommentAuthor, pull: PullRef, artifact: PullResults | None, gate: GateMode,
     outcome: str,
 ) -> str:  # fmt: skip
     """Do what there is to do about one pull request, and say it in a line."""
-    if is_only_begun(job):
-        aged = age(client, author, pull, config.project)
+    if is_run_in_progress(job):
+        aged = mark_comment_outdated(client, author, pull, config.project)
         return f"{aged}: told to be of an older commit" if aged else "no comment on an older commit"
-    shown = handed or (kept_of(client, pull) if is_talk(job) else nothing_of(pull, config.project, outcome))
+    shown = artifact or (fetch_results(client, pull) if is_comment_event(job) else build_missing_results(pull, config.project, outcome))
     if shown is None:
         return f"{pull.repository}#{pull.number}: no results of {pull.head[:12]} are kept: measure it again"
-    page = page_of(config.settings.client.server, shown) if shown.findings else ""
-    one = tell(client, author, pull, config.project, shown, gate=gate, page=page, log=log_of(job))
+    page = build_page_url(config.settings.client.server, shown) if shown.findings else ""
+    one = report_to_pull(client, author, pull, config.project, shown, gate=gate, page_url=page, log_url=get_log_url(job))
     return f"{one.comment_url or 'no comment needed'}: {', '.join(one.written) or 'nothing to change'}"
 
 
-def the_job(config: Config) -> GitHubJob:
+def require_job(config: Config) -> GitHubJob:
     if config.github is None:
         raise PerfciError(
             "this is no job of GitHub Actions: GITHUB_ACTIONS is not set; `perfci compare BASE HEAD` works anywhere"
@@ -220,20 +220,20 @@ def the_job(config: Config) -> GitHubJob:
     return config.github
 
 
-def the_token(job: GitHubJob) -> str:
+def require_token(job: GitHubJob) -> str:
     token = job.token.get_secret_value()
     if not token:
         raise PerfciError("GITHUB_TOKEN is not set: hand it to this step with `env: GITHUB_TOKEN: ${{ github.token }}`")
     return token
 
 
-def _finish(results: Path, job: GitHubJob, handed: HandedOver) -> None:
+def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None:
     """Leave everything where the next job, the reader of this one and its other steps look for it."""
-    hand_over(results, handed)
-    tell_job(job, handed)
+    write_results(results, artifact)
+    write_job_summary(job, artifact)
 
 
-def sides(repository: Repository, pull: Pull) -> tuple[Commit, Commit, Commit]:
+def sides(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:
     """The commit where the pull request left its target, its newest one, and the newest of the target."""
     head, target = repository.resolve(pull.head), repository.resolve(pull.base)
     base = repository.merge_base(target, head)

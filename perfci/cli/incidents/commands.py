@@ -8,16 +8,16 @@ from contextlib import closing
 import click
 
 from perfci.cli.incidents import triage
-from perfci.cli.incidents.triage import stored_incident
-from perfci.cli.shared.context import config_here, repository_here, store_to_read, write_json
+from perfci.cli.incidents.triage import load_incident
+from perfci.cli.shared.context import current_config, current_repository, open_store_to_read, write_json
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
-from perfci.policies import policy_of
+from perfci.policies import build_policy
 from perfci.report.incidents import incident_text as words
-from perfci.report.incidents.incident_serializers import incident_fields, situation_fields
-from perfci.service.incidents.derive_incidents import Situation, situation
-from perfci.service.incidents.serialize_incidents import listing_fields, whole_fields
-from perfci.verdicts.incidents.page_budget import Told
+from perfci.report.incidents.incident_serializers import serialize_incident, serialize_incident_overview
+from perfci.service.incidents.derive_incidents import ProjectEvaluation, evaluate_project
+from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 
 @click.group("alerts")
@@ -31,20 +31,20 @@ def command() -> None:
 @global_options
 def list_command(json_file: str | None) -> None:
     """List every incident, what to measure again, and what crept since a release. Exit code 0 whatever is found."""
-    if kept := triage.stored_list():
+    if kept := triage.load_listing():
         if json_file:
-            write_json(json_file, listing_fields(kept))
+            write_json(json_file, serialize_stored_overview(kept))
         if json_file != "-":
-            click.echo("\n".join(triage.listed(kept)))
+            click.echo("\n".join(triage.format_listing(kept)))
         return
-    found = situation_here()
+    found = derive_situation()
     if json_file:
-        fields = situation_fields(
-            found.project, found.told, found.retests, found.creeps, found.commits, found.pages_per_week
+        fields = serialize_incident_overview(
+            found.project, found.incidents, found.retests, found.creeps, found.commits, found.pages_per_week
         )
         write_json(json_file, fields)
     if json_file != "-":
-        click.echo("\n".join(listed(found)))
+        click.echo("\n".join(format_situation(found)))
 
 
 @command.command("show")
@@ -53,82 +53,82 @@ def list_command(json_file: str | None) -> None:
 @global_options
 def show_command(name: str, json_file: str | None) -> None:
     """Show one incident with its members, suspects and history, by its number or the beginning of its id."""
-    if kept := stored_incident(name):
+    if kept := load_incident(name):
         if json_file:
-            write_json(json_file, whole_fields(*kept))
+            write_json(json_file, serialize_incident_detail(*kept))
         if json_file != "-":
-            click.echo("\n".join(triage.shown(kept[1])))
+            click.echo("\n".join(triage.format_stored_incident(kept[1])))
         return
-    found = situation_here()
-    told = chosen(found, name)
+    found = derive_situation()
+    told = find_incident(found, name)
     if json_file:
-        write_json(json_file, incident_fields(told, found.commits, found.pages_per_week))
+        write_json(json_file, serialize_incident(told, found.commits, found.pages_per_week))
     if json_file != "-":
-        click.echo("\n".join(shown(told, found)))
+        click.echo("\n".join(format_derived_incident(told, found)))
 
 
-for one in triage.COMMANDS:
+for one in triage.SUBCOMMANDS:
     command.add_command(one)
 
 
-def situation_here() -> Situation:
-    config = config_here()
-    with closing(store_to_read(config)) as store, store.read() as tx:
-        return situation(tx, config.project, policy_of(config), config.settings.history, tags_here())
+def derive_situation() -> ProjectEvaluation:
+    config = current_config()
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        return evaluate_project(tx, config.project, build_policy(config), config.settings.history, current_tags())
 
 
-def tags_here() -> Mapping[str, Collection[str]] | None:
+def current_tags() -> Mapping[str, Collection[str]] | None:
     """The tags of the repository this is; a release is often tagged after its commit was measured."""
     try:
-        return repository_here().tags()
+        return current_repository().tags()
     except PerfciError:
         return None
 
 
-def chosen(found: Situation, name: str) -> Told:
-    fitting = [told for told in found.told if told.incident.id.startswith(name.lower())] if name else []
+def find_incident(situation: ProjectEvaluation, name: str) -> BudgetedIncident:
+    fitting = [told for told in situation.incidents if told.incident.id.startswith(name.lower())] if name else []
     if len(fitting) == 1:
         return fitting[0]
-    known = ", ".join(told.incident.id for told in found.told[:5]) or "none"
-    what = f"{len(fitting)} incidents of {found.project} begin" if fitting else f"no incident of {found.project} begins"
+    known = ", ".join(told.incident.id for told in situation.incidents[:5]) or "none"
+    what = f"{len(fitting)} incidents of {situation.project} begin" if fitting else f"no incident of {situation.project} begins"
     raise PerfciError(f"{what} with {name!r}; perfci alerts list shows them: {known}")
 
 
-def listed(found: Situation) -> Iterator[str]:
+def format_situation(situation: ProjectEvaluation) -> Iterator[str]:
     """Sentence first, then section by section; retests and creep with the commands that settle them."""
-    yield f"{found.project}: {words.summary(found.told, len(found.retests), len(found.creeps))}"
-    for title, mine in words.sections(found.told):
+    yield f"{situation.project}: {words.incidents_summary(situation.incidents, len(situation.retests), len(situation.creeps))}"
+    for title, mine in words.group_by_section(situation.incidents):
         yield from ("", title)
         for told in mine:
-            yield from brief(told, found)
-    if found.retests:
+            yield from format_derived_summary(told, situation)
+    if situation.retests:
         yield from ("", "To measure again")
-        for retest in found.retests:
+        for retest in situation.retests:
             yield from (f"  {words.retest_sentence(retest)}", f"    {words.retest_command(retest)}")
-    if found.creeps:
+    if situation.creeps:
         yield from ("", "Creeping since a release")
-        for creep in found.creeps:
+        for creep in situation.creeps:
             yield from (f"  {words.creep_sentence(creep)}", f"    {words.creep_command(creep)}")
 
 
-def brief(told: Told, found: Situation) -> Iterator[str]:
-    incident = told.incident
-    yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {words.headline(incident, found.commits)}"
-    explained = words.explanation(incident, found.commits)
-    yield f"    {words.largest(incident)}. {explained}".rstrip()
-    yield f"    {words.standing(told, found.pages_per_week)}"
+def format_derived_summary(planned: BudgetedIncident, situation: ProjectEvaluation) -> Iterator[str]:
+    incident = planned.incident
+    yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {words.incident_headline(incident, situation.commits)}"
+    explained = words.incident_explanation(incident, situation.commits)
+    yield f"    {words.largest_change_sentence(incident)}. {explained}".rstrip()
+    yield f"    {words.disposition_sentence(planned, situation.pages_per_week)}"
     yield from (f"    {command}" for command in [words.measure_command(incident)] if command)
 
 
-def shown(told: Told, found: Situation) -> Iterator[str]:
-    incident = told.incident
-    yield f"{words.GLYPHS[incident.kind]} {words.headline(incident, found.commits)}"
-    yield from filter(None, [words.explanation(incident, found.commits)])
-    yield f"{incident.id}, {words.standing(told, found.pages_per_week)}"
+def format_derived_incident(planned: BudgetedIncident, situation: ProjectEvaluation) -> Iterator[str]:
+    incident = planned.incident
+    yield f"{words.GLYPHS[incident.kind]} {words.incident_headline(incident, situation.commits)}"
+    yield from filter(None, [words.incident_explanation(incident, situation.commits)])
+    yield f"{incident.id}, {words.disposition_sentence(planned, situation.pages_per_week)}"
     yield from ("", "What moved, largest first")
-    yield from (f"  {words.member(change)}" for change in incident.members)
-    if incident.suspects:
+    yield from (f"  {words.member_sentence(change)}" for change in incident.members)
+    if incident.candidates:
         yield from ("", "Suspects, likeliest first")
-        yield from (f"  {line}" for line in words.suspect_lines(incident))
+        yield from (f"  {line}" for line in words.candidate_commit_lines(incident))
     if settle := words.measure_command(incident):
         yield from ("", "What would settle it", f"  {settle}")

@@ -8,13 +8,18 @@ from typing import Any
 
 import click
 
-from perfci.cli.shared.context import config_here, write_list
+from perfci.cli.shared.context import current_config, write_list
 from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.project_transaction import by_me, read, written
+from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
 from perfci.model import IncidentState, PerfciError
-from perfci.service.notify.manage_destinations import CHECKS, drop_destination, keep_destination, try_destination
-from perfci.service.notify.senders import means_of
-from perfci.store.jobs.delivery_queue import Destination, destination, destinations
+from perfci.service.notify.manage_destinations import (
+    ADDRESS_CHECKS,
+    delete_destination,
+    save_destination,
+    send_test_message,
+)
+from perfci.service.notify.senders import build_sender_config
+from perfci.store.jobs.delivery_queue import Destination, find_destination, load_destinations
 
 
 @click.group("destination")
@@ -25,7 +30,7 @@ def command() -> None:
 
 @command.command("set")
 @click.argument("name")
-@click.option("--kind", type=click.Choice(list(CHECKS)), required=True)
+@click.option("--kind", type=click.Choice(list(ADDRESS_CHECKS)), required=True)
 @click.option("--address", required=True, help="a URL, a mail address, or owner/name of a repository")
 @click.option("--secret-stdin", is_flag=True, help="read the secret from standard input: no list of processes shows it")
 @click.option("--state", "states", type=click.Choice([one.value for one in IncidentState]), multiple=True)
@@ -36,21 +41,21 @@ def command() -> None:
 @click.option("--urgent", is_flag=True, help="do not wait for the end of the quiet hours")
 @click.option("--off", is_flag=True, help="keep it, but send nothing there")
 @global_options
-def set_command(name: str, kind: str, address: str, secret_stdin: bool, **asked: Any) -> None:
+def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settings: Any) -> None:
     """Add a destination, or change the one of this name; a secret that is not given stays."""
-    begin, _, end = (asked["quiet"] or "").partition("-")
-    routes = {"states": list(asked["states"]), "benchmarks": list(asked["benchmarks"]), "urgent": asked["urgent"]}
+    begin, _, end = (settings["quiet"] or "").partition("-")
+    routes = {"states": list(settings["states"]), "benchmarks": list(settings["benchmarks"]), "urgent": settings["urgent"]}
     wanted = Destination(
         name=name,
         kind=kind,
         address=address,
         routes={key: value for key, value in routes.items() if value},
-        quiet={"tz": asked["tz"]} | ({"from": begin, "to": end} if asked["quiet"] else {}),
-        digest=asked["digest"],
-        enabled=not asked["off"],
+        quiet={"tz": settings["tz"]} | ({"from": begin, "to": end} if settings["quiet"] else {}),
+        digest=settings["digest"],
+        enabled=not settings["off"],
     )
     secret = sys.stdin.readline().strip() if secret_stdin else None
-    new = written(lambda tx, project: keep_destination(tx, project, wanted, by_me(), secret=secret))
+    new = write_to_project(lambda tx, project: save_destination(tx, project, wanted, local_audit_context(), secret=secret))
     click.echo(f"{name}: {'added' if new else 'changed'}; perfci alerts destination test {name} tries it")
 
 
@@ -59,7 +64,7 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **asked:
 @global_options
 def list_command(json_file: str | None) -> None:
     """List the destinations; no secret is shown."""
-    found = read(lambda tx, project: destinations(tx, project.id))
+    found = read_from_project(lambda tx, project: load_destinations(tx, project.id))
     names = ("name", "kind", "address", "routes", "quiet", "digest", "enabled")
     lines = [f"{one.name}  {one.kind}  {one.address}{'' if one.enabled else '  off'}" for one in found]
     nothing = "nobody is told of incidents: perfci alerts destination set adds somebody"
@@ -71,8 +76,8 @@ def list_command(json_file: str | None) -> None:
 @global_options
 def remove_command(name: str) -> None:
     """Remove a destination, and all that waits to be sent there."""
-    if not written(lambda tx, project: drop_destination(tx, project, name, by_me())):
-        raise _unknown(name)
+    if not write_to_project(lambda tx, project: delete_destination(tx, project, name, local_audit_context())):
+        raise _unknown_destination(name)
     click.echo(f"{name}: removed")
 
 
@@ -81,17 +86,17 @@ def remove_command(name: str) -> None:
 @global_options
 def test_command(name: str) -> int:
     """Send a message that only tries the way. Exit code 1 where it did not arrive."""
-    config = config_here()
-    found = read(lambda tx, project: destination(tx, project.id, name))
+    config = current_config()
+    found = read_from_project(lambda tx, project: find_destination(tx, project.id, name))
     if found is None:
-        raise _unknown(name)
-    means = means_of(config.settings, config.secrets)
-    if problem := try_destination(config.project, found, means, datetime.now(UTC)):
+        raise _unknown_destination(name)
+    means = build_sender_config(config.settings, config.secrets)
+    if problem := send_test_message(config.project, found, means, datetime.now(UTC)):
         click.echo(problem, err=True)
         return 1
     click.echo(f"{name}: sent")
     return 0
 
 
-def _unknown(name: str) -> PerfciError:
+def _unknown_destination(name: str) -> PerfciError:
     return PerfciError(f"There is no destination {name}: perfci alerts destination list shows them.")

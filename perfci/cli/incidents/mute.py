@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.shared.backend import said
+from perfci.cli.shared.backend import parse_request
 from perfci.cli.shared.context import write_list
 from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.project_transaction import by_me, read, written
+from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
 from perfci.model import PerfciError
-from perfci.net.shapes.incidents import NewSuspension
-from perfci.service.incidents.mute_benchmarks import quarantine
-from perfci.store.incidents.mutes import suspensions
+from perfci.net.shapes.incidents import MuteChange
+from perfci.service.incidents.mute_benchmarks import mute_benchmark
+from perfci.store.incidents.mutes import load_mutes
 
-DAYS = 30
+DEFAULT_DAYS = 30
 
 metric_option = click.option("--metric", default="", metavar="NAME", help="only this metric  [default: all of them]")
 
@@ -31,7 +31,7 @@ def command() -> None:
 @global_options
 def list_command(json_file: str | None) -> None:
     """List what is in quarantine: until when, why, and who put it there."""
-    found = read(lambda tx, project: suspensions(tx, project.id, datetime.now(UTC)))
+    found = read_from_project(lambda tx, project: load_mutes(tx, project.id, datetime.now(UTC)))
     lines = [
         f"{f'{one.benchmark} {one.metric}'.strip()}  until {one.expires_at:%Y-%m-%d}  {one.reason}  ({one.actor})"
         for one in found
@@ -42,15 +42,15 @@ def list_command(json_file: str | None) -> None:
 @command.command("add")
 @click.argument("benchmark")
 @metric_option
-@click.option("--days", type=click.IntRange(1, 365), default=DAYS, show_default=True)
+@click.option("--days", type=click.IntRange(1, 365), default=DEFAULT_DAYS, show_default=True)
 @click.option("--reason", default="", help="why")
 @global_options
 def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
     """Tell nobody of a benchmark for some days; its incidents are listed as monitored."""
-    asked = said(NewSuspension, benchmark=benchmark, metric=metric, days=days, reason=reason)
-    written(
-        lambda tx, project: quarantine(
-            tx, project, asked.benchmark, asked.metric, by_me(), days=asked.days, reason=asked.reason
+    asked = parse_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
+    write_to_project(
+        lambda tx, project: mute_benchmark(
+            tx, project, asked.benchmark, asked.metric, local_audit_context(), days=asked.days, reason=asked.reason
         )
     )
     click.echo(f"{benchmark} is in quarantine for {days} days")
@@ -62,6 +62,6 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
 @global_options
 def remove_command(benchmark: str, metric: str) -> None:
     """Let a benchmark out, which is then not put in again by itself for 30 days."""
-    if not written(lambda tx, project: quarantine(tx, project, benchmark, metric, by_me(), days=0)):
+    if not write_to_project(lambda tx, project: mute_benchmark(tx, project, benchmark, metric, local_audit_context(), days=0)):
         raise PerfciError(f"{benchmark} is not in quarantine: perfci alerts quarantine list shows what is.")
     click.echo(f"{benchmark} is out of quarantine")

@@ -12,30 +12,36 @@ import click
 from sqlalchemy.orm import Session
 
 from perfci.cli.incidents import destination, mute, schedule
-from perfci.cli.shared.context import config_here, store_to_read, write_json
+from perfci.cli.shared.context import current_config, open_store_to_read, write_json
 from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.project_transaction import by_me, read, written
+from perfci.cli.shared.project_transaction import local_audit_context, read_from_project, write_to_project
 from perfci.model import ChangePoint, IncidentKind, IncidentState, PerfciError
 from perfci.report.incidents import activity_log, notification_text
 from perfci.report.incidents import incident_text as words
-from perfci.report.number_format import counting, lasting, percent
+from perfci.report.number_format import format_count, format_duration, format_percent
 from perfci.service.incidents import merge_and_split, move_boundary, undo_change
-from perfci.service.incidents.alert_quality import Health, health
-from perfci.service.incidents.change_request import asked_change
-from perfci.service.incidents.serialize_incidents import Listing, Whole, incident_fields, listing, whole
-from perfci.service.incidents.state_changes import Change
-from perfci.service.incidents.triage import change, change_many, incident_of
+from perfci.service.incidents.alert_quality import AlertQuality, compute_alert_quality
+from perfci.service.incidents.change_request import parse_incident_update
+from perfci.service.incidents.serialize_incidents import (
+    IncidentDetail,
+    IncidentOverview,
+    load_incident_detail,
+    load_incident_overview,
+    serialize_incident,
+)
+from perfci.service.incidents.state_changes import IncidentUpdate
+from perfci.service.incidents.triage import require_incident, update_incident, update_incidents
 from perfci.store import projects
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import ledger
-from perfci.store.incidents.records import DATA, IncidentRecord
+from perfci.store.incidents.incident_members import list_impacts
+from perfci.store.incidents.records import DATA_KIND, IncidentRecord
 from perfci.store.projects import Project
 
-GLYPH_OF_DATA = "?"
-MOST_LISTED = 100
+MISSING_DATA_GLYPH = "?"
+MAX_LISTED = 100
 
 
-class Until(click.ParamType[datetime]):
+class DayParam(click.ParamType[datetime]):
     """A day, which ends at its midnight in UTC."""
 
     name = "DAY"
@@ -51,10 +57,10 @@ class Until(click.ParamType[datetime]):
 @click.argument("numbers", metavar="NUMBER...", nargs=-1, required=True, type=click.IntRange(1))
 @click.option("--state", type=click.Choice([state.value for state in IncidentState]))
 @click.option("--reason", default="", help="why; needed to accept")
-@click.option("--until", type=Until(), help="until when it is accepted or snoozed")
+@click.option("--until", type=DayParam(), help="until when it is accepted or snoozed")
 @click.option("--duplicate-of", type=click.IntRange(1), metavar="NUMBER", help="the incident it repeats")
 @click.option("--assignee", help="who takes care of it; '' for nobody")
-@click.option("--due", type=Until(), help="by when")
+@click.option("--due", type=DayParam(), help="by when")
 @click.option("--issue", help="the address of the issue about it")
 @click.option("--culprit", metavar="SHA", help="the commit that did it")
 @click.option("--fix", metavar="SHA", help="the commit that repairs it")
@@ -62,32 +68,32 @@ class Until(click.ParamType[datetime]):
 @click.option("--revision", type=click.IntRange(1), help="change it only if it is still as you saw it")
 @json_option
 @global_options
-def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int | None, **asked: Any) -> int:
+def set_command(numbers: tuple[int, ...], json_file: str | None, revision: int | None, **options: Any) -> int:
     """Change the state of incidents, who cares for them, or what is known of them; exit 1 where none took it.
 
     What is accepted or snoozed already gets another end with --until, and another reason with --reason.
     """
-    wanted = _change(asked)
-    if wanted == Change():
+    wanted = _build_change(options)
+    if wanted == IncidentUpdate():
         raise PerfciError("Nothing is to be changed: name for example --state investigating or --assignee ada.")
     if revision and len(numbers) > 1:
         raise PerfciError("--revision is of one incident: change the others by themselves.")
 
     def job(tx: Session, project: Project) -> list[IncidentRecord]:
         if len(numbers) == 1:
-            known = incident_of(tx, project, numbers[0])
-            return [change(tx, project, numbers[0], revision or known.revision, wanted, by_me())]
-        seen = {number: incident_of(tx, project, number).revision for number in numbers}
-        found = change_many(tx, project, seen, wanted, by_me())
+            known = require_incident(tx, project, numbers[0])
+            return [update_incident(tx, project, numbers[0], revision or known.revision, wanted, local_audit_context())]
+        seen = {number: require_incident(tx, project, number).revision for number in numbers}
+        found = update_incidents(tx, project, seen, wanted, local_audit_context())
         for number, why in sorted(found.refused.items()):
             click.echo(f"#{number}: {why}", err=True)
-        return [incident_of(tx, project, number) for number in found.changed]
+        return [require_incident(tx, project, number) for number in found.changed]
 
-    changed = written(job)
+    changed = write_to_project(job)
     if json_file:
-        write_json(json_file, [incident_fields(one) for one in changed])
+        write_json(json_file, [serialize_incident(one) for one in changed])
     if json_file != "-" and changed:
-        click.echo("\n".join(line for one in changed for line in brief(one)))
+        click.echo("\n".join(line for one in changed for line in format_stored_summary(one)))
     return 0 if changed else 1
 
 
@@ -99,9 +105,9 @@ def undo_command(number: int, revision: int | None) -> None:
     """Take back the last change of an incident's state."""
 
     def job(tx: Session, project: Project) -> IncidentRecord:
-        return undo_change.undo(tx, project, number, revision or incident_of(tx, project, number).revision, by_me())
+        return undo_change.undo_last_change(tx, project, number, revision or require_incident(tx, project, number).revision, local_audit_context())
 
-    click.echo("\n".join(brief(written(job))))
+    click.echo("\n".join(format_stored_summary(write_to_project(job))))
 
 
 @click.command("merge")
@@ -112,10 +118,10 @@ def merge_command(number: int, others: tuple[int, ...]) -> None:
     """Take the series of other incidents into the first one; those become its duplicates."""
 
     def job(tx: Session, project: Project) -> IncidentRecord:
-        seen = {other: incident_of(tx, project, other).revision for other in others}
-        return merge_and_split.merge(tx, project, number, incident_of(tx, project, number).revision, seen, by_me())
+        seen = {other: require_incident(tx, project, other).revision for other in others}
+        return merge_and_split.merge_incidents(tx, project, number, require_incident(tx, project, number).revision, seen, local_audit_context())
 
-    click.echo("\n".join(brief(written(job))))
+    click.echo("\n".join(format_stored_summary(write_to_project(job))))
 
 
 @click.command("split")
@@ -126,11 +132,11 @@ def split_command(number: int, bench: str) -> None:
     """Give some series of an incident a number of their own."""
 
     def job(tx: Session, project: Project) -> tuple[IncidentRecord, ...]:
-        found = whole(tx, project, number)
+        found = load_incident_detail(tx, project, number)
         chosen = {member.series_id for member, series in found.members if bench in series.label}
-        return merge_and_split.split(tx, project, number, found.record.revision, chosen, by_me())
+        return merge_and_split.split_members(tx, project, number, found.record.revision, chosen, local_audit_context())
 
-    click.echo("\n".join(line for one in written(job) for line in brief(one)))
+    click.echo("\n".join(line for one in write_to_project(job) for line in format_stored_summary(one)))
 
 
 @click.command("nudge", context_settings={"ignore_unknown_options": True})
@@ -140,16 +146,16 @@ def split_command(number: int, bench: str) -> None:
 def nudge_command(number: int, by: int) -> None:
     """Move the edge of an incident so many commits, and test at once what its series say: perfci alerts nudge 12 -1."""
 
-    def job(tx: Session, project: Project) -> move_boundary.Nudged:
-        record = incident_of(tx, project, number)
-        good, bad = move_boundary.shifted(tx, project, record, by)
-        return move_boundary.nudge(tx, project, number, record.revision, good, bad, by_me())
+    def job(tx: Session, project: Project) -> move_boundary.BoundaryMoveOutcome:
+        record = require_incident(tx, project, number)
+        good, bad = move_boundary.shift_range(tx, project, record, by)
+        return move_boundary.move_boundary(tx, project, number, record.revision, good, bad, local_audit_context())
 
-    found = written(job)
-    click.echo("\n".join(brief(found.record)))
+    found = write_to_project(job)
+    click.echo("\n".join(format_stored_summary(found.record)))
     for one in found.tests:
-        said = "fits worse" if one.worse else "fits"
-        click.echo(f"    {one.label}: {said}, {one.now.sigmas:.1f} sigmas there, {one.was.sigmas:.1f} before")
+        said = "fits worse" if one.is_worse else "fits"
+        click.echo(f"    {one.label}: {said}, {one.new.sigmas:.1f} sigmas there, {one.old.sigmas:.1f} before")
 
 
 @click.command("health")
@@ -157,7 +163,7 @@ def nudge_command(number: int, by: int) -> None:
 @global_options
 def health_command(json_file: str | None) -> None:
     """How well the alarms serve: false ones, time until somebody looks, noisy benchmarks."""
-    found = read(lambda tx, project: health(tx, project, datetime.now(UTC)))
+    found = read_from_project(lambda tx, project: compute_alert_quality(tx, project, datetime.now(UTC)))
     if json_file:
         write_json(json_file, asdict(found) | {"false_rate": found.false_rate})
     if json_file != "-":
@@ -167,134 +173,134 @@ def health_command(json_file: str | None) -> None:
 @click.command("ledger")
 @click.option("--commit", metavar="SHA", help="only what this commit did; the sha or its beginning")
 @click.option("--moved", type=click.Choice(["worse", "better"]), help="only what got worse, or better")
-@click.option("--limit", type=click.IntRange(1), default=MOST_LISTED, show_default=True, help="lines, the last first")
+@click.option("--limit", type=click.IntRange(1), default=MAX_LISTED, show_default=True, help="lines, the last first")
 @json_option
 @global_options
 def ledger_command(commit: str | None, moved: str | None, limit: int, json_file: str | None) -> None:
     """Which commit moved which series by how much, also where a later gain hides it."""
     worse = moved == "worse" if moved else None
-    lines, more = read(lambda tx, project: ledger(tx, project.id, commit=commit, worse=worse, limit=limit))
+    lines, more = read_from_project(lambda tx, project: list_impacts(tx, project.id, commit=commit, worse=worse, limit=limit))
     if json_file:
         write_json(json_file, [{**asdict(one), "series": one.series.label} for one in lines])
     if json_file != "-":
         for one in lines:
-            said = words.member(ChangePoint(one.series, one.commit, "", one.rel, one.before, one.after))
+            said = words.member_sentence(ChangePoint(one.series, one.commit, "", one.relative_change, one.before, one.after))
             number = f"  #{one.incident}" if one.incident else ""
             click.echo(f"{one.commit[:10]}  {said}{number}{'  accepted' if one.accepted else ''}")
     if more is not None:
         click.echo(f"there is more: --limit {2 * limit} shows twice as much", err=True)
 
 
-def brief(record: IncidentRecord) -> Iterator[str]:
+def format_stored_summary(record: IncidentRecord) -> Iterator[str]:
     """One incident in a list."""
-    glyph = GLYPH_OF_DATA if record.kind == DATA else words.GLYPHS[IncidentKind(record.kind)]
-    yield f"  {glyph} #{record.number}  {notification_text.STATES[record.state]}  {record.headline}"
+    glyph = MISSING_DATA_GLYPH if record.kind == DATA_KIND else words.GLYPHS[IncidentKind(record.kind)]
+    yield f"  {glyph} #{record.number}  {notification_text.STATE_LABELS[record.state]}  {record.headline}"
     cares = f"for {record.assignee}" if record.assignee else ""
     largest, explained = (record.detail.get(name) or "" for name in ("largest", "explanation"))
     about = [f"{largest}. {explained}".strip() if largest else explained, record.reason, cares]
     yield from (f"    {line}" for line in about if line)
 
 
-def shown(found: Whole) -> Iterator[str]:
+def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
     """One incident with its series, suspects and history."""
-    record = found.record
-    yield from brief(record)
+    record = incident.record
+    yield from format_stored_summary(record)
     about = (record.derived_id, f"revision {record.revision}", record.detail.get("told"))
     yield f"    {', '.join(filter(None, about))}"
-    if found.members:
+    if incident.members:
         yield from ("", "What moved, largest first")
-        yield from (f"  {words.member(member.change(series))}" for member, series in found.members)
+        yield from (f"  {words.member_sentence(member.to_change_point(series))}" for member, series in incident.members)
     if suspects := record.detail.get("suspects"):
         yield from ("", "Suspects, likeliest first")
         yield from (f"  {one['commit'][:10]} {one.get('subject') or ''}".rstrip() for one in suspects)
     yield from ("", "History")
-    for event in found.events:
-        said = activity_log.told(event.what, event.before, event.after, event.text)
-        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {activity_log.heading(event.what, event.text)}: {said}"
+    for event in incident.events:
+        said = activity_log.activity_text(event.action, event.before, event.after, event.text)
+        yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {activity_log.activity_heading(event.action, event.text)}: {said}"
     if command := record.detail.get("measure"):
         yield from ("", "What would settle it", f"  {command}")
 
 
-def health_lines(found: Health) -> Iterator[str]:
-    alerts = counting(found.paged, "alert")
-    yield f"{counting(found.open, 'open incident')}, {found.overdue} overdue, {alerts} in half a year"
+def health_lines(found: AlertQuality) -> Iterator[str]:
+    alerts = format_count(found.paged, "alert")
+    yield f"{format_count(found.open, 'open incident')}, {found.overdue} overdue, {alerts} in half a year"
     if found.false_rate is not None:
-        yield f"{percent(found.false_rate)} of {found.judged} decided were nothing"
+        yield f"{format_percent(found.false_rate)} of {found.judged} decided were nothing"
     if found.hours_to_triage is not None:
-        yield f"half were taken up within {lasting(found.hours_to_triage * 3600)}"
+        yield f"half were taken up within {format_duration(found.hours_to_triage * 3600)}"
     for one in found.noisy:
         yield f"  {one.benchmark}: {one.invalid} of {one.judged} were nothing"
 
 
-SECTIONS = {"open": "Open", "held": "Held back", "waiting": "Waiting", "snoozed": "Snoozed", "rest": "Settled or noted"}
+SECTION_TITLES = {"open": "Open", "held": "Held back", "waiting": "Waiting", "snoozed": "Snoozed", "rest": "Settled or noted"}
 
 
-def stored_list() -> Listing | None:
+def load_listing() -> IncidentOverview | None:
     """The incidents as people know them; nothing where no look was ever kept."""
-    config = config_here()
-    with closing(store_to_read(config)) as store, store.read() as tx:
-        project = projects.project(tx, config.project)
-        return listing(tx, project) if project else None
+    config = current_config()
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        project = projects.find_project(tx, config.project)
+        return load_incident_overview(tx, project) if project else None
 
 
-def listed(found: Listing) -> Iterator[str]:
+def format_listing(incident_list: IncidentOverview) -> Iterator[str]:
     """Sentence first, then section by section; retests and creep with the commands that settle them."""
-    yield f"{found.project}: {found.sentence}"
-    for name, records in found.sections.items():
+    yield f"{incident_list.project}: {incident_list.sentence}"
+    for name, records in incident_list.sections.items():
         if records:
-            yield from ("", SECTIONS[name])
-            for record in records[:MOST_LISTED]:
-                yield from brief(record)
+            yield from ("", SECTION_TITLES[name])
+            for record in records[:MAX_LISTED]:
+                yield from format_stored_summary(record)
                 yield from (f"    {line}" for line in (record.detail.get("told"), record.detail.get("measure")) if line)
-            if len(records) > MOST_LISTED:
-                yield f"  and {len(records) - MOST_LISTED:,} more"
-    for title, entries in (("To measure again", found.look.retests), ("Creeping since a release", found.look.creeps)):
+            if len(records) > MAX_LISTED:
+                yield f"  and {len(records) - MAX_LISTED:,} more"
+    for title, entries in (("To measure again", incident_list.evaluation.retests), ("Creeping since a release", incident_list.evaluation.creeps)):
         if entries:
             yield from ("", title)
             for one in entries:
                 yield from (f"  {one['sentence']}", f"    {one['command']}")
 
 
-def stored_incident(name: str) -> tuple[Project, Whole] | None:
+def load_incident(name: str) -> tuple[Project, IncidentDetail] | None:
     """The stored incident of a number, or of the beginning of an id that was sent before it had one."""
 
-    def find(tx: Session, project: Project) -> tuple[Project, Whole] | None:
+    def find(tx: Session, project: Project) -> tuple[Project, IncidentDetail] | None:
         if name.lstrip("#").isdecimal() and len(name) < 8:
             number = int(name.lstrip("#"))
-            return (project, whole(tx, project, number)) if incident_store.numbered(tx, project.id, number) else None
-        fitting = incident_store.derived(tx, project.id, name.lower()) if name else []
-        return (project, whole(tx, project, fitting[0].number)) if len(fitting) == 1 else None
+            return (project, load_incident_detail(tx, project, number)) if incident_store.find_incident(tx, project.id, number) else None
+        fitting = incident_store.find_by_derived_id(tx, project.id, name.lower()) if name else []
+        return (project, load_incident_detail(tx, project, fitting[0].number)) if len(fitting) == 1 else None
 
-    config = config_here()
-    with closing(store_to_read(config)) as store, store.read() as tx:
-        project = projects.project(tx, config.project)
+    config = current_config()
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        project = projects.find_project(tx, config.project)
         return find(tx, project) if project else None
 
 
-def _change(asked: Mapping[str, Any]) -> Change:
+def _build_change(options: Mapping[str, Any]) -> IncidentUpdate:
     """What the options ask; the end that --until gives belongs to the state."""
-    given = {name: asked[option] for name, option in OPTIONS.items() if asked[option] not in (None, "")}
-    given |= {name: asked[OPTIONS[name]] for name in EMPTIED if asked[OPTIONS[name]] is not None}
-    if (until := asked["until"]) is not None:
-        if asked["state"] not in ENDS:
+    given = {name: options[option] for name, option in OPTION_OF_FIELD.items() if options[option] not in (None, "")}
+    given |= {name: options[OPTION_OF_FIELD[name]] for name in CLEARABLE_FIELDS if options[OPTION_OF_FIELD[name]] is not None}
+    if (until := options["until"]) is not None:
+        if options["state"] not in UNTIL_FIELDS:
             raise PerfciError("--until goes with --state accepted or --state snoozed: say which.")
-        given[ENDS[asked["state"]]] = until
-    return asked_change(given)
+        given[UNTIL_FIELDS[options["state"]]] = until
+    return parse_incident_update(given)
 
 
-OPTIONS = {
+OPTION_OF_FIELD = {
     "state": "state", "assignee": "assignee", "due_at": "due", "reason": "reason", "duplicate_of": "duplicate_of",
     "note": "note", "issue_url": "issue", "culprit_sha": "culprit", "fix_sha": "fix",
 }  # fmt: skip
 """Each field of a change and the option that gives it."""
 
-EMPTIED = ("assignee", "issue_url", "culprit_sha", "fix_sha")
+CLEARABLE_FIELDS = ("assignee", "issue_url", "culprit_sha", "fix_sha")
 """Fields that an empty option empties."""
 
-ENDS = {"accepted": "accepted_until", "snoozed": "snoozed_until"}
+UNTIL_FIELDS = {"accepted": "accepted_until", "snoozed": "snoozed_until"}
 
 
-COMMANDS = (
+SUBCOMMANDS = (
     set_command,
     undo_command,
     merge_command,

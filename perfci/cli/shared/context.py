@@ -11,60 +11,60 @@ from typing import Any
 
 import click
 
-from perfci.cli.shared.options import Globals
+from perfci.cli.shared.options import GlobalOptions
 from perfci.config import Config, load_config
 from perfci.model import PerfciError
-from perfci.runner.git_repository import Repository, private_folder
+from perfci.runner.git_repository import GitRepository, ensure_private_folder
 from perfci.store import Store, open_store
 
 
-def repository_here() -> Repository:
-    return Repository(Path.cwd())
+def current_repository() -> GitRepository:
+    return GitRepository(Path.cwd())
 
 
-def config_for(repository: Repository) -> Config:
-    return _config(repository.root, repository.slug)
+def load_repository_config(repository: GitRepository) -> Config:
+    return _load_config(repository.root, repository.slug)
 
 
-def config_here() -> Config:
+def current_config() -> Config:
     """The configuration of this folder, in a repository or not."""
     try:
-        return config_for(repository_here())
+        return load_repository_config(current_repository())
     except PerfciError:
         folder = Path.cwd()
         if (folder / ".git").exists():
             raise
-        return _config(folder, "")
+        return _load_config(folder, "")
 
 
-def _config(root: Path, slug: str) -> Config:
-    given = click.get_current_context().find_root().ensure_object(Globals)
+def _load_config(root: Path, slug: str) -> Config:
+    given = click.get_current_context().find_root().ensure_object(GlobalOptions)
     return load_config(root, file=given.config, db=given.db, project=given.project, slug=slug)
 
 
-def config_file_given() -> Path | None:
+def config_file_option() -> Path | None:
     """The configuration file that was named on the command line."""
-    return click.get_current_context().find_root().ensure_object(Globals).config
+    return click.get_current_context().find_root().ensure_object(GlobalOptions).config
 
 
-def store_here_is_named() -> bool:
+def is_db_option_set() -> bool:
     """Whether --db was given."""
-    return bool(click.get_current_context().find_root().ensure_object(Globals).db)
+    return bool(click.get_current_context().find_root().ensure_object(GlobalOptions).db)
 
 
-def store_to_write(config: Config, *, durable: bool = False) -> Store:
+def open_store_to_write(config: Config, *, durable: bool = False) -> Store:
     if f"{config.root}/.perfci/" in config.database_url:
-        private_folder(config.root)
+        ensure_private_folder(config.root)
     return open_store(config.database_url, create=True, durable=durable, pool=config.settings.store.pool)
 
 
-def store_to_read(config: Config) -> Store:
+def open_store_to_read(config: Config) -> Store:
     return open_store(config.database_url, create=False, pool=config.settings.store.pool)
 
 
 def write_json(target: str, value: Any) -> None:
     """Write plain JSON of model values: dataclasses as objects, enums as their words."""
-    text = json.dumps(value, default=_plain, indent=2, ensure_ascii=False)
+    text = json.dumps(value, default=_to_json_value, indent=2, ensure_ascii=False)
     if target == "-":
         click.echo(text)
         return
@@ -74,19 +74,19 @@ def write_json(target: str, value: Any) -> None:
         raise PerfciError(f"{target} cannot be written: {error.strerror}") from None
 
 
-def write_list(target: str | None, values: Sequence[object], lines: Sequence[str], nothing: str) -> None:
+def write_list(target: str | None, values: Sequence[object], lines: Sequence[str], empty_message: str) -> None:
     """Write a list as JSON where that is asked for, and as lines unless JSON goes to stdout; an empty one says so."""
     if target:
         write_json(target, values)
     if target != "-":
-        click.echo("\n".join(lines) or nothing)
+        click.echo("\n".join(lines) or empty_message)
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return str(value)
 
 
-def on_terminal() -> bool:
+def is_terminal() -> bool:
     return sys.stderr.isatty()

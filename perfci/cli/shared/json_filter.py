@@ -10,12 +10,12 @@ from typing import Any
 from perfci.model import PerfciError
 
 
-def filter_json(function: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def run_json_filter(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     try:
         document = json.load(sys.stdin)
     except ValueError as error:
         raise PerfciError(f"standard input is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise PerfciError(f"a JSON object was expected on standard input, found {type(document).__name__}")
-    json.dump(function(document), sys.stdout)
+    json.dump(transform(document), sys.stdout)
     sys.stdout.write("\n")

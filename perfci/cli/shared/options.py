@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass
-class Globals:
+class GlobalOptions:
     """What was given on either side of the verb; the later one wins."""
 
     db: str = ""
@@ -24,23 +24,23 @@ class Globals:
 
 def global_options(function: F) -> F:
     """Add --db, --project, --config and --debug to a command."""
-    for option in reversed(_OPTIONS):
+    for option in reversed(_GLOBAL_OPTIONS):
         function = option(function)
     return function
 
 
-def _keep(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+def _store_global_option(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
     if value not in (None, "", False):
-        setattr(ctx.find_root().ensure_object(Globals), str(parameter.name), value)
+        setattr(ctx.find_root().ensure_object(GlobalOptions), str(parameter.name), value)
 
 
-_OPTIONS = [
-    click.option("--db", metavar="URL", expose_value=False, callback=_keep, help="the store: a database URL or a file"),
-    click.option("--project", metavar="NAME", expose_value=False, callback=_keep, help="the project's name"),
+_GLOBAL_OPTIONS = [
+    click.option("--db", metavar="URL", expose_value=False, callback=_store_global_option, help="the store: a database URL or a file"),
+    click.option("--project", metavar="NAME", expose_value=False, callback=_store_global_option, help="the project's name"),
     click.option(
-        "--config", type=click.Path(path_type=Path), expose_value=False, callback=_keep, help="instead of ./perfci.toml"
+        "--config", type=click.Path(path_type=Path), expose_value=False, callback=_store_global_option, help="instead of ./perfci.toml"
     ),
-    click.option("--debug", is_flag=True, expose_value=False, callback=_keep, help="show tracebacks"),
+    click.option("--debug", is_flag=True, expose_value=False, callback=_store_global_option, help="show tracebacks"),
 ]
 
 json_option = click.option(

@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-GRACE_S = 20.0
+STOP_TIMEOUT_S = 20.0
 """How long a verb may take to finish what it does, once it is to end."""
 
 NICENESS = 10
 """Requests come first: somebody waits for them."""
 
-STEADY_S = 60.0
+STABLE_AFTER_S = 60.0
 """A verb that ran for so long starts again at once; one that dies sooner waits twice as long as the last time."""
 
 
-class Beside:
+class SupervisedProcess:
     """One such verb. Settings travel in its environment: everybody may read the arguments of a process."""
 
     def __init__(
@@ -40,28 +40,28 @@ class Beside:
         self._started_at = self._next_start = 0.0
         self._wait_s = 1.0
 
-    def keep(self) -> None:
+    def ensure_running(self) -> None:
         """Start it, if there is one to run, and it does not run and was not started a moment ago."""
         if not self._arguments:
             return
         if self._process is not None and self._process.poll() is not None:
-            self._bury(self._process)
+            self._record_exit(self._process)
         if self._process is None and self._clock() >= self._next_start:
             self._process = self._start()
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """Forget it, in a fork of the process that keeps it: its end must hang on one process alone."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
         self._process = None
 
-    def end(self) -> None:
+    def stop(self) -> None:
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
         process.stdin.close()
         try:
-            process.wait(GRACE_S)
+            process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -73,23 +73,23 @@ class Beside:
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=self._folder, env={**os.environ, **self._variables},
         )  # fmt: skip
 
-    def _bury(self, process: subprocess.Popen[bytes]) -> None:
+    def _record_exit(self, process: subprocess.Popen[bytes]) -> None:
         if process.stdin is not None:
             process.stdin.close()
         self._process = None
         now = self._clock()
-        self._wait_s = 1.0 if now - self._started_at >= STEADY_S else min(2 * self._wait_s, STEADY_S)
+        self._wait_s = 1.0 if now - self._started_at >= STABLE_AFTER_S else min(2 * self._wait_s, STABLE_AFTER_S)
         self._next_start = now + self._wait_s
 
 
-def stand_back() -> None:
+def exit_with_parent() -> None:
     """End this process as by a signal when its parent is gone, and for good if that does not help."""
 
     def watch() -> None:
         while os.read(0, 1):
             pass
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(GRACE_S)
+        time.sleep(STOP_TIMEOUT_S)
         os._exit(1)
 
     os.nice(NICENESS)
@@ -100,5 +100,5 @@ def stand_back() -> None:
 if __name__ == "__main__":
     from perfci.cli import main
 
-    stand_back()
+    exit_with_parent()
     main()

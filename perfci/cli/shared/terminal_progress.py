@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 import click
 
-from perfci.cli.shared.context import on_terminal
+from perfci.cli.shared.context import is_terminal
 from perfci.model import Status
-from perfci.runner.cell_outcomes import Outcome
-from perfci.runner.visit_plan import Visit
+from perfci.runner.cell_outcomes import CellOutcome
+from perfci.runner.visit_plan import CommitVisit
 
 
-class Progress:
+class TerminalProgress:
     """Tells what is being measured. ``total`` is the number of processes expected."""
 
     def __init__(
         self, *, clock: Callable[[], float] = time.monotonic, echo: Callable[[str], None] | None = None
     ) -> None:
         self._clock = clock
-        self._live = on_terminal() and echo is None
+        self._live = is_terminal() and echo is None
         self._echo = echo or (lambda line: click.echo(line, err=True))
         self._started = clock()
         self._done = 0
@@ -29,46 +29,46 @@ class Progress:
         self._width = 0
         self._said: set[str] = set()
 
-    def say(self, line: str) -> None:
+    def report(self, line: str) -> None:
         self._clear()
         self._echo(line)
 
-    def stage(self, name: str, total: int) -> None:
+    def start_stage(self, name: str, total: int) -> None:
         """Begin a stage of so many processes."""
         self._started, self._done, self._total, self._stage = self._clock(), 0, total, name
 
-    def expect(self, more: int) -> None:
+    def set_remaining(self, remaining: int) -> None:
         """So many processes are still to come in this stage."""
-        self._total = self._done + more
+        self._total = self._done + remaining
 
-    def step(self, line: str) -> None:
+    def report_step(self, line: str) -> None:
         """One line per round or pass, with the time left."""
-        self.say(f"{line}{self._left()}")
+        self.report(f"{line}{self._time_left()}")
 
-    def process(self, visit: Visit, outcome: Outcome) -> None:
+    def report_process(self, visit: CommitVisit, outcome: CellOutcome) -> None:
         self._done += 1
         name = outcome.cell.name
         if outcome.status is Status.SKIPPED:
-            self._complain(f"  {name}: skipped: {outcome.reason}", about=f"{outcome.cell.benchmark} {outcome.reason}")
+            self._report_once(f"  {name}: skipped: {outcome.reason}", dedup_key=f"{outcome.cell.benchmark} {outcome.reason}")
         elif outcome.status is not Status.OK:
-            self._complain(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
-        for reason, metrics in absent(outcome).items():
+            self._report_once(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
+        for reason, metrics in missing_metrics(outcome).items():
             missing = f"{', '.join(metrics)}: {reason}"
-            self._complain(f"  {name}: not available: {missing}", about=missing)
+            self._report_once(f"  {name}: not available: {missing}", dedup_key=missing)
         if self._live:
-            self._redraw(f"  {self._stage}: {self._done}/{self._total}{self._left()}  {outcome.cell.name}")
+            self._redraw(f"  {self._stage}: {self._done}/{self._total}{self._time_left()}  {outcome.cell.name}")
 
-    def _complain(self, line: str, about: str = "") -> None:
+    def _report_once(self, line: str, dedup_key: str = "") -> None:
         """Say once what is so every time, naming the first place where it is."""
-        if (about or line) not in self._said:
-            self._said.add(about or line)
-            self.say(line)
+        if (dedup_key or line) not in self._said:
+            self._said.add(dedup_key or line)
+            self.report(line)
 
-    def _left(self) -> str:
+    def _time_left(self) -> str:
         if not self._done or self._total <= self._done:
             return ""
         seconds = (self._clock() - self._started) / self._done * (self._total - self._done)
-        return f", about {duration(seconds)} left"
+        return f", about {format_duration(seconds)} left"
 
     def _redraw(self, line: str) -> None:
         line = line[:110]
@@ -81,7 +81,7 @@ class Progress:
             self._width = 0
 
 
-def absent(outcome: Outcome) -> dict[str, list[str]]:
+def missing_metrics(outcome: CellOutcome) -> dict[str, list[str]]:
     """The metrics that a process could not give beside those it gave, by reason."""
     reasons: dict[str, list[str]] = {}
     for metric in outcome.metrics if outcome.status is Status.OK else ():
@@ -90,7 +90,7 @@ def absent(outcome: Outcome) -> dict[str, list[str]]:
     return reasons
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """``42 s``, ``3 min 5 s``, ``2 h 10 min``."""
     whole = round(seconds)
     if whole < 60:

@@ -14,10 +14,10 @@ from itertools import groupby, product
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from perfci.formats import Warn
-from perfci.formats.asv.asv_reader import BENCHMARKS, MACHINE, file_name
+from perfci.formats import WarnCallback
+from perfci.formats.asv.asv_reader import BENCHMARKS, MACHINE, sanitize_file_name
 from perfci.formats.asv.result_cells import MAX_CELLS, METRIC_NAMES
-from perfci.model import Boundaries, Machine, Point, Process, Result, Run, Series, Status, Summary, Variant
+from perfci.model import Machine, Point, Process, ProcessBoundaries, Result, Run, SampleSummary, Series, Status, Variant
 from perfci.verdicts.process_levels import point_level
 
 COLUMNS = (
@@ -25,48 +25,48 @@ COLUMNS = (
     *("stats_q_25", "stats_q_75", "stats_number", "stats_repeat", "samples", "profile"),
 )
 
-KINDS = {("time", "seconds"): "time", ("peak_memory", "bytes"): "peakmemory", ("memory", "bytes"): "memory"}
+ASV_TYPES = {("time", "seconds"): "time", ("peak_memory", "bytes"): "peakmemory", ("memory", "bytes"): "memory"}
 """The types of asv, by metric and unit; whatever else is measured it calls ``track``."""
 
-STARTS = {"time": "time_", "peakmemory": "peakmem_", "memory": "mem_", "track": "track_"}
+NAME_PREFIXES = {"time": "time_", "peakmemory": "peakmem_", "memory": "mem_", "track": "track_"}
 
-LONGEST_NAME = 127
+MAX_ENVIRONMENT_NAME = 127
 """asv names a file by a hash of its environment from 128 characters on (``asv.results.get_filename``)."""
 
-DIRTY = "a working tree that was not committed has no place in asv: left out"
-PAIRED = "asv keeps no roles: what was measured in pairs becomes plain history"
-POOLED = "asv keeps no processes: their samples are poured together, so that pairs can no longer be compared"
-REASONS = "asv keeps no reasons: out of memory, timeouts and crashes all become plain failures"
-HIGHER = "asv has no direction: throughputs are written as they are, and asv shows their gains as regressions"
-MACHINES = "asv knows machines by name, one for each class of hardware"
-OBSERVED = "asv keeps neither flags nor what was observed of the environment: drivers, clocks, patch levels"
-VERSIONS = "asv keeps one version of a benchmark for each commit, and no harness version: the last one is written"
-GAPS = "asv measures whole grids: a cell of one that was not measured reads as skipped"
-AXES = "the parameters of a benchmark span more cells than asv should write: they are written as one axis"
+DIRTY_SKIPPED = "a working tree that was not committed has no place in asv: left out"
+PAIRS_LOST = "asv keeps no roles: what was measured in pairs becomes plain history"
+PROCESSES_POOLED = "asv keeps no processes: their samples are poured together, so that pairs can no longer be compared"
+REASONS_LOST = "asv keeps no reasons: out of memory, timeouts and crashes all become plain failures"
+DIRECTION_LOST = "asv has no direction: throughputs are written as they are, and asv shows their gains as regressions"
+MACHINES_BY_NAME = "asv knows machines by name, one for each class of hardware"
+ENVIRONMENT_LOST = "asv keeps neither flags nor what was observed of the environment: drivers, clocks, patch levels"
+VERSIONS_LOST = "asv keeps one version of a benchmark for each commit, and no harness version: the last one is written"
+GAPS_READ_AS_SKIPPED = "asv measures whole grids: a cell of one that was not measured reads as skipped"
+GRID_FLATTENED = "the parameters of a benchmark span more cells than asv should write: they are written as one axis"
 
 
-def write(runs: Iterable[Run], lost: Warn) -> Iterator[bytes]:
+def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """The folder as a tar archive, member after member."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w|") as archive:
-        for name, body in files(runs, lost):
+        for name, body in iter_files(runs, warn):
             member = tarfile.TarInfo(f"results/{name}")
             member.size = len(body)
             archive.addfile(member, io.BytesIO(body))
-            yield _taken(buffer)
-    yield _taken(buffer)
+            yield _drain(buffer)
+    yield _drain(buffer)
 
 
-def write_folder(runs: Iterable[Run], folder: Path, lost: Warn) -> None:
-    for name, body in files(runs, lost):
+def write_folder(runs: Iterable[Run], folder: Path, warn: WarnCallback) -> None:
+    for name, body in iter_files(runs, warn):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
 
 
-def files(runs: Iterable[Run], lost: Warn) -> Iterator[tuple[PurePosixPath, bytes]]:
+def iter_files(runs: Iterable[Run], warn: WarnCallback) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Every file of the folder. The runs of one commit stand together: a commit is a file for each environment."""
-    told = _Told(lost)
+    told = _WarnOnce(warn)
     described: dict[str, dict[str, Any]] = {}
     machines: dict[str, Machine] = {}
     for _, of_commit in groupby(runs, key=lambda run: (run.commit.sha, run.commit.dirty)):
@@ -75,23 +75,23 @@ def files(runs: Iterable[Run], lost: Warn) -> Iterator[tuple[PurePosixPath, byte
             together[run.machine, run.variant].append(run)
         for (machine, variant), alike in together.items():
             if alike[0].commit.dirty:
-                told(DIRTY)
+                told(DIRTY_SKIPPED)
                 continue
             name, place = _machine_name(machine), _environment_name(variant)
             machines[name] = machine
-            path = PurePosixPath(name, f"{alike[0].commit.sha[:8]}-{_short(place)}.json")
-            yield path, _json(_result_file(alike, name, place, described, told))
+            path = PurePosixPath(name, f"{alike[0].commit.sha[:8]}-{_shorten_name(place)}.json")
+            yield path, _dump_json(_build_result_file(alike, name, place, described, told))
     for name, machine in machines.items():
-        told(MACHINES)
-        yield PurePosixPath(name, MACHINE), _json(_machine_file(name, machine) | {"version": 1})
-    yield PurePosixPath(BENCHMARKS), _json(described | {"version": 2})
+        told(MACHINES_BY_NAME)
+        yield PurePosixPath(name, MACHINE), _dump_json(_machine_fields(name, machine) | {"version": 1})
+    yield PurePosixPath(BENCHMARKS), _dump_json(described | {"version": 2})
 
 
-class _Told:
+class _WarnOnce:
     """Says each thing that is lost once."""
 
-    def __init__(self, lost: Warn) -> None:
-        self._lost, self._told = lost, set[str]()
+    def __init__(self, warn: WarnCallback) -> None:
+        self._lost, self._told = warn, set[str]()
 
     def __call__(self, sentence: str) -> None:
         if sentence not in self._told:
@@ -99,34 +99,34 @@ class _Told:
             self._lost(sentence)
 
 
-def _result_file(
-    runs: Sequence[Run], machine: str, place: str, described: dict[str, dict[str, Any]], told: _Told
+def _build_result_file(
+    runs: Sequence[Run], machine: str, environment_name: str, benchmarks: dict[str, dict[str, Any]], warn: _WarnOnce
 ) -> dict[str, Any]:
     newest = runs[-1]
-    python, requirements, env_vars = _chosen(newest.variant)
+    python, requirements, env_vars = _split_variant(newest.variant)
     if any(run.environment.values for run in runs):
-        told(OBSERVED)
+        warn(ENVIRONMENT_LOST)
     merged: dict[Series, list[tuple[Run, Result]]] = defaultdict(list)
     for run in runs:
         for result in run.results:
             merged[result.series].append((run, result))
     rows: dict[tuple[str, str], list[Series]] = defaultdict(list)
     for series in merged:
-        rows[_name(series), series.benchmark.version].append(series)
+        rows[_asv_benchmark_name(series), series.benchmark.version].append(series)
     newest_of = {name: (name, version) for name, version in rows}
     if len(newest_of) < len(rows):
-        told(VERSIONS)
+        warn(VERSIONS_LOST)
     return {
         "commit_hash": newest.commit.sha,
-        "env_name": place,
+        "env_name": environment_name,
         "date": _milliseconds(newest.commit.committed_at or newest.started_at),
-        "params": {**_machine_file(machine, newest.machine), "python": python, **requirements},
+        "params": {**_machine_fields(machine, newest.machine), "python": python, **requirements},
         "python": python,
         "requirements": requirements,
         "env_vars": env_vars,
         "result_columns": list(COLUMNS),
         "results": {
-            name: _row([(series, merged[series]) for series in rows[key]], described, told)
+            name: _build_row([(series, merged[series]) for series in rows[key]], benchmarks, warn)
             for name, key in newest_of.items()
         },
         "durations": {},
@@ -134,20 +134,20 @@ def _result_file(
     }
 
 
-def _row(
-    cells: Sequence[tuple[Series, Sequence[tuple[Run, Result]]]], described: dict[str, dict[str, Any]], told: _Told
+def _build_row(
+    cells: Sequence[tuple[Series, Sequence[tuple[Run, Result]]]], benchmarks: dict[str, dict[str, Any]], warn: _WarnOnce
 ) -> list[Any]:
     """One benchmark: a list of cells in every column, over the grid that the parameters span."""
     first = cells[0][0]
-    names, keyed = _axes([series for series, _ in cells], told)
+    names, keyed = _grid_axes([series for series, _ in cells], warn)
     axes = [list(dict.fromkeys(values[place] for values in keyed)) for place in range(len(names))]
-    found = dict(zip(keyed, (_cell(series, measured, told) for series, measured in cells), strict=True))
+    found = dict(zip(keyed, (_build_cell(series, measured, warn) for series, measured in cells), strict=True))
     grid = list(product(*axes))
     if len(found) < len(cells):
-        told(VERSIONS)
+        warn(VERSIONS_LOST)
     if len(grid) > len(found):
-        told(GAPS)
-    _describe(first, names, axes, described)
+        warn(GAPS_READ_AS_SKIPPED)
+    _describe_benchmark(first, names, axes, benchmarks)
     columns: dict[str, Any] = {
         name: [found[cell].get(name) if cell in found else math.nan if name == "result" else None for cell in grid]
         for name in COLUMNS
@@ -164,49 +164,49 @@ def _row(
     return row
 
 
-def _axes(cells: Sequence[Series], told: _Told) -> tuple[list[str], list[tuple[str, ...]]]:
+def _grid_axes(cells: Sequence[Series], warn: _WarnOnce) -> tuple[list[str], list[tuple[str, ...]]]:
     """The names of the parameters, and the values of each cell; too large a grid becomes one axis of whole cells."""
     names = [name for name, _ in cells[0].parameters]
     sizes = [len({dict(series.parameters).get(name) for series in cells}) for name in names]
     regular = all([name for name, _ in series.parameters] == names for series in cells)
     if regular and math.prod(sizes) <= min(MAX_CELLS, 100 * len(cells)):
         return names, [tuple(value for _, value in series.parameters) for series in cells]
-    told(AXES)
+    warn(GRID_FLATTENED)
     return ["parameters"], [(json.dumps(dict(series.parameters)),) for series in cells]
 
 
-def _cell(series: Series, measured: Sequence[tuple[Run, Result]], told: _Told) -> dict[str, Any]:
+def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: _WarnOnce) -> dict[str, Any]:
     results = [result for _, result in measured]
     if series.metric.direction == "higher":
-        told(HIGHER)
+        warn(DIRECTION_LOST)
     good = [result for result in results if result.status is Status.OK]
     if not good:
         if all(result.status is Status.SKIPPED for result in results):
             return {"result": math.nan}
-        told(REASONS)
+        warn(REASONS_LOST)
         return {"result": None}
     processes = tuple(process for result in good for process in result.processes if process.status is Status.OK)
-    _tell_of_processes(processes, good, told)
+    _warn_of_process_losses(processes, good, warn)
     summary = next((result.summary for result in reversed(good) if result.summary), None)
     commit = measured[0][0].commit
     level = point_level(Point(commit, Status.OK, processes, summary))
     samples = [sample for process in processes for sample in process.samples]
-    return {"result": level, "samples": samples or None, **_stats(samples, summary, good[-1].number)}
+    return {"result": level, "samples": samples or None, **_cell_statistics(samples, summary, good[-1].number)}
 
 
-def _tell_of_processes(processes: Sequence[Process], results: Sequence[Result], told: _Told) -> None:
+def _warn_of_process_losses(processes: Sequence[Process], results: Sequence[Result], warn: _WarnOnce) -> None:
     if any(process.pair is not None for process in processes):
-        told(PAIRED)
-    if any(result.boundaries is Boundaries.PROCESS for result in results):
-        told(POOLED)
+        warn(PAIRS_LOST)
+    if any(result.boundaries is ProcessBoundaries.PROCESS for result in results):
+        warn(PROCESSES_POOLED)
     if any(process.flags for process in processes):
-        told(OBSERVED)
+        warn(ENVIRONMENT_LOST)
 
 
-def _stats(samples: Sequence[float], summary: Summary | None, number: int | None) -> dict[str, Any]:
+def _cell_statistics(samples: Sequence[float], summary: SampleSummary | None, number: int | None) -> dict[str, Any]:
     """Quartiles and counts; an interval nobody computed is infinite, which asv reads as no weight."""
     q25, _, q75 = statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [None, None, None]
-    told = summary or Summary(0.0)
+    told = summary or SampleSummary(0.0)
     return {
         "stats_ci_99_a": -math.inf if told.ci_lo is None else told.ci_lo,
         "stats_ci_99_b": math.inf if told.ci_hi is None else told.ci_hi,
@@ -217,27 +217,27 @@ def _stats(samples: Sequence[float], summary: Summary | None, number: int | None
     }
 
 
-def _name(series: Series) -> str:
+def _asv_benchmark_name(series: Series) -> str:
     """asv has one metric a benchmark: it says which by how the name begins, any other stands behind it."""
     benchmark, function = series.benchmark.name, series.benchmark.name.rpartition(".")[2]
-    kind = _kind(series)
-    plain = function.startswith(STARTS[kind]) and series.metric.name == METRIC_NAMES[kind]
+    kind = _asv_type(series)
+    plain = function.startswith(NAME_PREFIXES[kind]) and series.metric.name == METRIC_NAMES[kind]
     return benchmark if plain else f"{benchmark}.{series.metric.name}"
 
 
-def _kind(series: Series) -> str:
-    return KINDS.get((series.metric.name, series.metric.unit), "track")
+def _asv_type(series: Series) -> str:
+    return ASV_TYPES.get((series.metric.name, series.metric.unit), "track")
 
 
-def _describe(series: Series, names: list[str], axes: list[list[str]], described: dict[str, dict[str, Any]]) -> None:
+def _describe_benchmark(series: Series, names: list[str], axes: list[list[str]], benchmarks: dict[str, dict[str, Any]]) -> None:
     """What benchmarks.json says; asv passes on attributes it does not know, as those of a suite."""
-    name = _name(series)
-    known = described.get(name, {})
+    name = _asv_benchmark_name(series)
+    known = benchmarks.get(name, {})
     same = known.get("param_names") == names
-    described[name] = {
+    benchmarks[name] = {
         "name": name,
         "code": "",
-        "type": _kind(series),
+        "type": _asv_type(series),
         "unit": series.metric.unit,
         "version": series.benchmark.version,
         "param_names": names,
@@ -247,7 +247,7 @@ def _describe(series: Series, names: list[str], axes: list[list[str]], described
     }
 
 
-def _chosen(variant: Variant) -> tuple[str, dict[str, str], dict[str, str]]:
+def _split_variant(variant: Variant) -> tuple[str, dict[str, str], dict[str, str]]:
     """Python, requirements and environment variables, as ``asv.variant_of`` put them together."""
     chosen = dict(sorted(variant.values))
     python = chosen.pop("python", "")
@@ -261,25 +261,25 @@ def _environment_name(variant: Variant) -> str:
     chosen = dict(variant.values)
     if "env_name" in chosen:
         return chosen["env_name"]
-    python, requirements, env_vars = _chosen(variant)
+    python, requirements, env_vars = _split_variant(variant)
     parts = [tool] if (tool := chosen.get("environment_type", "")) else []
     parts += [f"py{python}"] + [name + value for name, value in (*requirements.items(), *env_vars.items())]
-    return file_name("-".join(parts))
+    return sanitize_file_name("-".join(parts))
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else "env-" + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
+def _shorten_name(name: str) -> str:
+    return name if len(name) <= MAX_ENVIRONMENT_NAME else "env-" + hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
 
 
 def _machine_name(machine: Machine) -> str:
     """A folder's name; two classes of hardware that would read alike are told apart by a hash."""
-    if machine.name and file_name(machine.name) == machine.name and machine.name not in (".", ".."):
+    if machine.name and sanitize_file_name(machine.name) == machine.name and machine.name not in (".", ".."):
         return machine.name
     mark = hashlib.sha256(repr(machine).encode()).hexdigest()[:8]
-    return f"{file_name(machine.label).replace(' ', '-').replace(',', '')[:80]}-{mark}"
+    return f"{sanitize_file_name(machine.label).replace(' ', '-').replace(',', '')[:80]}-{mark}"
 
 
-def _machine_file(name: str, machine: Machine) -> dict[str, str]:
+def _machine_fields(name: str, machine: Machine) -> dict[str, str]:
     facts = {
         "machine": name,
         "cpu": machine.cpu,
@@ -294,12 +294,12 @@ def _milliseconds(moment: Any) -> int:
     return int(moment.timestamp() * 1000)
 
 
-def _json(content: object) -> bytes:
+def _dump_json(content: object) -> bytes:
     """As asv writes it, with bare NaN and Infinity."""
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, sort_keys=False).encode() + b"\n"
 
 
-def _taken(buffer: io.BytesIO) -> bytes:
+def _drain(buffer: io.BytesIO) -> bytes:
     chunk = buffer.getvalue()
     buffer.seek(0)
     buffer.truncate()

@@ -8,10 +8,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from perfci.formats import Warn
-from perfci.formats.asv.result_file import Row
-from perfci.formats.value_parsing import finite, mapping, text
-from perfci.model import Boundaries, Clock, Direction, Metric, Pairs, Process, Result, Series, Status, Summary
+from perfci.formats import WarnCallback
+from perfci.formats.asv.result_file import AsvBenchmarkRow
+from perfci.formats.value_parsing import as_mapping, parse_finite, to_text
+from perfci.model import (
+    Clock,
+    Direction,
+    Metric,
+    NamedValues,
+    Process,
+    ProcessBoundaries,
+    Result,
+    SampleSummary,
+    Series,
+    Status,
+)
 
 MAX_CELLS = 100_000
 """Cells of one benchmark; a larger grid is damaged."""
@@ -20,7 +31,7 @@ MAX_COUNT = 2**63 - 1
 
 METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory", "track": "value"}
 
-GUESSES = (("peakmem", "peakmemory", "bytes"), ("mem", "memory", "bytes"), ("time", "time", "seconds"))
+TYPE_GUESSES = (("peakmem", "peakmemory", "bytes"), ("mem", "memory", "bytes"), ("time", "time", "seconds"))
 """Type and unit by the start of a benchmark's name, for those that benchmarks.json does not know any more."""
 
 FAILED = "asv recorded a failure; its files keep no reason"
@@ -28,35 +39,35 @@ SKIPPED = "asv recorded that the benchmark skipped this"
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class BenchmarkDescription:
     """What is known of a benchmark besides its numbers; ``benchmark`` is its name where perfci had to write another."""
 
     metric: Metric
     clock: Clock
     parameter_names: tuple[str, ...]
-    benchmark: str = ""
+    original_name: str = ""
 
 
-def describe(name: str, entry: object) -> Description:
+def describe_benchmark(name: str, entry: object) -> BenchmarkDescription:
     """Read an entry of benchmarks.json, which may be missing: asv keeps only the benchmarks it discovered last."""
     known: Mapping[str, Any] = entry if isinstance(entry, dict) else {}
-    guessed_type, guessed_unit = _guess(name)
+    guessed_type, guessed_unit = _guess_type(name)
     kind, unit, names = known.get("type"), known.get("unit"), known.get("param_names")
     kind = kind if isinstance(kind, str) and kind else guessed_type
-    ours = mapping(known.get("perfci"))
-    return Description(
-        benchmark=text(ours.get("benchmark")),
+    ours = as_mapping(known.get("perfci"))
+    return BenchmarkDescription(
+        original_name=to_text(ours.get("benchmark")),
         metric=Metric(
-            name=text(ours.get("metric")) or METRIC_NAMES.get(kind, kind),
+            name=to_text(ours.get("metric")) or METRIC_NAMES.get(kind, kind),
             unit=unit if isinstance(unit, str) and unit else guessed_unit,
-            direction=_direction(known),
+            direction=_parse_direction(known),
         ),
         clock=Clock.WALL if kind == "time" else Clock.VALUE,
         parameter_names=tuple(str(one) for one in names) if isinstance(names, list) else (),
     )
 
 
-def grid(name: str, row: Row, description: Description, warn: Warn) -> dict[Pairs, int]:
+def build_grid(name: str, row: AsvBenchmarkRow, description: BenchmarkDescription, warn: WarnCallback) -> dict[NamedValues, int]:
     """The cells of a benchmark as parameters and their place in the lists of the row; the last parameter runs fastest.
 
     The parameters are the strings of the file itself: benchmarks.json may have another grid by now.
@@ -75,65 +86,65 @@ def grid(name: str, row: Row, description: Description, warn: Warn) -> dict[Pair
     return cells
 
 
-def result_of(series: Series, row: Row, cell: int, clock: Clock, warn: Warn) -> Result | None:
+def build_result(series: Series, row: AsvBenchmarkRow, cell: int, clock: Clock, warn: WarnCallback) -> Result | None:
     """Translate one cell; nothing for a value that is no number at all (asv lets ``track_`` return anything)."""
     value = row.result[cell] if row.result is not None else None
-    number = finite(value)
+    number = parse_finite(value)
     if number is not None:
-        return _measured(series, row, cell, number, clock, warn)
+        return _build_measured_result(series, row, cell, number, clock, warn)
     if value is None:
-        return Result(series, Status.FAILED, boundaries=Boundaries.POOLED, reason=FAILED)
+        return Result(series, Status.FAILED, boundaries=ProcessBoundaries.POOLED, reason=FAILED)
     if not isinstance(value, float):
         warn(f"{series.benchmark.name}: a value of type {type(value).__name__} is no number that perfci can compare")
         return None
     if math.isnan(value):
-        return Result(series, Status.SKIPPED, boundaries=Boundaries.POOLED, reason=SKIPPED)
-    return Result(series, Status.FAILED, boundaries=Boundaries.POOLED, reason="the benchmark returned infinity")
+        return Result(series, Status.SKIPPED, boundaries=ProcessBoundaries.POOLED, reason=SKIPPED)
+    return Result(series, Status.FAILED, boundaries=ProcessBoundaries.POOLED, reason="the benchmark returned infinity")
 
 
-def _measured(series: Series, row: Row, cell: int, value: float, clock: Clock, warn: Warn) -> Result:
-    summary = Summary(
+def _build_measured_result(series: Series, row: AsvBenchmarkRow, cell: int, value: float, clock: Clock, warn: WarnCallback) -> Result:
+    summary = SampleSummary(
         value=value,
-        ci_lo=finite(row.at("stats_ci_99_a", cell)),
-        ci_hi=finite(row.at("stats_ci_99_b", cell)),
-        q25=finite(row.at("stats_q_25", cell)),
-        q75=finite(row.at("stats_q_75", cell)),
-        n=_count(row.at("stats_repeat", cell)),
+        ci_lo=parse_finite(row.cell_value("stats_ci_99_a", cell)),
+        ci_hi=parse_finite(row.cell_value("stats_ci_99_b", cell)),
+        q25=parse_finite(row.cell_value("stats_q_25", cell)),
+        q75=parse_finite(row.cell_value("stats_q_75", cell)),
+        n=_parse_count(row.cell_value("stats_repeat", cell)),
     )
-    samples = _samples(series, row.at("samples", cell), warn)
+    samples = _parse_samples(series, row.cell_value("samples", cell), warn)
     return Result(
         series,
         Status.OK,
         processes=(Process(0, samples=samples, clock=clock, started_at=row.started_at),) if samples else (),
         summary=summary,
-        boundaries=Boundaries.POOLED,
-        number=_count(row.at("stats_number", cell)),
+        boundaries=ProcessBoundaries.POOLED,
+        number=_parse_count(row.cell_value("stats_number", cell)),
     )
 
 
-def _samples(series: Series, stored: object, warn: Warn) -> tuple[float, ...]:
+def _parse_samples(series: Series, stored: object, warn: WarnCallback) -> tuple[float, ...]:
     if not isinstance(stored, list):
         return ()
     if set(map(type, stored)) == {float} and all(map(math.isfinite, stored)):
         return tuple(stored)
-    numbers = tuple(number for number in map(finite, stored) if number is not None)
+    numbers = tuple(number for number in map(parse_finite, stored) if number is not None)
     if len(numbers) < len(stored):
         warn(f"{series.benchmark.name}: some of its samples are no finite numbers; left out")
     return numbers
 
 
-def _count(stored: object) -> int | None:
+def _parse_count(stored: object) -> int | None:
     if isinstance(stored, bool) or not isinstance(stored, int):
         return None
     return stored if 0 < stored <= MAX_COUNT else None
 
 
-def _guess(name: str) -> tuple[str, str]:
+def _guess_type(name: str) -> tuple[str, str]:
     function = name.rpartition(".")[2].lower()
-    return next(((kind, unit) for start, kind, unit in GUESSES if function.startswith(start)), ("track", "unit"))
+    return next(((kind, unit) for start, kind, unit in TYPE_GUESSES if function.startswith(start)), ("track", "unit"))
 
 
-def _direction(known: Mapping[str, Any]) -> Direction:
+def _parse_direction(entry: Mapping[str, Any]) -> Direction:
     """asv has no direction; suites write one as an attribute of the function, under either of two names."""
-    higher = known.get("direction") == "higher" or known.get("higher_is_better") is True
+    higher = entry.get("direction") == "higher" or entry.get("higher_is_better") is True
     return "higher" if higher else "lower"

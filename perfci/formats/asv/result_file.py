@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from perfci.formats import Warn
-from perfci.formats.value_parsing import SHA, parse_json
+from perfci.formats import WarnCallback
+from perfci.formats.value_parsing import SHA_PATTERN, parse_json
 from perfci.model import PerfciError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AsvBenchmarkRow:
     """What a file says of one benchmark. ``columns`` hold one entry per cell of the grid that ``params`` span."""
 
     result: list[Any] | None
@@ -24,54 +24,54 @@ class Row:
     started_at: datetime | None
     columns: Mapping[str, Any]
 
-    def at(self, column: str, cell: int) -> Any:
+    def cell_value(self, column: str, cell: int) -> Any:
         """One entry of a column; asv leaves out columns, and whole lists, that hold nothing."""
         entries = self.columns.get(column)
         return entries[cell] if isinstance(entries, list) and cell < len(entries) else None
 
 
-def load(body: bytes, what: str) -> dict[str, Any]:
+def parse_object(body: bytes, source_name: str) -> dict[str, Any]:
     """Parse a JSON object."""
-    content = parse_json(body, what)
+    content = parse_json(body, source_name)
     if not isinstance(content, dict):
-        raise PerfciError(f"{what} is no asv file: expected a JSON object.")
+        raise PerfciError(f"{source_name} is no asv file: expected a JSON object.")
     return content
 
 
-def load_results(body: bytes, what: str) -> dict[str, Any]:
+def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
     """Parse a result file and check what every one must have."""
-    content = load(body, what)
+    content = parse_object(body, source_name)
     sha, params, results = content.get("commit_hash"), content.get("params"), content.get("results")
     if not isinstance(sha, str) or not isinstance(results, dict):
-        raise PerfciError(f"{what} is no asv result file: it has no commit_hash with results.")
-    if not SHA.fullmatch(sha):
-        raise PerfciError(f"{what} has the commit_hash {sha[:80]!r}: expected hexadecimal digits.")
+        raise PerfciError(f"{source_name} is no asv result file: it has no commit_hash with results.")
+    if not SHA_PATTERN.fullmatch(sha):
+        raise PerfciError(f"{source_name} has the commit_hash {sha[:80]!r}: expected hexadecimal digits.")
     if not isinstance(params, dict) or not isinstance(params.get("machine"), str):
-        raise PerfciError(f"{what} does not say which machine it was measured on.")
-    version = version_of(content)
+        raise PerfciError(f"{source_name} does not say which machine it was measured on.")
+    version = file_version(content)
     if version not in (1, 2):
-        raise PerfciError(f"{what} has the asv file version {version!r}: perfci reads 1 and 2.")
+        raise PerfciError(f"{source_name} has the asv file version {version!r}: perfci reads 1 and 2.")
     if version == 2 and not isinstance(content.get("result_columns"), list):
-        raise PerfciError(f"{what} has no result_columns, which version 2 needs.")
+        raise PerfciError(f"{source_name} has no result_columns, which version 2 needs.")
     return content
 
 
-def version_of(content: Mapping[str, Any]) -> object:
+def file_version(content: Mapping[str, Any]) -> object:
     return content.get("version", 2 if "result_columns" in content else 1)
 
 
-def rows(content: Mapping[str, Any], warn: Warn) -> Iterator[tuple[str, Row]]:
+def iter_rows(content: Mapping[str, Any], warn: WarnCallback) -> Iterator[tuple[str, AsvBenchmarkRow]]:
     """Every benchmark of a checked result file; one whose entry is malformed is left out."""
-    read = _columns_2 if version_of(content) == 2 else _columns_1
+    read = _columns_of_version_2 if file_version(content) == 2 else _columns_of_version_1
     for name, entry in content["results"].items():
         try:
             columns = read(content, name, entry)
-            yield name, _row(columns)
+            yield name, _build_row(columns)
         except (TypeError, KeyError, IndexError, AttributeError):
             warn(f"{name}: its entry in the result file is malformed")
 
 
-def moment(milliseconds: object) -> datetime | None:
+def parse_milliseconds(milliseconds: object) -> datetime | None:
     """A time as asv writes it; nothing where it is missing or no time at all."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
@@ -81,20 +81,20 @@ def moment(milliseconds: object) -> datetime | None:
         return None
 
 
-def _row(columns: Mapping[str, Any]) -> Row:
+def _build_row(columns: Mapping[str, Any]) -> AsvBenchmarkRow:
     result, params, version = columns["result"], columns.get("params") or [], columns.get("version")
     if not (result is None or isinstance(result, list)) or not isinstance(params, list):
         raise TypeError("result and params are lists")
-    return Row(
+    return AsvBenchmarkRow(
         result=result,
         params=tuple(tuple(map(str, axis)) for axis in params) if params else (),
         version="" if version is None else str(version),
-        started_at=moment(columns.get("started_at")),
+        started_at=parse_milliseconds(columns.get("started_at")),
         columns=columns,
     )
 
 
-def _columns_2(content: Mapping[str, Any], _name: str, entry: Any) -> Mapping[str, Any]:
+def _columns_of_version_2(content: Mapping[str, Any], _name: str, entry: Any) -> Mapping[str, Any]:
     """Version 2: a list beside the names in ``result_columns``, its empty end cut off."""
     if not isinstance(entry, list):
         raise TypeError("an entry is a list")
@@ -103,12 +103,12 @@ def _columns_2(content: Mapping[str, Any], _name: str, entry: Any) -> Mapping[st
     return columns
 
 
-def _columns_1(content: Mapping[str, Any], name: str, entry: Any) -> Mapping[str, Any]:
+def _columns_of_version_1(content: Mapping[str, Any], name: str, entry: Any) -> Mapping[str, Any]:
     """Version 1: a bare value or an object, with versions and times in tables of their own (asv's ``update_to_2``)."""
     if not isinstance(entry, dict):
         entry = {"result": [entry]}
-    stats = _listed(entry.get("stats"))
-    columns = {"result": _listed(entry["result"]), "params": entry.get("params"), "samples": entry.get("samples")}
+    stats = _as_list(entry.get("stats"))
+    columns = {"result": _as_list(entry["result"]), "params": entry.get("params"), "samples": entry.get("samples")}
     for column in ("q_25", "q_75", "number", "repeat"):
         columns[f"stats_{column}"] = stats and [one and one.get(column) for one in stats]
     for end, column in enumerate(("stats_ci_99_a", "stats_ci_99_b")):
@@ -118,5 +118,5 @@ def _columns_1(content: Mapping[str, Any], name: str, entry: Any) -> Mapping[str
     return columns
 
 
-def _listed(value: Any) -> list[Any] | None:
+def _as_list(value: Any) -> list[Any] | None:
     return value if value is None or isinstance(value, list) else [value]

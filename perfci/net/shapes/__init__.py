@@ -16,39 +16,39 @@ class Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Asked(BaseModel):
+class RequestShape(BaseModel):
     """What a client asks: a query or a body. A misspelt name would lose what it holds, so it is refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-MOST_ON_A_PAGE = 500
+MAX_PAGE_SIZE = 500
 """Items one answer lists at most; more come with the cursor."""
 
-PAGE = 100
+DEFAULT_PAGE_SIZE = 100
 """Items an answer lists where nobody says otherwise."""
 
-Key = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+HexKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 """A hash that names a run or a series."""
 
 
-VISIBLE = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+$"
+VISIBLE_LINE_PATTERN = r"^[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+$"
 """One line, nothing invisible, nothing that turns the reading direction."""
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE)]
+DisplayName = Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE_LINE_PATTERN)]
 
 
-def _dated(value: object) -> object:
+def _parse_timestamp(value: object) -> object:
     """A bare number is no date, though some readers take it for the seconds since 1970."""
     if isinstance(value, datetime):
         return value
-    if not isinstance(value, str) or not DATED.fullmatch(value):
+    if not isinstance(value, str) or not RFC3339_PATTERN.fullmatch(value):
         raise PydanticCustomError("datetime_parsing", "a date and time such as 2026-03-01T12:00:00Z was expected")
     return datetime.fromisoformat(value.upper())
 
 
-DATED = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+RFC3339_PATTERN = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 """As RFC 3339 writes it, and with it the format "date-time" of JSON Schema."""
-Moment = Annotated[AwareDatetime, BeforeValidator(_dated)]
+AwareTimestamp = Annotated[AwareDatetime, BeforeValidator(_parse_timestamp)]
 """When something is or was, as a query or a body says it."""
 
 
@@ -56,11 +56,11 @@ Cursor = Annotated[str, Field(pattern=r"^[0-9]{1,18}$")]
 """Where a list goes on: what the answer before gave as ``next``."""
 
 
-class Paged(Asked):
+class PageQuery(RequestShape):
     """Which page of a list: ``cursor`` is what the answer before gave as ``next``."""
 
     cursor: Cursor | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE)] = PAGE
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = DEFAULT_PAGE_SIZE
 
 
 class Page(Shape):

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import Asked, Name, Page, Shape
+from perfci.net.shapes import DisplayName, Page, RequestShape, Shape
 from perfci.net.shapes.project_tables import ProjectTablesShape
 from perfci.net.shapes.runs import Visibility
 
-ScopeWord = Literal["results:read", "results:write", "admin"]
-RoleWord = Literal["reader", "sheriff", "admin"]
+ScopeName = Literal["results:read", "results:write", "admin"]
+RoleName = Literal["reader", "sheriff", "admin"]
 
 
 class TokenShape(Shape):
@@ -21,7 +21,7 @@ class TokenShape(Shape):
     uid: str
     name: str
     last4: str
-    scopes: tuple[ScopeWord, ...]
+    scopes: tuple[ScopeName, ...]
     created_by: str
     created_at: datetime
     expires_at: datetime
@@ -33,37 +33,37 @@ class TokenPage(Page):
     items: tuple[TokenShape, ...]
 
 
-class NewToken(Asked):
-    name: Name
-    scopes: Annotated[tuple[ScopeWord, ...], Field(min_length=1, max_length=3)]
+class NewToken(RequestShape):
+    name: DisplayName
+    scopes: Annotated[tuple[ScopeName, ...], Field(min_length=1, max_length=3)]
     days: Annotated[int, Field(ge=1, le=365)] = 90
 
 
-class TokenMade(Shape):
+class CreatedToken(Shape):
     """``text`` is the token itself: this answer is the only one that ever holds it."""
 
     token: TokenShape
-    text: str
+    secret: str
 
 
-class MemberShape(Shape):
+class ProjectMemberShape(Shape):
     """``member`` is 'github/583231' or 'proxy/ada'."""
 
     member: str
     name: str
-    role: RoleWord
+    role: RoleName
 
 
-class MemberPage(Page):
-    items: tuple[MemberShape, ...]
+class ProjectMemberPage(Page):
+    items: tuple[ProjectMemberShape, ...]
 
 
-class NewRole(Asked):
-    role: RoleWord
-    name: Name | None = None
+class RoleAssignment(RequestShape):
+    role: RoleName
+    name: DisplayName | None = None
 
 
-class ProjectChange(Asked):
+class ProjectPatch(RequestShape):
     """What is left out stays as it is; ``settings`` are all tables of the project at once, ``{}`` takes them away."""
 
     visibility: Visibility | None = None
@@ -72,7 +72,7 @@ class ProjectChange(Asked):
     settings: ProjectTablesShape | None = None
 
 
-class AuditShape(Shape):
+class AuditEntryShape(Shape):
     """Who changed what and when; ``actor`` is 'token:UID', 'user:github/583231', 'github-repository/NUMBER', 'local'
     or 'perfci'.
     """
@@ -82,8 +82,8 @@ class AuditShape(Shape):
     action: str
     subject: str
     detail: dict[str, Any]
-    request: str
+    request_id: str
 
 
-class AuditPage(Page):
-    items: tuple[AuditShape, ...]
+class AuditEntryPage(Page):
+    items: tuple[AuditEntryShape, ...]

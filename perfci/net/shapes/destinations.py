@@ -6,49 +6,49 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import MOST_ON_A_PAGE, PAGE, VISIBLE, Asked, Page, Shape
-from perfci.net.shapes.incidents import DeliveryShape, KindWord, StateWord
+from perfci.net.shapes import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE, VISIBLE_LINE_PATTERN, Page, RequestShape, Shape
+from perfci.net.shapes.incidents import DeliveryShape, IncidentKindName, IncidentStateName
 
 DestinationKind = Literal["slack", "webhook", "email", "github_issue"]
-Clock = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
-Zone = Annotated[str, Field(max_length=60, pattern=r"^[A-Za-z0-9_+/-]*$")]
+TimeOfDay = Annotated[str, Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+TimeZoneName = Annotated[str, Field(max_length=60, pattern=r"^[A-Za-z0-9_+/-]*$")]
 
 
-class Routes(Asked):
+class NotificationRoutes(RequestShape):
     """Of what a destination hears: nothing said means regressions and missing data, when they begin.
 
     ``benchmarks`` are names with ``*``; ``urgent`` messages do not wait for the end of the quiet hours.
     """
 
-    kinds: Annotated[tuple[KindWord, ...], Field(max_length=7)] = ()
-    states: Annotated[tuple[StateWord, ...], Field(max_length=10)] = ()
+    kinds: Annotated[tuple[IncidentKindName, ...], Field(max_length=7)] = ()
+    states: Annotated[tuple[IncidentStateName, ...], Field(max_length=10)] = ()
     benchmarks: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE)], ...], Field(max_length=50)
+        tuple[Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_LINE_PATTERN)], ...], Field(max_length=50)
     ] = ()
     urgent: bool = False
 
 
-class Quiet(Asked):
+class QuietHours(RequestShape):
     """Between these times of day nothing is sent; it leaves when they end."""
 
-    tz: Zone = "UTC"
-    begin: Clock
-    end: Clock
+    tz: TimeZoneName = "UTC"
+    begin: TimeOfDay
+    end: TimeOfDay
 
 
-class NewDestination(Asked):
+class NewDestination(RequestShape):
     """``address`` is a URL for slack and webhook, a mail address for email, ``owner/name`` for github_issue.
 
     ``secret`` signs the body of a webhook and is the token of github_issue; left out it stays as it is.
     """
 
     kind: DestinationKind
-    address: Annotated[str, Field(min_length=1, max_length=1000, pattern=VISIBLE)]
+    address: Annotated[str, Field(min_length=1, max_length=1000, pattern=VISIBLE_LINE_PATTERN)]
     secret: Annotated[str, Field(max_length=500, pattern=r"^[\x21-\x7e]*$")] | None = None
-    routes: Routes = Routes()
-    quiet: Quiet | None = None
+    routes: NotificationRoutes = NotificationRoutes()
+    quiet: QuietHours | None = None
     digest: Annotated[str, Field(pattern=r"^(daily@([01][0-9]|2[0-3]):[0-5][0-9])?$")] = ""
-    tz: Zone = "UTC"
+    tz: TimeZoneName = "UTC"
     enabled: bool = True
 
 
@@ -59,8 +59,8 @@ class DestinationShape(Shape):
     kind: DestinationKind
     address: str
     has_secret: bool
-    routes: Routes
-    quiet: Quiet | None = None
+    routes: NotificationRoutes
+    quiet: QuietHours | None = None
     digest: str = ""
     tz: str = "UTC"
     enabled: bool
@@ -70,15 +70,15 @@ class DestinationPage(Page):
     items: tuple[DestinationShape, ...]
 
 
-class DeliveryFilter(Asked):
-    limit: Annotated[int, Field(ge=1, le=MOST_ON_A_PAGE)] = PAGE
+class DeliveryQuery(RequestShape):
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_SIZE)] = DEFAULT_PAGE_SIZE
 
 
 class DeliveryPage(Page):
     items: tuple[DeliveryShape, ...]
 
 
-class TestAnswer(Shape):
+class DestinationTestResult(Shape):
     """What became of a message that only tries a destination."""
 
     sent: bool

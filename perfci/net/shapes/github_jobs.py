@@ -7,13 +7,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perfci.net.shapes import VISIBLE, Asked, Shape
+from perfci.net.shapes import VISIBLE_LINE_PATTERN, RequestShape, Shape
 
-Number = Annotated[int, Field(ge=1, lt=10**18)]
-Text = Annotated[str, Field(max_length=500, pattern=VISIBLE)]
+GitHubId = Annotated[int, Field(ge=1, lt=10**18)]
+ShortText = Annotated[str, Field(max_length=500, pattern=VISIBLE_LINE_PATTERN)]
 
 
-class RepositoryShape(Shape):
+class RepositoryBindingShape(Shape):
     """What a project is bound to: the numbers are what the repository is, ``repository`` what it was last called."""
 
     repository: str
@@ -24,28 +24,28 @@ class RepositoryShape(Shape):
     refs: tuple[str, ...]
 
 
-class NewRepository(Asked):
+class NewRepositoryBinding(RequestShape):
     """``workflow`` begins with ``.github/`` where the repository holds it itself; jobs on ``refs`` write histories."""
 
-    repository: Text
-    repository_id: Number
-    owner_id: Number
-    workflow: Text = ".github/workflows/perf.yml"
-    environment: Text | None = None
-    refs: Annotated[tuple[Text, ...], Field(max_length=50)] = ("refs/heads/main",)
+    repository: ShortText
+    repository_id: GitHubId
+    owner_id: GitHubId
+    workflow: ShortText = ".github/workflows/perf.yml"
+    environment: ShortText | None = None
+    refs: Annotated[tuple[ShortText, ...], Field(max_length=50)] = ("refs/heads/main",)
 
 
-class JobToken(Asked):
+class IdTokenExchange(RequestShape):
     """What GitHub says of a job, signed, for the audience of this server."""
 
-    project: Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE)]
+    project: Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE_LINE_PATTERN)]
     token: Annotated[str, Field(min_length=1, pattern=r"^[\x21-\x7e]+$")]
 
 
-class RunTokenMade(Shape):
+class CreatedJobToken(Shape):
     """``text`` is the token itself: this answer is the only one that ever holds it."""
 
-    text: str
+    secret: str
     expires_at: datetime
-    baseline: bool
+    may_write_history: bool
     """Whether what the job measured may enter a history."""

@@ -7,25 +7,25 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import VISIBLE, Asked, Key, Moment, Page, Paged, Shape
+from perfci.net.shapes import VISIBLE_LINE_PATTERN, AwareTimestamp, HexKey, Page, PageQuery, RequestShape, Shape
 
-StateWord = Literal[
+IncidentStateName = Literal[
     "new", "investigating", "culprit_found", "fixed", "accepted", "reverted", "environment", "invalid", "duplicate",
     "snoozed",
 ]  # fmt: skip
-KindWord = Literal["regression", "improvement", "mixed", "environment", "machine", "resolved", "data"]
+IncidentKindName = Literal["regression", "improvement", "mixed", "environment", "machine", "resolved", "data"]
 
-Number = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Line = Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE[:-2]}*$")]
+IncidentNumber = Annotated[int, Field(ge=1, le=2**31 - 1)]
+OptionalLine = Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE_LINE_PATTERN[:-2]}*$")]
 """One line, which may be empty."""
-Person = Annotated[str, Field(max_length=100, pattern=rf"{VISIBLE[:-2]}*$")]
-Text = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]+$")]
-Sha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
-ShaOrNone = Annotated[str, Field(pattern=r"^([0-9a-f]{7,64})?$")]
-Address = Annotated[str, Field(max_length=500, pattern=r"^(https?://[^\s<>\x22\x27\x00-\x1f]+)?$")]
+PersonName = Annotated[str, Field(max_length=100, pattern=rf"{VISIBLE_LINE_PATTERN[:-2]}*$")]
+NoteText = Annotated[str, Field(min_length=1, max_length=4000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]+$")]
+ShaPrefix = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
+OptionalSha = Annotated[str, Field(pattern=r"^([0-9a-f]{7,64})?$")]
+OptionalLink = Annotated[str, Field(max_length=500, pattern=r"^(https?://[^\s<>\x22\x27\x00-\x1f]+)?$")]
 """A link, or nothing: what a page makes a link of must not be a script."""
 
-MOST_AT_ONCE = 500
+MAX_BULK_CHANGES = 500
 
 
 class IncidentShape(Shape):
@@ -34,18 +34,18 @@ class IncidentShape(Shape):
     number: int
     id: str
     kind: str
-    state: StateWord
+    state: IncidentStateName
     revision: int
     headline: str
     explanation: str = ""
-    told: str = ""
-    say: str
+    disposition_text: str = ""
+    disposition: str
     open: bool
-    standing: bool
+    ongoing: bool
     last_good: str
     commit: str
     series_count: int
-    cost: float | None = None
+    severity: float | None = None
     assignee: str = ""
     due_at: datetime | None = None
     snoozed_until: datetime | None = None
@@ -65,24 +65,24 @@ class IncidentShape(Shape):
     triaged_at: datetime | None = None
 
 
-class MemberShape(Shape):
+class IncidentSeriesShape(Shape):
     """``identity`` names the series everywhere in the API; ``rel`` is after/before - 1."""
 
-    identity: Key
+    series_id: HexKey
     series: dict[str, Any]
     sentence: str
     last_good: str
     commit: str
-    rel: float
+    relative_change: float
     before: float
     after: float
     added_by: str
 
 
-class EventShape(Shape):
+class IncidentEventShape(Shape):
     at: datetime
     actor: str
-    what: str
+    action: str
     before: str
     after: str
     text: str
@@ -93,158 +93,158 @@ class DeliveryShape(Shape):
     destination: str
     incident: int
     state: str
-    about: str
+    incident_state: str
     attempts: int
     not_before: datetime
     sent_at: datetime | None = None
     problem: str = ""
 
 
-class WholeIncident(IncidentShape):
+class IncidentDetailShape(IncidentShape):
     """One incident with its series, its history and who was told."""
 
-    members: tuple[MemberShape, ...] = ()
-    suspects: tuple[dict[str, Any], ...] = ()
-    events: tuple[EventShape, ...] = ()
+    members: tuple[IncidentSeriesShape, ...] = ()
+    candidate_commits: tuple[dict[str, Any], ...] = ()
+    events: tuple[IncidentEventShape, ...] = ()
     deliveries: tuple[DeliveryShape, ...] = ()
-    measure: str | None = None
+    next_measurement: str | None = None
 
 
 class IncidentPage(Page):
     items: tuple[IncidentShape, ...]
 
 
-class EventPage(Page):
-    items: tuple[EventShape, ...]
+class IncidentEventPage(Page):
+    items: tuple[IncidentEventShape, ...]
 
 
-class IncidentFilter(Paged):
+class IncidentQuery(PageQuery):
     """Newest number first."""
 
-    state: StateWord | None = None
-    kind: KindWord | None = None
-    assignee: Person | None = None
-    commit: Sha | None = None
+    state: IncidentStateName | None = None
+    kind: IncidentKindName | None = None
+    assignee: PersonName | None = None
+    commit: ShaPrefix | None = None
 
 
-class IncidentChange(Asked):
+class IncidentPatch(RequestShape):
     """What is left out stays as it is; accepting needs a reason and a day, snoozing a moment, a duplicate a number."""
 
-    state: StateWord | None = None
-    assignee: Person | None = None
-    due_at: Moment | None = None
-    snoozed_until: Moment | None = None
-    reason: Line = ""
-    accepted_until: Moment | None = None
-    duplicate_of: Number | None = None
-    issue_url: Address | None = None
-    fix_sha: ShaOrNone | None = None
-    culprit_sha: ShaOrNone | None = None
-    note: Text | None = None
+    state: IncidentStateName | None = None
+    assignee: PersonName | None = None
+    due_at: AwareTimestamp | None = None
+    snoozed_until: AwareTimestamp | None = None
+    reason: OptionalLine = ""
+    accepted_until: AwareTimestamp | None = None
+    duplicate_of: IncidentNumber | None = None
+    issue_url: OptionalLink | None = None
+    fix_sha: OptionalSha | None = None
+    culprit_sha: OptionalSha | None = None
+    note: NoteText | None = None
 
 
-class SeenIncident(Asked):
+class IncidentRevision(RequestShape):
     """An incident as somebody saw it."""
 
-    number: Number
-    revision: Number
+    number: IncidentNumber
+    revision: IncidentNumber
 
 
-SeenIncidents = Annotated[tuple[SeenIncident, ...], Field(min_length=1, max_length=MOST_AT_ONCE)]
+IncidentRevisions = Annotated[tuple[IncidentRevision, ...], Field(min_length=1, max_length=MAX_BULK_CHANGES)]
 
 
-class BulkChange(Asked):
-    incidents: SeenIncidents
-    change: IncidentChange
+class BulkIncidentPatch(RequestShape):
+    incidents: IncidentRevisions
+    change: IncidentPatch
 
 
-class RefusedChange(Shape):
+class RejectedPatch(Shape):
     number: int
-    why: str
+    reason: str
 
 
-class BulkAnswer(Shape):
+class BulkPatchResult(Shape):
     """``stale`` ones were changed by somebody else meanwhile and are as they were left."""
 
     changed: tuple[int, ...]
     stale: tuple[int, ...]
-    refused: tuple[RefusedChange, ...]
+    rejected: tuple[RejectedPatch, ...]
 
 
-class NewNote(Asked):
-    text: Text
+class NewNote(RequestShape):
+    text: NoteText
 
 
-class Merge(Asked):
-    others: SeenIncidents
+class MergeRequest(RequestShape):
+    others: IncidentRevisions
 
 
-class Split(Asked):
-    series: Annotated[tuple[Key, ...], Field(min_length=1, max_length=10_000)]
+class SplitRequest(RequestShape):
+    series: Annotated[tuple[HexKey, ...], Field(min_length=1, max_length=10_000)]
 
 
-class SplitAnswer(Shape):
-    left: IncidentShape
+class SplitResult(Shape):
+    remaining: IncidentShape
     new: IncidentShape
 
 
-class Nudge(Asked):
+class BoundaryMove(RequestShape):
     """Either so many commits along the line, or the two ends of the range."""
 
-    by: Annotated[int, Field(ge=-1000, le=1000)] | None = None
-    last_good: Sha | None = None
-    commit: Sha | None = None
+    commit_offset: Annotated[int, Field(ge=-1000, le=1000)] | None = None
+    last_good: ShaPrefix | None = None
+    commit: ShaPrefix | None = None
 
 
-class EdgeTest(Shape):
+class BoundaryTestShape(Shape):
     """How far a step stands out of the noise at the old and at the new edge."""
 
     series: str
     sigmas_before: float | None
-    sigmas_now: float | None
+    sigmas_after: float | None
     worse: bool
 
 
-class NudgeAnswer(Shape):
+class BoundaryMoveResult(Shape):
     incident: IncidentShape
-    tests: tuple[EdgeTest, ...]
-    worse: int
+    tests: tuple[BoundaryTestShape, ...]
+    worse_count: int
 
 
-class LedgerFilter(Paged):
+class ImpactQuery(PageQuery):
     """``moved`` asks for what got worse alone, or better alone."""
 
-    commit: Sha | None = None
-    moved: Literal["worse", "better"] | None = None
+    commit: ShaPrefix | None = None
+    effect: Literal["worse", "better"] | None = None
 
 
-class LedgerShape(Shape):
+class CommitImpactShape(Shape):
     """This commit moved this series by so much; ``incident`` tells under which number people spoke of it."""
 
     commit: str
     series: dict[str, Any]
     sentence: str
-    rel: float
+    relative_change: float
     before: float
     after: float
     incident: int | None = None
-    state: StateWord | None = None
+    state: IncidentStateName | None = None
     accepted: bool
     recorded_at: datetime
 
 
-class LedgerPage(Page):
-    items: tuple[LedgerShape, ...]
+class CommitImpactPage(Page):
+    items: tuple[CommitImpactShape, ...]
 
 
-class NoisyShape(Shape):
+class NoisyBenchmarkShape(Shape):
     benchmark: str
     judged: int
     invalid: int
     rate: float
 
 
-class HealthShape(Shape):
+class AlertQualityShape(Shape):
     """How well the alarms serve those who get them; absent where nothing was decided yet."""
 
     open: int
@@ -256,10 +256,10 @@ class HealthShape(Shape):
     hours_to_triage: float | None = None
     hours_to_close: float | None = None
     series_per_incident: float | None = None
-    noisy: tuple[NoisyShape, ...] = ()
+    noisy_benchmarks: tuple[NoisyBenchmarkShape, ...] = ()
 
 
-class SuspensionShape(Shape):
+class MutedBenchmarkShape(Shape):
     """A benchmark that is watched and told to nobody; an empty ``metric`` means all of its metrics."""
 
     benchmark: str
@@ -271,17 +271,17 @@ class SuspensionShape(Shape):
     actor: str
 
 
-class SuspensionPage(Page):
-    items: tuple[SuspensionShape, ...]
+class MutedBenchmarkPage(Page):
+    items: tuple[MutedBenchmarkShape, ...]
 
 
-BenchmarkName = Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE)]
+BenchmarkName = Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE_LINE_PATTERN)]
 
 
-class NewSuspension(Asked):
+class MuteChange(RequestShape):
     """``days`` of 0 let the benchmark out again."""
 
     benchmark: BenchmarkName
-    metric: Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE[:-2]}*$")] = ""
-    reason: Line = ""
+    metric: Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE_LINE_PATTERN[:-2]}*$")] = ""
+    reason: OptionalLine = ""
     days: Annotated[int, Field(ge=0, le=365)] = 30

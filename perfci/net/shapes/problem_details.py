@@ -5,14 +5,14 @@ from __future__ import annotations
 from perfci.net.shapes import Shape
 
 
-class Fault(Shape):
+class InvalidField(Shape):
     """One thing that is wrong, and where: ``results[3].unit`` of a body, ``limit`` of a query."""
 
-    place: str
+    location: str
     message: str
 
 
-class Problem(Shape):
+class ProblemDetails(Shape):
     """``type`` is a page that explains the word, ``detail`` one sentence, ``instance`` the request's id in the logs."""
 
     type: str
@@ -20,5 +20,5 @@ class Problem(Shape):
     status: int
     detail: str
     instance: str
-    errors: tuple[Fault, ...] = ()
+    errors: tuple[InvalidField, ...] = ()
     revision: int | None = None

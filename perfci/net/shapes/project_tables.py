@@ -7,14 +7,14 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from perfci.model import MetricClass
-from perfci.net.shapes import VISIBLE, Asked
+from perfci.net.shapes import VISIBLE_LINE_PATTERN, RequestShape
 
-Expression = Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE)]
-Bar = Annotated[float, Field(ge=0, lt=1)]
-Floor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PatternText = Annotated[str, Field(min_length=1, max_length=200, pattern=VISIBLE_LINE_PATTERN)]
+BarFraction = Annotated[float, Field(ge=0, lt=1)]
+NoiseFloorValue = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class JudgeTableShape(Asked):
+class JudgeTableShape(RequestShape):
     """What is left out is as ``perfci.toml`` has it where it says nothing."""
 
     bar: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -22,26 +22,26 @@ class JudgeTableShape(Asked):
     max_pairs: Annotated[int, Field(ge=5, le=200)] | None = None
 
 
-class HistoryTableShape(Asked):
+class HistoryTableShape(RequestShape):
     pages_per_week: Annotated[int, Field(ge=0, le=1000)] | None = None
-    releases: Annotated[str, Field(max_length=100, pattern=VISIBLE)] | None = None
-    canaries: Annotated[tuple[Expression, ...], Field(max_length=50)] | None = None
+    releases: Annotated[str, Field(max_length=100, pattern=VISIBLE_LINE_PATTERN)] | None = None
+    canaries: Annotated[tuple[PatternText, ...], Field(max_length=50)] | None = None
 
 
-class PolicyTableShape(Asked):
+class PolicyTableShape(RequestShape):
     """``match`` is a regular expression."""
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
 
-    match: Expression
-    bar: Bar | None = None
-    floor: Floor | None = None
-    floor_bytes: Floor | None = None
+    match: PatternText
+    bar: BarFraction | None = None
+    floor: NoiseFloorValue | None = None
+    floor_bytes: NoiseFloorValue | None = None
     metric_class: MetricClass | None = Field(default=None, alias="class")
     judge: bool | None = None
 
 
-class ProjectTablesShape(Asked):
+class ProjectTablesShape(RequestShape):
     """A table that is given stands in for the server's whole one; one that is not is the server's."""
 
     judge: JudgeTableShape | None = None

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perfci.net.shapes import Asked, Shape
+from perfci.net.shapes import RequestShape, Shape
 
 
-class ExpectationShape(Shape):
+class ReportingScheduleShape(Shape):
     """``every_s`` is absent while too little is known; ``set_by`` is ``learned``, or who said it."""
 
     id: int
@@ -18,17 +18,17 @@ class ExpectationShape(Shape):
     machine: str
     branch: str
     set_by: str
-    series: int
+    series_count: int
     muted: bool
     every_s: float | None = None
     last_run_at: datetime | None = None
 
 
-class ExpectationPage(Shape):
-    items: tuple[ExpectationShape, ...]
+class ReportingSchedulePage(Shape):
+    items: tuple[ReportingScheduleShape, ...]
 
 
-class NewExpectation(Asked):
+class ReportingScheduleChange(RequestShape):
     """What a person says of one; no ``every_s`` lets it be learned again, ``muted`` expects nothing."""
 
     id: Annotated[int, Field(ge=1, lt=2**63)]

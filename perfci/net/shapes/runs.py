@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import Asked, Key, Moment, Page, Paged, Shape
+from perfci.net.shapes import AwareTimestamp, HexKey, Page, PageQuery, RequestShape, Shape
 from perfci.net.shapes.project_tables import ProjectTablesShape
-from perfci.net.shapes.series import ShaPart, Words
+from perfci.net.shapes.series import OptionalShaPrefix, SearchText
 
 Visibility = Literal["public", "private"]
 
@@ -28,7 +28,7 @@ class ProjectPage(Page):
     items: tuple[ProjectShape, ...]
 
 
-class NewProject(Asked):
+class NewProject(RequestShape):
     project: Annotated[str, Field(min_length=1, max_length=200)]
     visibility: Visibility = "private"
 
@@ -48,22 +48,22 @@ class RunShape(Shape):
     finished_at: datetime | None = None
 
 
-class RunFilter(Paged):
-    commit: ShaPart = ""
-    suite: Words = ""
-    session: Words = ""
-    since: Moment | None = None
-    until: Moment | None = None
+class RunQuery(PageQuery):
+    commit: OptionalShaPrefix = ""
+    suite: SearchText = ""
+    session: SearchText = ""
+    since: AwareTimestamp | None = None
+    until: AwareTimestamp | None = None
 
 
 class RunPage(Page):
     items: tuple[RunShape, ...]
 
 
-class Receipt(Shape):
+class UploadReceipt(Shape):
     """What became of an upload; ``stored`` is false where the same run with the same content was there already."""
 
-    key: Key
+    key: HexKey
     project: str
     stored: bool
     results: int

@@ -7,20 +7,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from perfci.net.shapes import VISIBLE, Asked, Key, Moment, Page, Paged, Shape
+from perfci.net.shapes import VISIBLE_LINE_PATTERN, AwareTimestamp, HexKey, Page, PageQuery, RequestShape, Shape
 
-Words = Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE[:-2]}*$")]
+SearchText = Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE_LINE_PATTERN[:-2]}*$")]
 """One line to search for, which may be empty."""
-ShaPart = Annotated[str, Field(pattern=r"^([0-9a-f]{7,64})?$")]
+OptionalShaPrefix = Annotated[str, Field(pattern=r"^([0-9a-f]{7,64})?$")]
 
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 """Points one answer holds; neighbours of a longer series are merged."""
 
 
 class SeriesShape(Shape):
     """``id`` names the series in addresses and stays the same in every database."""
 
-    id: Key
+    id: HexKey
     benchmark: str
     version: str
     parameters: dict[str, str]
@@ -32,9 +32,9 @@ class SeriesShape(Shape):
     harness: str
 
 
-class SeriesFilter(Paged):
-    benchmark: Words = ""
-    metric: Words = ""
+class SeriesQuery(PageQuery):
+    benchmark: SearchText = ""
+    metric: SearchText = ""
 
 
 class SeriesPage(Page):
@@ -51,7 +51,7 @@ class PointShape(Shape):
     committed_at: datetime | None = None
     status: str
     value: float | None = None
-    shown: str
+    value_text: str
     q25: float | None = None
     q75: float | None = None
     processes: int
@@ -59,14 +59,14 @@ class PointShape(Shape):
     reason: str = ""
 
 
-class LevelShape(Shape):
+class SegmentShape(Shape):
     first: int
     last: int
     value: float
-    shown: str
+    value_text: str
 
 
-class ChangeShape(Shape):
+class ChangePointShape(Shape):
     """A commit where the level moved; ``state`` says how sure that is."""
 
     index: int
@@ -78,21 +78,21 @@ class ChangeShape(Shape):
     state: str
 
 
-class PointsFilter(Asked):
+class PointsQuery(RequestShape):
     """``most`` merges neighbours down to about so many points; the dates are those of the commits."""
 
-    most: Annotated[int, Field(ge=2, le=MOST_POINTS)] = 500
-    since: Moment | None = None
-    until: Moment | None = None
+    max_points: Annotated[int, Field(ge=2, le=MAX_POINTS)] = 500
+    since: AwareTimestamp | None = None
+    until: AwareTimestamp | None = None
 
 
-class SeriesPoints(Shape):
+class SeriesPointsShape(Shape):
     series: SeriesShape
     sentence: str
     commits: int
     points: tuple[PointShape, ...]
-    levels: tuple[LevelShape, ...]
-    changes: tuple[ChangeShape, ...]
+    levels: tuple[SegmentShape, ...]
+    changes: tuple[ChangePointShape, ...]
 
 
 class CommitShape(Shape):
@@ -107,8 +107,8 @@ class CommitShape(Shape):
     position: int | None = None
 
 
-class CommitFilter(Paged):
-    branch: Words = ""
+class CommitQuery(PageQuery):
+    branch: SearchText = ""
 
 
 class CommitPage(Page):
@@ -116,7 +116,7 @@ class CommitPage(Page):
 
 
 class MachineShape(Shape):
-    id: Key
+    id: HexKey
     label: str
     cpu: str = ""
     cores: int | None = None
@@ -131,7 +131,7 @@ class MachinePage(Page):
 
 
 class EnvironmentShape(Shape):
-    id: Key
+    id: HexKey
     values: dict[str, str]
 
 

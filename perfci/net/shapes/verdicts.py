@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from perfci.net.shapes import Asked, Cursor, Key, Page, Paged, Shape
-from perfci.net.shapes.series import SeriesShape, ShaPart
+from perfci.net.shapes import Cursor, HexKey, Page, PageQuery, RequestShape, Shape
+from perfci.net.shapes.series import OptionalShaPrefix, SeriesShape
 
-MOST_LEVELS = 10_000
+MAX_RESULT_SUMMARIES = 10_000
 
-KindWord = Literal["regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"]
-StageWord = Literal["screening", "conviction"]
+VerdictKindName = Literal["regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"]
+StageName = Literal["screening", "conviction"]
 
 
 class VerdictShape(Shape):
@@ -42,12 +42,12 @@ class VerdictShape(Shape):
     superseded_by: int | None = None
 
 
-class VerdictFilter(Paged):
-    base: ShaPart = ""
-    head: ShaPart = ""
-    verdict: KindWord | None = None
-    stage: StageWord | None = None
-    series: Key | None = None
+class VerdictQuery(PageQuery):
+    base: OptionalShaPrefix = ""
+    head: OptionalShaPrefix = ""
+    verdict: VerdictKindName | None = None
+    stage: StageName | None = None
+    series: HexKey | None = None
     superseded: bool = False
 
 
@@ -55,7 +55,7 @@ class VerdictPage(Page):
     items: tuple[VerdictShape, ...]
 
 
-class EvidenceShape(Shape):
+class VerdictProcessShape(Shape):
     """One process that a verdict rests on."""
 
     id: int
@@ -69,11 +69,11 @@ class EvidenceShape(Shape):
     reason: str = ""
 
 
-class WholeVerdict(VerdictShape):
-    processes: tuple[EvidenceShape, ...]
+class VerdictDetailShape(VerdictShape):
+    processes: tuple[VerdictProcessShape, ...]
 
 
-class LevelShape(Shape):
+class ResultSummaryShape(Shape):
     """What a series came to at two commits of its history; nothing where it was not measured."""
 
     series: str
@@ -89,18 +89,18 @@ class ComparisonPage(Page):
 
     base: str
     head: str
-    counts: dict[KindWord, int]
+    counts: dict[VerdictKindName, int]
     items: tuple[VerdictShape, ...]
 
 
-class LevelFilter(Asked):
+class ResultSummaryQuery(RequestShape):
     """As a page of other lists; a level is small, so more of them come at once."""
 
     cursor: Cursor | None = None
-    limit: Annotated[int, Field(ge=1, le=MOST_LEVELS)] = MOST_LEVELS
+    limit: Annotated[int, Field(ge=1, le=MAX_RESULT_SUMMARIES)] = MAX_RESULT_SUMMARIES
 
 
-class LevelPage(Page):
+class ResultSummaryPage(Page):
     """Of all series in the history of two commits, compared or not: to be looked at, not to be judged by."""
 
-    items: tuple[LevelShape, ...]
+    items: tuple[ResultSummaryShape, ...]

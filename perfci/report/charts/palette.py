@@ -29,14 +29,14 @@ LIGHT = {name: colours[0] for name, colours in TOKENS.items()}
 DARK = {name: colours[1] for name, colours in TOKENS.items()}
 
 
-def declarations(colours: dict[str, str]) -> str:
+def css_declarations(colours: dict[str, str]) -> str:
     """Write a palette as CSS custom properties."""
     return "".join(f"--{name}:{colour};" for name, colour in colours.items())
 
 
-def page_css() -> str:
+def page_palette_css() -> str:
     """The reader's system decides between light and dark, until the reader does (``data-theme`` on the root)."""
-    light, dark = declarations(LIGHT), declarations(DARK)
+    light, dark = css_declarations(LIGHT), css_declarations(DARK)
     return (
         f":root{{color-scheme:light dark;{light}}}\n"
         f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
@@ -45,6 +45,6 @@ def page_css() -> str:
     )
 
 
-def picture_css() -> str:
+def picture_palette_css() -> str:
     """The same for a picture that stands alone and can only ask the reader's system."""
-    return f"svg{{{declarations(LIGHT)}}}@media (prefers-color-scheme:dark){{svg{{{declarations(DARK)}}}}}"
+    return f"svg{{{css_declarations(LIGHT)}}}@media (prefers-color-scheme:dark){{svg{{{css_declarations(DARK)}}}}}"

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Literal
 
 from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
-from perfci.report.verdict_labels import MOVES, kind_of_move
-from perfci.verdicts.process_levels import disqualifying_flags, point_level, process_level, shown
+from perfci.report.verdict_labels import CHANGE_KINDS, change_kind
+from perfci.verdicts.process_levels import disqualifying_flags, point_level, process_level, select_displayed
 
-State = Literal["convicted", "candidate", "refuted"]
+MarkState = Literal["convicted", "candidate", "refuted"]
 """A level that moved: confirmed on fresh pairs, only nominated so far, or looked at again and not confirmed."""
 
 
@@ -33,7 +33,7 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class TrendLevel:
     """Where the series stands between two marks: the median of its dots from ``first`` to ``last``."""
 
     first: int
@@ -42,7 +42,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChangeMark:
     """A commit where the level moved, and how sure that is; ``last_good`` is the commit before the move."""
 
     index: int
@@ -51,7 +51,7 @@ class Mark:
     last_good: str
     ratio: float
     kind: VerdictKind
-    state: State
+    state: MarkState
     verdict: Verdict | None = None
 
 
@@ -61,60 +61,60 @@ class Trend:
 
     series: Series
     dots: tuple[Dot, ...]
-    levels: tuple[Level, ...]
-    marks: tuple[Mark, ...]
+    levels: tuple[TrendLevel, ...]
+    marks: tuple[ChangeMark, ...]
 
     @property
-    def measured(self) -> tuple[Dot, ...]:
+    def measured_dots(self) -> tuple[Dot, ...]:
         return tuple(dot for dot in self.dots if dot.level is not None)
 
     @property
-    def failed(self) -> tuple[Dot, ...]:
+    def failed_dots(self) -> tuple[Dot, ...]:
         return tuple(dot for dot in self.dots if dot.level is None and dot.status is not Status.SKIPPED)
 
     @property
-    def commits(self) -> int:
+    def commit_count(self) -> int:
         return sum(dot.merged for dot in self.dots)
 
     @property
     def last_level(self) -> float | None:
-        return self.measured[-1].level if self.measured else None
+        return self.measured_dots[-1].level if self.measured_dots else None
 
-    def convicted(self) -> tuple[Mark, ...]:
+    def confirmed_marks(self) -> tuple[ChangeMark, ...]:
         return tuple(mark for mark in self.marks if mark.state == "convicted")
 
 
-def trend_of(
+def build_trend(
     series: Series, points: Sequence[Point], change_points: Iterable[ChangePoint] = (), verdicts: Iterable[Verdict] = ()
 ) -> Trend:
     """Join the points of a series with what was decided about them."""
-    return trend_of_dots(series, dots_of(points), change_points, verdicts)
+    return build_trend_from_dots(series, build_dots(points), change_points, verdicts)
 
 
-def trend_of_dots(
+def build_trend_from_dots(
     series: Series, dots: tuple[Dot, ...], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 ) -> Trend:
-    marks = _marks(series, dots, change_points, verdicts)
-    return Trend(series, dots, _levels(dots, marks), marks)
+    marks = _build_marks(series, dots, change_points, verdicts)
+    return Trend(series, dots, _build_levels(dots, marks), marks)
 
 
-def dots_of(points: Iterable[Point]) -> tuple[Dot, ...]:
-    return tuple(_dot(index, point) for index, point in enumerate(points))
+def build_dots(points: Iterable[Point]) -> tuple[Dot, ...]:
+    return tuple(_build_dot(index, point) for index, point in enumerate(points))
 
 
-def plain_dot(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
+def build_level_dot(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
     """A commit of which only the level is known; one that ended well without a level failed all the same."""
     if status is not Status.OK or level is None:
         return Dot(index, commit, Status.FAILED if status is Status.OK else status)
     return Dot(index, commit, status, level, level, level)
 
 
-def of_witness(trend: Trend) -> Trend:
+def hide_levels_of_informational(trend: Trend) -> Trend:
     """Show a series that is not judged: nobody looks for moves in it, so one level over all of it would be a lie."""
     return trend if trend.marks else replace(trend, levels=())
 
 
-def tail(trend: Trend, count: int) -> Trend:
+def keep_last_commits(trend: Trend, count: int) -> Trend:
     """Show the last commits only, counted anew from zero; a level keeps the value it has in the whole series."""
     cut = max(0, len(trend.dots) - count)
     dots = tuple(replace(dot, index=dot.index - cut) for dot in trend.dots[cut:])
@@ -131,15 +131,15 @@ def tail(trend: Trend, count: int) -> Trend:
     return Trend(trend.series, dots, levels, marks)
 
 
-def thinned(trend: Trend, most: int) -> Trend:
+def downsample(trend: Trend, max_dots: int) -> Trend:
     """Merge neighbouring commits until about ``most`` dots are left.
 
     A merged dot is the median of its commits with the full spread around it. Failed commits, the two sides of a mark,
     the first and the last commit are never merged, so that what matters is drawn where it happened.
     """
-    if len(trend.dots) <= most:
+    if len(trend.dots) <= max_dots:
         return trend
-    size = math.ceil(len(trend.dots) / most)
+    size = math.ceil(len(trend.dots) / max_dots)
     kept = {0, len(trend.dots) - 1} | {i for mark in trend.marks for i in (mark.index, mark.last_good_index)}
     groups: list[list[Dot]] = []
     for dot in trend.dots:
@@ -149,27 +149,27 @@ def thinned(trend: Trend, most: int) -> Trend:
             groups[-1].append(dot)
         else:
             groups.append([dot])
-    return replace(trend, dots=tuple(_merged(group) for group in groups))
+    return replace(trend, dots=tuple(_merge_dots(group) for group in groups))
 
 
-def _dot(index: int, point: Point) -> Dot:
+def _build_dot(index: int, point: Point) -> Dot:
     level = point_level(point) if point.status is Status.OK else None
     if level is None:
         status = Status.FAILED if point.status is Status.OK else point.status
         return Dot(index, point.commit, status, processes=len(point.processes), reason=point.reason)
     lo, hi = _spread(point, level)
-    return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), point.reason or _flags(point))
+    return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), point.reason or _not_judged_reason(point))
 
 
-def _flags(point: Point) -> str:
+def _not_judged_reason(point: Point) -> str:
     """Why a level that is shown is not judged: all its processes are flagged."""
-    flags = dict.fromkeys(flag for process in shown(point.processes) for flag in disqualifying_flags(process))
+    flags = dict.fromkeys(flag for process in select_displayed(point.processes) for flag in disqualifying_flags(process))
     return f"not judged: {'; '.join(flags)}" if flags else ""
 
 
 def _spread(point: Point, level: float) -> tuple[float, float]:
     """The middle half of the processes; of a foreign result its quartiles, or its interval."""
-    levels = [process_level(process) for process in shown(point.processes)]
+    levels = [process_level(process) for process in select_displayed(point.processes)]
     if len(levels) >= 2:
         quartiles = statistics.quantiles(levels, n=4, method="inclusive")
         return min(quartiles[0], level), max(quartiles[2], level)
@@ -180,61 +180,61 @@ def _spread(point: Point, level: float) -> tuple[float, float]:
     return level, level
 
 
-def _marks(
+def _build_marks(
     series: Series, dots: Sequence[Dot], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
-) -> tuple[Mark, ...]:
+) -> tuple[ChangeMark, ...]:
     where = {dot.commit.sha: dot.index for dot in dots}
-    latest = _by_head(verdict for verdict in verdicts if _looks_back(verdict, where))
-    marks = {sha: _mark_of_verdict(verdict, where) for sha, verdict in latest.items() if verdict.kind in MOVES}
+    latest = _decisive_verdicts(verdict for verdict in verdicts if _is_backward_comparison(verdict, where))
+    marks = {sha: _mark_from_verdict(verdict, where) for sha, verdict in latest.items() if verdict.kind in CHANGE_KINDS}
     for change in change_points:
         if change.commit in where and change.commit not in marks:
-            marks[change.commit] = _mark_of_change(series, change, latest.get(change.commit), where)
+            marks[change.commit] = _mark_from_change(series, change, latest.get(change.commit), where)
     return tuple(sorted(marks.values(), key=lambda mark: mark.index))
 
 
-def _looks_back(verdict: Verdict, where: dict[str, int]) -> bool:
+def _is_backward_comparison(verdict: Verdict, index_by_sha: dict[str, int]) -> bool:
     """Only a comparison with an earlier commit of the same line says something about the line."""
-    return verdict.head in where and verdict.base in where and where[verdict.base] < where[verdict.head]
+    return verdict.head in index_by_sha and verdict.base in index_by_sha and index_by_sha[verdict.base] < index_by_sha[verdict.head]
 
 
-def _by_head(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+def _decisive_verdicts(verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
     """The verdict that counts for each commit: a conviction outranks the screening that nominated it."""
     found: dict[str, Verdict] = {}
     for verdict in verdicts:
         held = found.get(verdict.head)
-        if held is None or verdict.stage is Stage.CONVICTION or held.stage is Stage.SCREENING:
+        if held is None or verdict.stage is Stage.CONFIRMATION or held.stage is Stage.SCREENING:
             found[verdict.head] = verdict
     return found
 
 
-def _mark_of_verdict(verdict: Verdict, where: dict[str, int]) -> Mark:
+def _mark_from_verdict(verdict: Verdict, index_by_sha: dict[str, int]) -> ChangeMark:
     ratio = verdict.ratio if verdict.ratio is not None else 1.0
-    state: State = "convicted" if verdict.stage is Stage.CONVICTION else "candidate"
-    head, base = where[verdict.head], where[verdict.base]
-    return Mark(head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict)
+    state: MarkState = "convicted" if verdict.stage is Stage.CONFIRMATION else "candidate"
+    head, base = index_by_sha[verdict.head], index_by_sha[verdict.base]
+    return ChangeMark(head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict)
 
 
-def _mark_of_change(series: Series, change: ChangePoint, verdict: Verdict | None, where: dict[str, int]) -> Mark:
-    index = where[change.commit]
-    kind = kind_of_move(1 + change.rel, series.metric.direction)
-    cleared = verdict is not None and verdict.stage is Stage.CONVICTION and verdict.kind is VerdictKind.UNCHANGED
-    last_good = where.get(change.last_good, max(0, index - 1))
-    state: State = "refuted" if cleared else "candidate"
-    return Mark(index, last_good, change.commit, change.last_good, 1 + change.rel, kind, state, verdict)
+def _mark_from_change(series: Series, change: ChangePoint, verdict: Verdict | None, index_by_sha: dict[str, int]) -> ChangeMark:
+    index = index_by_sha[change.commit]
+    kind = change_kind(1 + change.relative_change, series.metric.direction)
+    cleared = verdict is not None and verdict.stage is Stage.CONFIRMATION and verdict.kind is VerdictKind.UNCHANGED
+    last_good = index_by_sha.get(change.last_good, max(0, index - 1))
+    state: MarkState = "refuted" if cleared else "candidate"
+    return ChangeMark(index, last_good, change.commit, change.last_good, 1 + change.relative_change, kind, state, verdict)
 
 
-def _levels(dots: Sequence[Dot], marks: Sequence[Mark]) -> tuple[Level, ...]:
+def _build_levels(dots: Sequence[Dot], marks: Sequence[ChangeMark]) -> tuple[TrendLevel, ...]:
     """One level between marks; a refuted mark moves nothing."""
     starts = sorted({0, *(mark.index for mark in marks if mark.state != "refuted"), len(dots)})
     levels = []
     for first, end in pairwise(starts):
         values = [dot.level for dot in dots[first:end] if dot.level is not None]
         if values:
-            levels.append(Level(first, end - 1, statistics.median(values)))
+            levels.append(TrendLevel(first, end - 1, statistics.median(values)))
     return tuple(levels)
 
 
-def _merged(group: Sequence[Dot]) -> Dot:
+def _merge_dots(group: Sequence[Dot]) -> Dot:
     if len(group) == 1:
         return group[0]
     middle = group[len(group) // 2]

@@ -8,66 +8,82 @@ from html import escape
 from itertools import pairwise
 
 from perfci.model import Interval, Verdict
-from perfci.report.charts.palette import LIGHT, picture_css
-from perfci.report.charts.plot_axes import DIGIT_WIDTH, Frame, frame_of, tick_count, ticks, trend_scale, value_range
-from perfci.report.charts.series_trend import Dot, Mark, Trend, thinned
-from perfci.report.charts.svg_elements import STYLE, circle, ground, lettering, line, px, rect
-from perfci.report.escaping import printable
-from perfci.report.number_format import Scale, counting, signed_percent
-from perfci.report.verdict_labels import Tone, arrow, status_word, tone, verdict_word
+from perfci.report.charts.palette import LIGHT, picture_palette_css
+from perfci.report.charts.plot_axes import (
+    CHARACTER_WIDTH_PX,
+    PlotFrame,
+    build_plot_frame,
+    tick_count,
+    tick_values,
+    trend_scale,
+    value_range,
+)
+from perfci.report.charts.series_trend import ChangeMark, Dot, Trend, downsample
+from perfci.report.charts.svg_elements import (
+    SVG_STYLE,
+    format_px,
+    svg_background,
+    svg_circle,
+    svg_line,
+    svg_rect,
+    svg_text,
+)
+from perfci.report.escaping import make_printable
+from perfci.report.number_format import DisplayScale, format_count, format_signed_percent
+from perfci.report.verdict_labels import Tone, direction_arrow, status_label, verdict_label, verdict_tone
 from perfci.report.verdict_sentences import mark_sentence, trend_sentence
 
-MOST_DOTS = 300
+MAX_DOTS = 300
 """More dots than this cannot be told apart on a page; neighbours are merged and the caption says so."""
 
 
-def trend_svg(trend: Trend, *, width: int = 960, height: int = 340, key: str = "trend", alone: bool = False) -> str:
+def render_trend(trend: Trend, *, width: int = 960, height: int = 340, id_prefix: str = "trend", standalone: bool = False) -> str:
     """Draw a series over its commits: spread, level, dots, failed commits below the axis, change points above.
 
     ``key`` keeps ids apart where one page holds several pictures; ``alone`` adds the style a page would bring.
     """
-    drawn = thinned(trend, MOST_DOTS)
-    parts = [ground(width, height)] if alone else []
-    if trend.measured:
+    drawn = downsample(trend, MAX_DOTS)
+    parts = [svg_background(width, height)] if standalone else []
+    if trend.measured_dots:
         scale = trend_scale(trend)
-        frame = frame_of(drawn, scale, width, height)
+        frame = build_plot_frame(drawn, scale, width, height)
         parts += [
-            *_axes(drawn, frame, scale),
-            *_ranges(drawn, frame),
-            f'<g clip-path="url(#{key}-plot)">',
-            *_bands(drawn, frame),
-            *_dots(drawn, frame, scale),
-            *_steps(drawn, frame),
+            *_draw_axes(drawn, frame, scale),
+            *_draw_unmeasured_ranges(drawn, frame),
+            f'<g clip-path="url(#{id_prefix}-plot)">',
+            *_draw_spread_bands(drawn, frame),
+            *_draw_dots(drawn, frame, scale),
+            *_draw_level_steps(drawn, frame),
             "</g>",
-            *_level_labels(drawn, frame, scale),
-            *_failed_lane(drawn, frame),
-            *_flags(drawn, frame),
+            *_draw_level_labels(drawn, frame, scale),
+            *_draw_failures(drawn, frame),
+            *_draw_change_flags(drawn, frame),
         ]
-        clip = f'<clipPath id="{key}-plot">{rect(frame.left, frame.top - 6, frame.right, frame.bottom)}</clipPath>'
+        clip = f'<clipPath id="{id_prefix}-plot">{svg_rect(frame.left, frame.top - 6, frame.right, frame.bottom)}</clipPath>'
         parts.insert(0, f"<defs>{clip}</defs>")
     else:
-        parts.append(lettering(width / 2, height / 2, "no commit has a measured value", "pc-middle"))
-    return _picture(parts, width, height, key, trend.series.label, str(trend_sentence(trend)), alone)
+        parts.append(svg_text(width / 2, height / 2, "no commit has a measured value", "pc-middle"))
+    return _wrap_svg(parts, width, height, id_prefix, trend.series.label, str(trend_sentence(trend)), standalone)
 
 
-def sparkline_svg(trend: Trend, *, width: int = 132, height: int = 30) -> str:
+def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str:
     """Draw a series as small as a word; the words beside it say the same, so it is hidden from readers of text."""
     opening = f'<svg class="pc-sparkline" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    if not trend.measured:
+    if not trend.measured_dots:
         return f'{opening} aria-hidden="true"></svg>'
-    drawn = thinned(trend, width // 2)
+    drawn = downsample(trend, width // 2)
     low, high = value_range(drawn)
-    frame = Frame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
+    frame = PlotFrame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
     marks = [
-        circle(frame.x(mark.index), frame.y(level), 2.6, f"pc-flag pc-{_tone(mark)}{_filling(mark)}")
+        svg_circle(frame.x(mark.index), frame.y(level), 2.6, f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}")
         for mark in drawn.marks
         if mark.state != "refuted" and (level := _level_at(drawn, mark.index)) is not None
     ]
-    parts = [f'<path class="pc-spark" d="{_path(_measured_runs(drawn), frame)}"/>', *_steps(drawn, frame), *marks]
+    parts = [f'<path class="pc-spark" d="{_sparkline_path(_split_into_level_runs(drawn), frame)}"/>', *_draw_level_steps(drawn, frame), *marks]
     return f'{opening} aria-hidden="true">{"".join(parts)}</svg>'
 
 
-def interval_bar_svg(verdict: Verdict, *, span: float, width: int = 168, height: int = 22) -> str:
+def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, height: int = 22) -> str:
     """Draw a change with its interval on a ratio axis that is symmetric around no change; grey is the noise floor.
 
     ``span`` is the largest ratio shown on either side (2 = from half to double); what lies beyond ends in an arrow.
@@ -82,30 +98,30 @@ def interval_bar_svg(verdict: Verdict, *, span: float, width: int = 168, height:
 
     parts = []
     if verdict.noise_floor:
-        parts.append(rect(x(1 / (1 + verdict.noise_floor)), 2, x(1 + verdict.noise_floor), height - 2, "pc-zone"))
-    parts.append(f'<line class="pc-zero" x1="{px(middle)}" y1="1" x2="{px(middle)}" y2="{height - 1}"/>')
-    shade = f"pc-{tone(verdict)}"
+        parts.append(svg_rect(x(1 / (1 + verdict.noise_floor)), 2, x(1 + verdict.noise_floor), height - 2, "pc-zone"))
+    parts.append(f'<line class="pc-zero" x1="{format_px(middle)}" y1="1" x2="{format_px(middle)}" y2="{height - 1}"/>')
+    shade = f"pc-{verdict_tone(verdict)}"
     interval = verdict.interval or Interval(verdict.ratio, verdict.ratio)
-    dashed = " pc-dashed" if tone(verdict) == "unsure" else ""
-    parts.append(line(x(interval.lo), y, x(interval.hi), y, f"pc-line {shade}{dashed}"))
+    dashed = " pc-dashed" if verdict_tone(verdict) == "unsure" else ""
+    parts.append(svg_line(x(interval.lo), y, x(interval.hi), y, f"pc-line {shade}{dashed}"))
     parts += [
         _arrow_head(x(end), y, end > 1, shade) for end in (interval.lo, interval.hi) if abs(math.log(end)) > reach
     ]
-    parts.append(circle(x(verdict.ratio), y, 3.5, shade))
-    label = escape(_interval_words(verdict))
+    parts.append(svg_circle(x(verdict.ratio), y, 3.5, shade))
+    label = escape(_interval_label(verdict))
     return (
         f'<svg class="pc-interval" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
         f' aria-label="{label}">{"".join(parts)}</svg>'
     )
 
 
-def shares_svg(shares: Sequence[tuple[str, int]], *, width: int = 320, height: int = 8) -> str:
+def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, height: int = 8) -> str:
     """Draw counts as parts of one bar, each in the colour of its name; the words beside it carry the numbers."""
     total, x, parts = sum(count for _, count in shares) or 1, 0.0, []
     for shade, count in shares:
         if count:
             end = x + width * count / total
-            parts.append(rect(x, 0, max(x + 2, end - 2), height, f"pc-{shade}"))
+            parts.append(svg_rect(x, 0, max(x + 2, end - 2), height, f"pc-{shade}"))
             x = end
     return (
         f'<svg class="pc-shares" viewBox="0 0 {width} {height}" preserveAspectRatio="none" aria-hidden="true">'
@@ -115,7 +131,7 @@ def shares_svg(shares: Sequence[tuple[str, int]], *, width: int = 320, height: i
 
 def badge_svg(label: str, message: str, shade: Tone) -> str:
     """Draw a badge for a README: what is watched on the left, how it stands on the right, in words."""
-    label, message = printable(label, 60), printable(message, 60)
+    label, message = make_printable(label, 60), make_printable(message, 60)
     left, right = _text_width(label) + 14, _text_width(message) + 14
     colour = {"void": LIGHT["muted"]}.get(shade) or LIGHT[shade]
     title = escape(f"{label}: {message}")
@@ -126,54 +142,54 @@ def badge_svg(label: str, message: str, shade: Tone) -> str:
         f'<g clip-path="url(#r)"><rect width="{left}" height="20" fill="#3b424b"/>'
         f'<rect x="{left}" width="{right}" height="20" fill="{colour}"/></g>'
         f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
-        f'<text x="{px(left / 2)}" y="14" textLength="{left - 14}">{escape(label)}</text>'
-        f'<text x="{px(left + right / 2)}" y="14" textLength="{right - 14}">{escape(message)}</text></g></svg>'
+        f'<text x="{format_px(left / 2)}" y="14" textLength="{left - 14}">{escape(label)}</text>'
+        f'<text x="{format_px(left + right / 2)}" y="14" textLength="{right - 14}">{escape(message)}</text></g></svg>'
     )
 
 
-def axis_note(trend: Trend) -> str:
+def axis_start_note(trend: Trend) -> str:
     """Say where the value axis of a trend starts when that is not zero, so that a step is read for what it is."""
-    if not trend.measured:
+    if not trend.measured_dots:
         return ""
-    low, _ = value_range(thinned(trend, MOST_DOTS))
+    low, _ = value_range(downsample(trend, MAX_DOTS))
     scale = trend_scale(trend)
-    return f"y starts at {scale.text(low)}" if low > 0 else "y starts at 0"
+    return f"y starts at {scale.format_value(low)}" if low > 0 else "y starts at 0"
 
 
-def drawn_note(trend: Trend) -> str:
+def downsampling_note(trend: Trend) -> str:
     """Say how much of the history the picture shows."""
-    drawn = thinned(trend, MOST_DOTS)
+    drawn = downsample(trend, MAX_DOTS)
     if len(drawn.dots) == len(trend.dots):
-        return f"{counting(trend.commits, 'commit')}, one dot each"
-    return f"{len(drawn.dots):,} dots for {trend.commits:,} commits: neighbours are merged, changes and failures never"
+        return f"{format_count(trend.commit_count, 'commit')}, one dot each"
+    return f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits: neighbours are merged, changes and failures never"
 
 
-def _picture(parts: Sequence[str], width: int, height: int, key: str, title: str, told: str, alone: bool) -> str:
-    style = f"<style>{picture_css()}{STYLE}</style>" if alone else ""
-    size = f' width="{width}" height="{height}"' if alone else ""
+def _wrap_svg(parts: Sequence[str], width: int, height: int, id_prefix: str, title: str, description: str, standalone: bool) -> str:
+    style = f"<style>{picture_palette_css()}{SVG_STYLE}</style>" if standalone else ""
+    size = f' width="{width}" height="{height}"' if standalone else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend" viewBox="0 0 {width} {height}"{size} role="img"'
-        f' aria-labelledby="{key}-title {key}-told">{style}'
-        f'<title id="{key}-title">{escape(printable(title, 300))}</title><desc id="{key}-told">{escape(told)}</desc>'
+        f' aria-labelledby="{id_prefix}-title {id_prefix}-told">{style}'
+        f'<title id="{id_prefix}-title">{escape(make_printable(title, 300))}</title><desc id="{id_prefix}-told">{escape(description)}</desc>'
         f"{''.join(parts)}</svg>"
     )
 
 
-def _axes(trend: Trend, frame: Frame, scale: Scale) -> Iterator[str]:
+def _draw_axes(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[str]:
     metric = trend.series.metric
     unit = scale.symbol or metric.unit
     better = "lower is better ↓" if metric.direction == "lower" else "higher is better ↑"
-    yield lettering(frame.left, 16, f"{printable(unit, 24)} · {better}")
-    yield lettering(frame.right, 16, axis_note(trend), "pc-end")
-    for value in ticks(frame.low, frame.high, scale, tick_count(frame.height)):
+    yield svg_text(frame.left, 16, f"{make_printable(unit, 24)} · {better}")
+    yield svg_text(frame.right, 16, axis_start_note(trend), "pc-end")
+    for value in tick_values(frame.low, frame.high, scale, tick_count(frame.height)):
         y = frame.y(value)
-        yield line(frame.left, y, frame.right, y, "pc-grid")
-        yield lettering(frame.left - 6, y + 4, scale.number(value), "pc-end")
-    yield line(frame.left, frame.bottom, frame.right, frame.bottom, "pc-axis")
-    yield from _commit_labels(trend, frame)
+        yield svg_line(frame.left, y, frame.right, y, "pc-grid")
+        yield svg_text(frame.left - 6, y + 4, scale.format_number(value), "pc-end")
+    yield svg_line(frame.left, frame.bottom, frame.right, frame.bottom, "pc-axis")
+    yield from _draw_commit_labels(trend, frame)
 
 
-def _commit_labels(trend: Trend, frame: Frame) -> Iterator[str]:
+def _draw_commit_labels(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Name a few commits with their dates, as many as fit, the first and the last always."""
     dots = trend.dots
     count = min(len(dots), max(2, int((frame.right - frame.left) / 150)))
@@ -183,36 +199,36 @@ def _commit_labels(trend: Trend, frame: Frame) -> Iterator[str]:
         x = frame.x(dot.index)
         anchor = "pc-end" if k and k == len(chosen) - 1 else "" if k == 0 and len(chosen) > 1 else "pc-middle"
         shift = {"pc-end": 6.0, "": -6.0}.get(anchor, 0.0)
-        yield line(x, frame.bottom, x, frame.bottom + 4, "pc-axis")
-        yield lettering(x + shift, frame.bottom + 36, dot.commit.sha[:7], anchor)
+        yield svg_line(x, frame.bottom, x, frame.bottom + 4, "pc-axis")
+        yield svg_text(x + shift, frame.bottom + 36, dot.commit.sha[:7], anchor)
         if dot.commit.committed_at:
             moment = dot.commit.committed_at
-            yield lettering(x + shift, frame.bottom + 50, f"{moment.day} {moment:%b %Y}", anchor)
+            yield svg_text(x + shift, frame.bottom + 50, f"{moment.day} {moment:%b %Y}", anchor)
 
 
-def _ranges(trend: Trend, frame: Frame) -> Iterator[str]:
+def _draw_unmeasured_ranges(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Shade from the last good to the first moved commit where commits in between were not measured."""
     for mark in trend.marks:
         x0, x1 = frame.x(mark.last_good_index), frame.x(mark.index)
         if mark.state != "refuted" and mark.index - mark.last_good_index > 1:
-            yield rect(x0, frame.top - 6, x1, frame.bottom, f"pc-range pc-{_tone(mark)}")
+            yield svg_rect(x0, frame.top - 6, x1, frame.bottom, f"pc-range pc-{_mark_tone(mark)}")
 
 
-def _bands(trend: Trend, frame: Frame) -> Iterator[str]:
+def _draw_spread_bands(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """The middle half of each commit's processes: an area along a level, broken where the level moves or runs fail."""
-    for run in _measured_runs(trend):
+    for run in _split_into_level_runs(trend):
         if len(run) == 1:
             dot = run[0]
             if dot.lo is not None and dot.hi is not None and dot.hi > dot.lo:
                 x = frame.x(dot.index)
-                yield line(x, frame.y(dot.lo), x, frame.y(dot.hi), "pc-whisker")
+                yield svg_line(x, frame.y(dot.lo), x, frame.y(dot.hi), "pc-whisker")
             continue
-        upper = [f"{px(frame.x(dot.index))},{px(frame.y(dot.hi or 0))}" for dot in run]
-        lower = [f"{px(frame.x(dot.index))},{px(frame.y(dot.lo or 0))}" for dot in reversed(run)]
+        upper = [f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.hi or 0))}" for dot in run]
+        lower = [f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.lo or 0))}" for dot in reversed(run)]
         yield f'<path class="pc-band" d="M{"L".join(upper + lower)}Z"/>'
 
 
-def _measured_runs(trend: Trend) -> list[list[Dot]]:
+def _split_into_level_runs(trend: Trend) -> list[list[Dot]]:
     """Neighbouring measured dots that stand on one level."""
     edges = {mark.index for mark in trend.marks if mark.state != "refuted"}
     runs: list[list[Dot]] = [[]]
@@ -224,111 +240,111 @@ def _measured_runs(trend: Trend) -> list[list[Dot]]:
     return [run for run in runs if run]
 
 
-def _dots(trend: Trend, frame: Frame, scale: Scale) -> Iterator[str]:
+def _draw_dots(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[str]:
     radius = 3.2 if (frame.right - frame.left) / len(trend.dots) > 9 else 2.2
-    for dot in trend.measured:
+    for dot in trend.measured_dots:
         assert dot.level is not None
-        yield circle(frame.x(dot.index), frame.y(dot.level), radius, "pc-dot", _dot_words(dot, scale))
+        yield svg_circle(frame.x(dot.index), frame.y(dot.level), radius, "pc-dot", _dot_title(dot, scale))
 
 
-def _dot_words(dot: Dot, scale: Scale) -> str:
-    subject = f" {printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
-    value = scale.text(dot.level) if dot.level is not None else status_word(dot.status)
+def _dot_title(dot: Dot, scale: DisplayScale) -> str:
+    subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
+    value = scale.format_value(dot.level) if dot.level is not None else status_label(dot.status)
     merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
     return f"{value}{merged} · {dot.commit.sha[:10]}{subject}"
 
 
-def _steps(trend: Trend, frame: Frame) -> Iterator[str]:
+def _draw_level_steps(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """The level as one line that steps where it moved, half way between the two commits."""
     for level in trend.levels:
         y = frame.y(level.value)
-        yield line(_left_edge(level.first, frame), y, _right_edge(level.last, frame), y, "pc-level")
+        yield svg_line(_level_start_x(level.first, frame), y, _level_end_x(level.last, frame), y, "pc-level")
     for before, after in pairwise(trend.levels):
-        x = _left_edge(after.first, frame)
-        yield line(x, frame.y(before.value), x, frame.y(after.value), "pc-riser")
+        x = _level_start_x(after.first, frame)
+        yield svg_line(x, frame.y(before.value), x, frame.y(after.value), "pc-riser")
 
 
-def _left_edge(first: int, frame: Frame) -> float:
+def _level_start_x(first: int, frame: PlotFrame) -> float:
     return frame.x(max(0.0, first - 0.5)) if first else max(frame.left, frame.x(0) - 8)
 
 
-def _right_edge(last: int, frame: Frame) -> float:
-    return frame.x(last + 0.5) if last < frame.commits - 1 else min(frame.right, frame.x(last) + 8)
+def _level_end_x(last: int, frame: PlotFrame) -> float:
+    return frame.x(last + 0.5) if last < frame.commit_count - 1 else min(frame.right, frame.x(last) + 8)
 
 
-def _level_labels(trend: Trend, frame: Frame, scale: Scale) -> Iterator[str]:
+def _draw_level_labels(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[str]:
     """Write each level's value on its line where there is room, the last one always."""
     for level in trend.levels:
-        left, right = _left_edge(level.first, frame), _right_edge(level.last, frame)
-        text = scale.text(level.value)
-        width = (len(text) + 1) * DIGIT_WIDTH
+        left, right = _level_start_x(level.first, frame), _level_end_x(level.last, frame)
+        text = scale.format_value(level.value)
+        width = (len(text) + 1) * CHARACTER_WIDTH_PX
         if level is trend.levels[-1]:
-            y = _free_height(trend, frame, right - width, right, level.value)
-            yield lettering(right, y, text, "pc-end pc-strong pc-halo")
+            y = _free_label_y(trend, frame, right - width, right, level.value)
+            yield svg_text(right, y, text, "pc-end pc-strong pc-halo")
         elif right - left > width:
-            y = _free_height(trend, frame, left, left + width, level.value)
-            yield lettering(left + 3, y, text, "pc-strong pc-halo")
+            y = _free_label_y(trend, frame, left, left + width, level.value)
+            yield svg_text(left + 3, y, text, "pc-strong pc-halo")
 
 
-def _free_height(trend: Trend, frame: Frame, left: float, right: float, value: float) -> float:
+def _free_label_y(trend: Trend, frame: PlotFrame, left: float, right: float, value: float) -> float:
     """Just above whatever is drawn between two places, or below it where the plot ends."""
-    near = [dot for dot in trend.measured if left - 4 <= frame.x(dot.index) <= right + 4]
+    near = [dot for dot in trend.measured_dots if left - 4 <= frame.x(dot.index) <= right + 4]
     above = frame.y(max([value, *(dot.hi or value for dot in near), *(dot.level or value for dot in near)])) - 7
     if above >= frame.top + 4:
         return above
     return min(frame.bottom - 4, frame.y(min([value, *(dot.lo or value for dot in near)])) + 16)
 
 
-def _failed_lane(trend: Trend, frame: Frame) -> Iterator[str]:
+def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Commits without a value stand below the axis: a failure is no zero and no gap."""
     y = frame.bottom + 13
     for dot in trend.dots:
         if dot.level is None:
             x, shade = frame.x(dot.index), "pc-skipped" if dot.status.value == "skipped" else "pc-failed"
             told = escape(
-                f"{status_word(dot.status)} · {dot.commit.sha[:10]} {printable(dot.reason or dot.commit.subject, 90)}"
+                f"{status_label(dot.status)} · {dot.commit.sha[:10]} {make_printable(dot.reason or dot.commit.subject, 90)}"
             )
-            cross = f"M{px(x - 3.5)},{px(y - 3.5)}l7,7m0,-7l-7,7"
+            cross = f"M{format_px(x - 3.5)},{format_px(y - 3.5)}l7,7m0,-7l-7,7"
             yield f'<path class="{shade}" d="{cross}"><title>{told}</title></path>'
 
 
-def _flags(trend: Trend, frame: Frame) -> Iterator[str]:
+def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Change points above the plot: the triangle points the way the value went, filled once convicted."""
     taken = -math.inf
     for mark in trend.marks:
         x = frame.x(mark.index)
-        yield _stem(mark, x, frame, trend)
-        yield _triangle(mark, x, 42, mark_sentence(mark, trend.series.metric))
-        text = signed_percent(mark.ratio - 1)
-        half = len(text) * DIGIT_WIDTH / 2
+        yield _flag_stem(mark, x, frame, trend)
+        yield _flag_triangle(mark, x, 42, mark_sentence(mark, trend.series.metric))
+        text = format_signed_percent(mark.ratio - 1)
+        half = len(text) * CHARACTER_WIDTH_PX / 2
         if mark.state != "refuted" and x - half > taken + 4:
             middle = min(max(x, frame.left + half), frame.right - half)
-            yield lettering(middle, 33, text, f"pc-middle pc-strong pc-{_tone(mark)}")
+            yield svg_text(middle, 33, text, f"pc-middle pc-strong pc-{_mark_tone(mark)}")
             taken = middle + half
 
 
-def _stem(mark: Mark, x: float, frame: Frame, trend: Trend) -> str:
+def _flag_stem(mark: ChangeMark, x: float, frame: PlotFrame, trend: Trend) -> str:
     """A hair line from the flag to just above its dot, never through the value it marks."""
     if mark.state == "refuted":
         return ""
     dot = next((dot for dot in trend.dots if dot.index == mark.index), None)
     end = frame.y(dot.level) - 8 if dot is not None and dot.level is not None else frame.bottom
-    return line(x, 50, x, end, f"pc-stem pc-{_tone(mark)}") if end > 54 else ""
+    return svg_line(x, 50, x, end, f"pc-stem pc-{_mark_tone(mark)}") if end > 54 else ""
 
 
-def _triangle(mark: Mark, x: float, y: float, told: str) -> str:
+def _flag_triangle(mark: ChangeMark, x: float, y: float, sentence: str) -> str:
     up = mark.ratio > 1
     tip, base = (y - 5, y + 4) if up else (y + 5, y - 4)
-    shape = f"M{px(x)},{px(tip)}L{px(x + 5.5)},{px(base)}L{px(x - 5.5)},{px(base)}Z"
-    title = escape(f"{arrow(up, solid=mark.state == 'convicted')} {mark.commit[:10]} {told}")
-    return f'<path class="pc-flag pc-{_tone(mark)}{_filling(mark)}" d="{shape}"><title>{title}</title></path>'
+    shape = f"M{format_px(x)},{format_px(tip)}L{format_px(x + 5.5)},{format_px(base)}L{format_px(x - 5.5)},{format_px(base)}Z"
+    title = escape(f"{direction_arrow(up, solid=mark.state == 'convicted')} {mark.commit[:10]} {sentence}")
+    return f'<path class="pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}" d="{shape}"><title>{title}</title></path>'
 
 
-def _filling(mark: Mark) -> str:
+def _flag_fill_class(mark: ChangeMark) -> str:
     return {"convicted": "", "candidate": " pc-hollow", "refuted": " pc-refuted"}[mark.state]
 
 
-def _tone(mark: Mark) -> Tone:
+def _mark_tone(mark: ChangeMark) -> Tone:
     return "worse" if mark.kind.value == "regression" else "better"
 
 
@@ -336,23 +352,23 @@ def _level_at(trend: Trend, index: int) -> float | None:
     return next((level.value for level in trend.levels if level.first <= index <= level.last), None)
 
 
-def _interval_words(verdict: Verdict) -> str:
+def _interval_label(verdict: Verdict) -> str:
     assert verdict.ratio is not None
-    estimate = f"{verdict_word(verdict)}, {signed_percent(verdict.ratio - 1)}"
+    estimate = f"{verdict_label(verdict)}, {format_signed_percent(verdict.ratio - 1)}"
     if verdict.interval is None:
         return estimate
-    return f"{estimate}, from {signed_percent(verdict.interval.lo - 1)} to {signed_percent(verdict.interval.hi - 1)}"
+    return f"{estimate}, from {format_signed_percent(verdict.interval.lo - 1)} to {format_signed_percent(verdict.interval.hi - 1)}"
 
 
 def _arrow_head(x: float, y: float, right: bool, shade: str) -> str:
     tip = 5 if right else -5
-    return f'<path class="{shade}" d="M{px(x + tip)},{px(y)}l{-tip},-4v8Z"/>'
+    return f'<path class="{shade}" d="M{format_px(x + tip)},{format_px(y)}l{-tip},-4v8Z"/>'
 
 
-def _path(runs: Iterable[Sequence[Dot]], frame: Frame) -> str:
+def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:
     pieces = []
     for run in runs:
-        dots = [f"{px(frame.x(dot.index))},{px(frame.y(dot.level))}" for dot in run if dot.level is not None]
+        dots = [f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.level))}" for dot in run if dot.level is not None]
         pieces.append(f"M{'L'.join(dots)}" + ("h.01" if len(dots) == 1 else ""))
     return "".join(pieces)
 

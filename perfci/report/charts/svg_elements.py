@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-STYLE = """\
+SVG_STYLE = """\
 .pc-text{font:11px Inter,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",Arial,sans-serif;\
 fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-strong{fill:var(--ink);font-weight:600}
@@ -47,30 +47,30 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 """
 
 
-def ground(width: int, height: int) -> str:
+def svg_background(width: int, height: int) -> str:
     return f'<rect class="pc-ground" width="{width}" height="{height}"/>'
 
 
-def rect(x0: float, y0: float, x1: float, y1: float, shade: str = "") -> str:
-    name = f' class="{shade}"' if shade else ""
-    return f'<rect{name} x="{px(x0)}" y="{px(y0)}" width="{px(max(0.0, x1 - x0))}" height="{px(y1 - y0)}"/>'
+def svg_rect(x0: float, y0: float, x1: float, y1: float, css_class: str = "") -> str:
+    name = f' class="{css_class}"' if css_class else ""
+    return f'<rect{name} x="{format_px(x0)}" y="{format_px(y0)}" width="{format_px(max(0.0, x1 - x0))}" height="{format_px(y1 - y0)}"/>'
 
 
-def line(x0: float, y0: float, x1: float, y1: float, shade: str) -> str:
-    return f'<line class="{shade}" x1="{px(x0)}" y1="{px(y0)}" x2="{px(x1)}" y2="{px(y1)}"/>'
+def svg_line(x0: float, y0: float, x1: float, y1: float, css_class: str) -> str:
+    return f'<line class="{css_class}" x1="{format_px(x0)}" y1="{format_px(y0)}" x2="{format_px(x1)}" y2="{format_px(y1)}"/>'
 
 
-def circle(x: float, y: float, radius: float, shade: str, title: str = "") -> str:
+def svg_circle(x: float, y: float, radius: float, css_class: str, title: str = "") -> str:
     told = f"<title>{escape(title)}</title>" if title else ""
-    return f'<circle class="{shade}" cx="{px(x)}" cy="{px(y)}" r="{radius}">{told}</circle>'
+    return f'<circle class="{css_class}" cx="{format_px(x)}" cy="{format_px(y)}" r="{radius}">{told}</circle>'
 
 
-def lettering(x: float, y: float, text: str, shade: str = "") -> str:
-    name = f"pc-text {shade}".rstrip()
-    return f'<text class="{name}" x="{px(x)}" y="{px(y)}">{escape(text)}</text>'
+def svg_text(x: float, y: float, text: str, css_class: str = "") -> str:
+    name = f"pc-text {css_class}".rstrip()
+    return f'<text class="{name}" x="{format_px(x)}" y="{format_px(y)}">{escape(text)}</text>'
 
 
-def px(value: float) -> str:
+def format_px(value: float) -> str:
     """A coordinate to a tenth of a pixel, as short as it can be written."""
     text = f"{value:.1f}"
     return text.removesuffix(".0").replace("-0.0", "0") if text != "-0.0" else "0"

@@ -8,37 +8,37 @@ import operator
 from collections.abc import Iterable
 
 from perfci.model import VerdictKind
-from perfci.report.charts.series_trend import Mark, Trend
+from perfci.report.charts.series_trend import ChangeMark, Trend
 
 RECOVERED_WITHIN = 0.025
 """A regression counts as gone once later moves leave at most half of the usual 5 % bar of it."""
 
 
-def open_regressions(trend: Trend) -> list[Mark]:
+def find_open_regressions(trend: Trend) -> list[ChangeMark]:
     """The confirmed regressions of a series that no later improvement has made good."""
     return [
-        mark for k, mark in enumerate(trend.convicted()) if mark.kind is VerdictKind.REGRESSION and _is_open(trend, k)
+        mark for k, mark in enumerate(trend.confirmed_marks()) if mark.kind is VerdictKind.REGRESSION and _is_open(trend, k)
     ]
 
 
-def biggest_moves(trends: Iterable[Trend], count: int) -> list[tuple[Trend, Mark]]:
+def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Trend, ChangeMark]]:
     """The largest change of each series, the largest first; confirmed ones before candidates."""
-    largest = [(trend, max(marks, key=size)) for trend in trends if (marks := _standing_marks(trend))]
-    return sorted(largest, key=lambda found: (found[1].state != "convicted", -size(found[1])))[:count]
+    largest = [(trend, max(marks, key=change_size)) for trend in trends if (marks := _unrefuted_marks(trend))]
+    return sorted(largest, key=lambda found: (found[1].state != "convicted", -change_size(found[1])))[:count]
 
 
-def size(mark: Mark) -> float:
+def change_size(mark: ChangeMark) -> float:
     """How large a move is, the same for half and for double."""
     return abs(math.log(mark.ratio)) if mark.ratio > 0 else math.inf
 
 
-def _is_open(trend: Trend, position: int) -> bool:
+def _is_open(trend: Trend, index: int) -> bool:
     """Whether the moves since have never taken it back; what came after a repair is another story."""
-    since = itertools.accumulate((mark.ratio for mark in trend.convicted()[position:]), operator.mul)
+    since = itertools.accumulate((mark.ratio for mark in trend.confirmed_marks()[index:]), operator.mul)
     lower_is_better = trend.series.metric.direction == "lower"
     costs = (ratio if lower_is_better else 1 / ratio if ratio > 0 else math.inf for ratio in since)
     return all(cost - 1 > RECOVERED_WITHIN for cost in costs)
 
 
-def _standing_marks(trend: Trend) -> list[Mark]:
+def _unrefuted_marks(trend: Trend) -> list[ChangeMark]:
     return [mark for mark in trend.marks if mark.state != "refuted"]

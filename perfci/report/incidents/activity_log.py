@@ -25,29 +25,29 @@ HEADINGS: Mapping[str, str] = {
     "fix_sha": "Fixed by",
 }
 
-FIELDS = ("assign", "link", "until")
+FIELD_EVENTS = ("assign", "link", "until")
 """Lines that tell of one field, which their text names."""
 
-PLAIN = ("note", "announced", "verified", "merge", "split")
+TEXT_ONLY_EVENTS = ("note", "announced", "verified", "merge", "split")
 """Lines of which the text says all."""
 
 
-def heading(what: str, text: str) -> str:
+def activity_heading(event_kind: str, text: str) -> str:
     """What kind of line it is: ``State``, ``Due``; a word of a newer program stays as it is."""
-    return HEADINGS.get(text if what in FIELDS else what, what)
+    return HEADINGS.get(text if event_kind in FIELD_EVENTS else event_kind, event_kind)
 
 
-def told(what: str, before: str, after: str, text: str) -> str:
+def activity_text(event_kind: str, before: str, after: str, text: str) -> str:
     """``new → investigating: looks like the tokenizer``."""
-    if what in FIELDS:
-        return _value(text, after) or ("nobody" if text == "assignee" else "none")
+    if event_kind in FIELD_EVENTS:
+        return _format_field_value(text, after) or ("nobody" if text == "assignee" else "none")
     arrow = " → ".join(one.replace("_", " ") for one in (before, after) if one)
-    if what in PLAIN or not arrow:
+    if event_kind in TEXT_ONLY_EVENTS or not arrow:
         return text
     return f"{arrow}: {text}" if text else arrow
 
 
-def _value(field: str, value: str) -> str:
+def _format_field_value(field: str, value: str) -> str:
     if field.endswith("_sha"):
         return value[:10]
     if field == "duplicate_of" and value:

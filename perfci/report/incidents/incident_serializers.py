@@ -6,85 +6,85 @@ from collections.abc import Sequence
 
 from perfci.model import ChangePoint, Retest
 from perfci.report.incidents import incident_text as words
-from perfci.report.serializers import Json, commit_fields, series_fields
+from perfci.report.serializers import JsonFields, serialize_commit, serialize_series
 from perfci.verdicts.history.release_creep import Creep
-from perfci.verdicts.incidents.page_budget import Told
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 
-def situation_fields(
+def serialize_incident_overview(
     project: str,
-    told: Sequence[Told],
+    budgeted_incidents: Sequence[BudgetedIncident],
     retests: Sequence[Retest],
     creeps: Sequence[Creep],
-    commits: words.Commits,
+    commits: words.CommitsBySha,
     pages_per_week: int,
-) -> Json:
+) -> JsonFields:
     """Everything ``perfci alerts list`` and the page of incidents say."""
     return {
         "project": project,
-        "sentence": words.summary(told, len(retests), len(creeps)),
+        "sentence": words.incidents_summary(budgeted_incidents, len(retests), len(creeps)),
         "pages_per_week": pages_per_week,
-        "incidents": [incident_fields(one, commits, pages_per_week) for one in told],
-        "retests": [retest_fields(one) for one in retests],
-        "creeps": [creep_fields(one) for one in creeps],
+        "incidents": [serialize_incident(one, commits, pages_per_week) for one in budgeted_incidents],
+        "retests": [serialize_retest(one) for one in retests],
+        "creeps": [serialize_creep(one) for one in creeps],
     }
 
 
-def incident_fields(told: Told, commits: words.Commits, pages_per_week: int) -> Json:
-    members = [member_fields(change) for change in told.incident.members]
-    return about_fields(told, commits, pages_per_week) | {"members": members}
+def serialize_incident(budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int) -> JsonFields:
+    members = [serialize_member(change) for change in budgeted.incident.members]
+    return serialize_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
 
 
-def about_fields(told: Told, commits: words.Commits, pages_per_week: int) -> Json:
+def serialize_incident_summary(budgeted: BudgetedIncident, commits: words.CommitsBySha, pages_per_week: int) -> JsonFields:
     """All of an incident but its members, which may be thousands."""
-    incident = told.incident
+    incident = budgeted.incident
     moment = incident.measured_at
     return {
         "id": incident.id,
         "kind": incident.kind.value,
-        "sentence": words.headline(incident, commits),
-        "explanation": words.explanation(incident, commits),
-        "say": told.say.value,
-        "standing": incident.standing,
-        "open": told.open,
-        "told": words.standing(told, pages_per_week),
-        "week": told.week or None,
+        "sentence": words.incident_headline(incident, commits),
+        "explanation": words.incident_explanation(incident, commits),
+        "say": budgeted.disposition.value,
+        "standing": incident.ongoing,
+        "open": budgeted.is_open,
+        "told": words.disposition_sentence(budgeted, pages_per_week),
+        "week": budgeted.week or None,
         "last_good": incident.last_good,
         "commit": incident.commit,
         "measured_at": moment.isoformat(timespec="seconds") if moment else None,
         "cause": incident.cause or None,
         "environment": [
-            {"name": one.name, "before": one.before or None, "after": one.after or None} for one in incident.observed
+            {"name": one.name, "before": one.before or None, "after": one.after or None} for one in incident.environment_changes
         ],
         "ambiguous": incident.ambiguous,
-        "went_away_with": incident.until or None,
+        "went_away_with": incident.reverted_by or None,
         "sessions": list(incident.sessions),
         "p_value": incident.p_value,
-        "convicted": incident.convicted,
+        "convicted": incident.confirmed_count,
         "settled": incident.settled,
         "suspects": [
-            {**commit_fields(one.commit), "members": one.members, "weight": round(one.weight, 6)}
-            for one in incident.suspects
+            {**serialize_commit(one.commit), "members": one.members, "weight": round(one.weight, 6)}
+            for one in incident.candidates
         ],
         "measure": words.measure_command(incident) or None,
     }
 
 
-def member_fields(change: ChangePoint) -> Json:
+def serialize_member(change: ChangePoint) -> JsonFields:
     return {
-        "series": series_fields(change.series),
-        "sentence": words.member(change),
+        "series": serialize_series(change.series),
+        "sentence": words.member_sentence(change),
         "last_good": change.last_good,
         "commit": change.commit,
-        "rel": change.rel,
+        "rel": change.relative_change,
         "before": change.before,
         "after": change.after,
     }
 
 
-def retest_fields(retest: Retest) -> Json:
+def serialize_retest(retest: Retest) -> JsonFields:
     return {
-        "series": series_fields(retest.series),
+        "series": serialize_series(retest.series),
         "base": retest.base,
         "head": retest.head,
         "reason": retest.reason,
@@ -92,16 +92,16 @@ def retest_fields(retest: Retest) -> Json:
     }
 
 
-def creep_fields(creep: Creep) -> Json:
+def serialize_creep(creep: Creep) -> JsonFields:
     return {
-        "series": series_fields(creep.series),
+        "series": serialize_series(creep.series),
         "sentence": words.creep_sentence(creep),
         "release": creep.release,
         "base": creep.base,
         "head": creep.head,
-        "drift": creep.drift,
+        "drift": creep.drift_ratio,
         "interval": [creep.interval.lo, creep.interval.hi] if creep.interval else None,
-        "total": creep.total,
+        "total": creep.total_ratio,
         "p_value": creep.p_value,
         "paired": creep.paired,
         "command": words.creep_command(creep),

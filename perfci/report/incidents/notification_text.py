@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfci.model import IncidentState
-from perfci.report.escaping import printable
-from perfci.report.number_format import counting
+from perfci.report.escaping import make_printable
+from perfci.report.number_format import format_count
 
-STATES: Mapping[str, str] = {
+STATE_LABELS: Mapping[str, str] = {
     IncidentState.NEW: "new",
     IncidentState.INVESTIGATING: "investigating",
     IncidentState.CULPRIT_FOUND: "culprit found",
@@ -22,37 +22,37 @@ STATES: Mapping[str, str] = {
     IncidentState.SNOOZED: "snoozed",
 }
 
-Notice = Mapping[str, Any]
+NotificationContent = Mapping[str, Any]
 
 
-def subject(notice: Notice) -> str:
+def notification_subject(notification: NotificationContent) -> str:
     """``acme/tiny-lm #12 new: 2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
-    return printable(f"{_name(notice)} {STATES.get(notice['state'], notice['state'])}: {notice['headline']}", 200)
+    return make_printable(f"{_incident_label(notification)} {STATE_LABELS.get(notification['state'], notification['state'])}: {notification['headline']}", 200)
 
 
-def text(notice: Notice, link: str = "") -> str:
+def notification_body(notification: NotificationContent, link: str = "") -> str:
     """What moved most, who is suspected, why it changed its state, and where to go."""
-    members, more = notice.get("members", ()), notice.get("more", 0)
-    lines = [printable(notice["headline"], 300)]
-    lines += [printable(notice["explanation"], 500)] if notice.get("explanation") else []
-    lines += [f"{printable(notice['actor'], 60)}: {printable(notice['reason'], 500)}"] if notice.get("reason") else []
-    lines += ["", *(f"  {printable(one, 200)}" for one in members)] if members else []
-    lines += [f"  and {counting(more, 'more change')}"] if more else []
-    suspects = [printable(one, 120) for one in notice.get("suspects", ())]
+    members, more = notification.get("members", ()), notification.get("more", 0)
+    lines = [make_printable(notification["headline"], 300)]
+    lines += [make_printable(notification["explanation"], 500)] if notification.get("explanation") else []
+    lines += [f"{make_printable(notification['actor'], 60)}: {make_printable(notification['reason'], 500)}"] if notification.get("reason") else []
+    lines += ["", *(f"  {make_printable(one, 200)}" for one in members)] if members else []
+    lines += [f"  and {format_count(more, 'more change')}"] if more else []
+    suspects = [make_printable(one, 120) for one in notification.get("suspects", ())]
     lines += ["", "Suspects, likeliest first:", *(f"  {one}" for one in suspects)] if suspects else []
-    lines += ["", link or f"perfci alerts show {notice['number']}"]
+    lines += ["", link or f"perfci alerts show {notification['number']}"]
     return "\n".join(lines)
 
 
-def digest_subject(notices: Sequence[Notice]) -> str:
-    return f"{printable(notices[0]['project'], 100)}: {counting(len(notices), 'change')} of incidents"
+def digest_subject(notifications: Sequence[NotificationContent]) -> str:
+    return f"{make_printable(notifications[0]['project'], 100)}: {format_count(len(notifications), 'change')} of incidents"
 
 
-def digest_text(notices: Sequence[Notice], links: Sequence[str]) -> str:
+def digest_body(notifications: Sequence[NotificationContent], links: Sequence[str]) -> str:
     """Several notices as one text."""
-    pieces = [f"{subject(one)}\n\n{text(one, link)}" for one, link in zip(notices, links, strict=True)]
+    pieces = [f"{notification_subject(one)}\n\n{notification_body(one, link)}" for one, link in zip(notifications, links, strict=True)]
     return "\n\n---\n\n".join(pieces)
 
 
-def _name(notice: Notice) -> str:
-    return f"{notice['project']} #{notice['number']}"
+def _incident_label(notification: NotificationContent) -> str:
+    return f"{notification['project']} #{notification['number']}"

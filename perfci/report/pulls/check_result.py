@@ -8,25 +8,25 @@ from enum import StrEnum
 from typing import Literal
 
 from perfci.model import Verdict
-from perfci.report.escaping import printable
-from perfci.report.pulls.comparison_findings import Findings, headline, is_open, is_worse, told_as
-from perfci.report.pulls.placeholder_comment import TITLES, NotMeasured
-from perfci.verdicts.goals.goal_verdict import Outcome
+from perfci.report.escaping import make_printable
+from perfci.report.pulls.comparison_findings import Findings, build_headline, headline_label, is_open, is_worse
+from perfci.report.pulls.placeholder_comment import TITLES, NotMeasuredReason
+from perfci.verdicts.goals.goal_verdict import GoalOutcome
 
-Gate = Literal["advisory", "block"]
+GateMode = Literal["advisory", "block"]
 """Whether a regression may turn a required check red."""
 
 CheckConclusion = Literal["success", "neutral", "failure", "cancelled", "timed_out"]
-StatusState = Literal["success", "failure", "error"]
+CommitStatusState = Literal["success", "failure", "error"]
 
-LONGEST_STATUS = 140
+MAX_STATUS_LENGTH = 140
 """GitHub refuses a longer description of a commit status."""
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """What a pull request is in, as far as a check is concerned."""
 
-    FINE = "fine"  # all within bounds, with enough evidence
+    PASSED = "fine"  # all within bounds, with enough evidence
     WORSE = "worse"  # a regression, a head that fails, a broken goal
     ACCEPTED = "accepted"  # worse, and somebody who may write says it is meant, or announced it
     OPEN = "open"  # inconclusive, not comparable, dropped, nothing to compare with
@@ -36,76 +36,76 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Conclusion:
+class CheckResult:
     """How a check run ends, and the commit status that stands in for it where there is no App."""
 
     check: CheckConclusion
-    status: StatusState
+    status: CommitStatusState
 
 
-CONCLUSIONS: dict[tuple[State, Gate], Conclusion] = {
-    (State.FINE, "advisory"): Conclusion("success", "success"),
-    (State.FINE, "block"): Conclusion("success", "success"),
-    (State.WORSE, "advisory"): Conclusion("neutral", "success"),
-    (State.WORSE, "block"): Conclusion("failure", "failure"),
-    (State.ACCEPTED, "advisory"): Conclusion("success", "success"),
-    (State.ACCEPTED, "block"): Conclusion("success", "success"),
-    (State.OPEN, "advisory"): Conclusion("neutral", "success"),
-    (State.OPEN, "block"): Conclusion("neutral", "success"),
-    (State.IDENTICAL, "advisory"): Conclusion("success", "success"),
-    (State.IDENTICAL, "block"): Conclusion("success", "success"),
-    (State.NOT_RUN, "advisory"): Conclusion("neutral", "error"),
-    (State.NOT_RUN, "block"): Conclusion("cancelled", "error"),
-    (State.BROKEN, "advisory"): Conclusion("neutral", "error"),
-    (State.BROKEN, "block"): Conclusion("timed_out", "error"),
+CHECK_RESULTS: dict[tuple[CheckState, GateMode], CheckResult] = {
+    (CheckState.PASSED, "advisory"): CheckResult("success", "success"),
+    (CheckState.PASSED, "block"): CheckResult("success", "success"),
+    (CheckState.WORSE, "advisory"): CheckResult("neutral", "success"),
+    (CheckState.WORSE, "block"): CheckResult("failure", "failure"),
+    (CheckState.ACCEPTED, "advisory"): CheckResult("success", "success"),
+    (CheckState.ACCEPTED, "block"): CheckResult("success", "success"),
+    (CheckState.OPEN, "advisory"): CheckResult("neutral", "success"),
+    (CheckState.OPEN, "block"): CheckResult("neutral", "success"),
+    (CheckState.IDENTICAL, "advisory"): CheckResult("success", "success"),
+    (CheckState.IDENTICAL, "block"): CheckResult("success", "success"),
+    (CheckState.NOT_RUN, "advisory"): CheckResult("neutral", "error"),
+    (CheckState.NOT_RUN, "block"): CheckResult("cancelled", "error"),
+    (CheckState.BROKEN, "advisory"): CheckResult("neutral", "error"),
+    (CheckState.BROKEN, "block"): CheckResult("timed_out", "error"),
 }
 """A required check is satisfied by *success* and *neutral* alike, and a status knows no neutral: there the words say
 what is not a success. What did not run never passes a gate."""
 
-ENDINGS = {
-    NotMeasured.IDENTICAL: State.IDENTICAL,
-    NotMeasured.CANCELLED: State.NOT_RUN,
-    NotMeasured.BUDGET: State.NOT_RUN,
-    NotMeasured.BROKEN: State.BROKEN,
+STATES_NOT_MEASURED = {
+    NotMeasuredReason.IDENTICAL: CheckState.IDENTICAL,
+    NotMeasuredReason.CANCELLED: CheckState.NOT_RUN,
+    NotMeasuredReason.BUDGET: CheckState.NOT_RUN,
+    NotMeasuredReason.BROKEN: CheckState.BROKEN,
 }
 
 
-def conclusion(found: Findings | NotMeasured, gate: Gate = "advisory") -> Conclusion:
-    return CONCLUSIONS[state_of(found), gate]
+def check_result(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> CheckResult:
+    return CHECK_RESULTS[check_state(findings), gate]
 
 
-def state_of(found: Findings | NotMeasured) -> State:
+def check_state(findings: Findings | NotMeasuredReason) -> CheckState:
     """Suspicions turn nothing red; only what fresh pairs confirmed, what no longer works and broken goals do."""
-    if isinstance(found, NotMeasured):
-        return ENDINGS[found]
-    outcomes = {goal.outcome for goal in found.goals}
-    worse = [one for one in found.verdicts if is_worse(one)]
-    unannounced = [one for one in worse if not found.is_announced(one)]
-    if unannounced or outcomes & {Outcome.BROKEN, Outcome.REJECTED} or found.rejected:
-        return State.ACCEPTED if found.accepted else State.WORSE
+    if isinstance(findings, NotMeasuredReason):
+        return STATES_NOT_MEASURED[findings]
+    outcomes = {goal.outcome for goal in findings.goals}
+    worse = [one for one in findings.verdicts if is_worse(one)]
+    unannounced = [one for one in worse if not findings.is_expected(one)]
+    if unannounced or outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED} or findings.rejections:
+        return CheckState.ACCEPTED if findings.acceptance else CheckState.WORSE
     if worse:
-        return State.ACCEPTED
-    undecided = any(map(is_open, found.verdicts)) or Outcome.UNDECIDED in outcomes
-    return State.OPEN if undecided or not _judged(found.verdicts) else State.FINE
+        return CheckState.ACCEPTED
+    undecided = any(map(is_open, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
+    return CheckState.OPEN if undecided or not _has_judged(findings.verdicts) else CheckState.PASSED
 
 
-def check_title(found: Findings | NotMeasured) -> str:
+def check_title(findings: Findings | NotMeasuredReason) -> str:
     """One line of plain text."""
-    if isinstance(found, NotMeasured):
-        return _capital(TITLES[found])
-    how = f" ({'accepted' if found.accepted else 'as announced'})" if state_of(found) is State.ACCEPTED else ""
-    return _capital(str(headline(found))) + how
+    if isinstance(findings, NotMeasuredReason):
+        return _capitalize(TITLES[findings])
+    how = f" ({'accepted' if findings.acceptance else 'as announced'})" if check_state(findings) is CheckState.ACCEPTED else ""
+    return _capitalize(str(build_headline(findings))) + how
 
 
-def status_text(found: Findings | NotMeasured, gate: Gate = "advisory") -> str:
+def commit_status_description(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> str:
     """The description of a commit status: the severest first, whole words up to 140 characters."""
-    advisory = " (advisory)" if gate == "advisory" and state_of(found) is State.WORSE else ""
-    return printable(check_title(found), LONGEST_STATUS - len(advisory)) + advisory
+    advisory = " (advisory)" if gate == "advisory" and check_state(findings) is CheckState.WORSE else ""
+    return make_printable(check_title(findings), MAX_STATUS_LENGTH - len(advisory)) + advisory
 
 
-def _judged(verdicts: Sequence[Verdict]) -> bool:
-    return any(told_as(one) not in ("new", "not measured") for one in verdicts)
+def _has_judged(verdicts: Sequence[Verdict]) -> bool:
+    return any(headline_label(one) not in ("new", "not measured") for one in verdicts)
 
 
-def _capital(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Interval, MetricClass, Series, Verdict, VerdictKind
-from perfci.report.escaping import code_span, printable
-from perfci.report.number_format import percent, signed_percent
-from perfci.report.pulls.comparison_findings import Bar, is_worse, told_as
-from perfci.report.verdict_labels import MOVES, is_suspicion, verdict_glyph
-from perfci.report.verdict_sentences import advice, interval_text, level_texts
+from perfci.report.escaping import code_span, make_printable
+from perfci.report.number_format import format_percent, format_signed_percent
+from perfci.report.pulls.comparison_findings import VerdictBar, headline_label, is_worse
+from perfci.report.verdict_labels import CHANGE_KINDS, is_candidate, verdict_glyph
+from perfci.report.verdict_sentences import format_interval, format_levels, verdict_advice
 
-SECTIONS = {
+SECTION_TITLES = {
     MetricClass.TIME: "Time",
     MetricClass.THROUGHPUT: "Time",
     MetricClass.TAIL: "Time",
@@ -26,79 +26,79 @@ SECTIONS = {
 }
 """What is read together; a kilobyte does not compete with a millisecond for the same table."""
 
-LEAST_NOISE = 0.005
+MIN_NOISE_FLOOR = 0.005
 """A floor below half a percent says nothing more of how much attention a change deserves: else one operator more,
 which is counted exactly, would stand above any slowdown."""
 
-OUR_UNITS = frozenset({"seconds", "bytes", "count"})
+KNOWN_UNITS = frozenset({"seconds", "bytes", "count"})
 """Written in words of ours; a unit a suite made up is a foreign word like any other."""
 
-NO_BREAK = "\N{NO-BREAK SPACE}"
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
-Cell = Callable[[Verdict], str]
+CellRenderer = Callable[[Verdict], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class VerdictColumns:
     """A table of verdicts: what stands above each column, how it is aligned, and what is written into it."""
 
-    cells: Sequence[tuple[str, str, Cell]]
+    cells: Sequence[tuple[str, str, CellRenderer]]
 
     @property
     def heading(self) -> str:
         names, rules = [name for name, _, _ in self.cells], [rule for _, rule, _ in self.cells]
         return f"| {' | '.join(names)} |\n|{'|'.join(rules)}|"
 
-    def row(self, verdict: Verdict) -> str:
+    def render_row(self, verdict: Verdict) -> str:
         return f"| {' | '.join(cell(verdict) for _, _, cell in self.cells)} |"
 
 
-def by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """What no longer works first, then what is confirmed, each by its size against the noise."""
-    return sorted(verdicts, key=lambda one: (one.kind is not VerdictKind.FAILED, not is_worse(one), *_weight(one)))
+    return sorted(verdicts, key=lambda one: (one.kind is not VerdictKind.FAILED, not is_worse(one), *_attention_key(one)))
 
 
-def worth_a_row(verdicts: Sequence[Verdict], most: int, bars: Mapping[Series, Bar]) -> list[Verdict]:
+def select_rows(verdicts: Sequence[Verdict], max_rows: int, bars: Mapping[Series, VerdictBar]) -> list[Verdict]:
     """The first ones, but at least one of every section that has any."""
-    first = {SECTIONS[bars[one.series].kind]: one for one in reversed(verdicts)}
+    first = {SECTION_TITLES[bars[one.series].metric_class]: one for one in reversed(verdicts)}
     chosen = {id(one) for one in first.values()}
     others = [one for one in verdicts if id(one) not in chosen]
-    chosen |= {id(one) for one in others[: max(0, most - len(chosen))]}
+    chosen |= {id(one) for one in others[: max(0, max_rows - len(chosen))]}
     return [one for one in verdicts if id(one) in chosen]
 
 
-def moves(*, hardware: bool) -> Columns:
+def change_columns(*, hardware: bool) -> VerdictColumns:
     """What changed, or stayed as it was."""
-    return Columns([*NAMED, CHANGE, NOISE, *([HARDWARE] if hardware else [])])
+    return VerdictColumns([*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])])
 
 
-def unchanged(*, hardware: bool) -> Columns:
-    return Columns([*NAMED, CHANGE, NOISE, VISIBLE, *([HARDWARE] if hardware else [])])
+def unchanged_columns(*, hardware: bool) -> VerdictColumns:
+    return VerdictColumns([*IDENTITY_COLUMNS, CHANGE_COLUMN, NOISE_COLUMN, MDE_COLUMN, *([HARDWARE_COLUMN] if hardware else [])])
 
 
-def undecided(*, hardware: bool) -> Columns:
-    decides = ("What would decide", "---", _what_would_decide)
+def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
+    decides = ("What would decide", "---", _next_step_cell)
     pairs = ("Pairs", "--:", lambda one: f"{one.pairs:,}" if one.pairs else "")
-    return Columns([*NAMED, CHANGE, pairs, VISIBLE, decides, *([HARDWARE] if hardware else [])])
+    return VerdictColumns([*IDENTITY_COLUMNS, CHANGE_COLUMN, pairs, MDE_COLUMN, decides, *([HARDWARE_COLUMN] if hardware else [])])
 
 
-def not_compared(*, hardware: bool) -> Columns:
-    told = ("What", "---", lambda one: f"{verdict_glyph(one)} {told_as(one)}")
+def not_compared_columns(*, hardware: bool) -> VerdictColumns:
+    told = ("What", "---", lambda one: f"{verdict_glyph(one)} {headline_label(one)}")
     why = ("Why", "---", lambda one: code_span(one.reason, in_table=True) if one.reason else "")
-    return Columns([told, *NAMED, why, *([HARDWARE] if hardware else [])])
+    return VerdictColumns([told, *IDENTITY_COLUMNS, why, *([HARDWARE_COLUMN] if hardware else [])])
 
 
-def changed(verdict: Verdict) -> str:
+def change_cell(verdict: Verdict) -> str:
     """``▲ **worse +18.3 %** [+15.9, +20.8]``: the word, the sign of the value and the interval."""
     if verdict.kind is VerdictKind.FAILED:
-        return f"✕ **failed**{_reason(verdict)}"
-    if verdict.kind not in MOVES:
-        return f"{verdict_glyph(verdict)} {_change(verdict)}{_interval(verdict.interval)}".rstrip()
-    suspected = "suspected " if is_suspicion(verdict) else ""
+        return f"✕ **failed**{_reason_suffix(verdict)}"
+    if verdict.kind not in CHANGE_KINDS:
+        return f"{verdict_glyph(verdict)} {_format_change(verdict)}{_interval_suffix(verdict.interval)}".rstrip()
+    suspected = "suspected " if is_candidate(verdict) else ""
     told = f"{suspected}{'worse' if verdict.kind is VerdictKind.REGRESSION else 'better'}"
     if verdict.ratio is None:
-        return f"{verdict_glyph(verdict)} **{told}**{_reason(verdict)}"
-    return f"{verdict_glyph(verdict)} **{told} {_change(verdict)}**{_interval(verdict.interval)}"
+        return f"{verdict_glyph(verdict)} **{told}**{_reason_suffix(verdict)}"
+    return f"{verdict_glyph(verdict)} **{told} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
 
 
 def hardware_name(series: Series) -> str:
@@ -106,53 +106,53 @@ def hardware_name(series: Series) -> str:
     return ", ".join(part for part in (series.machine.label, series.variant.label) if part)
 
 
-def _levels(verdict: Verdict) -> list[str]:
+def _level_cells(verdict: Verdict) -> list[str]:
     metric = verdict.series.metric
-    texts = level_texts((verdict.base_level, verdict.head_level), metric)
-    if metric.unit in OUR_UNITS:
-        return [_together(text) for text in texts]
+    texts = format_levels((verdict.base_level, verdict.head_level), metric)
+    if metric.unit in KNOWN_UNITS:
+        return [_keep_together(text) for text in texts]
     return [code_span(text, in_table=True) if text else "" for text in texts]
 
 
-def _change(verdict: Verdict) -> str:
-    return "" if verdict.ratio is None else _together(signed_percent(verdict.ratio - 1))
+def _format_change(verdict: Verdict) -> str:
+    return "" if verdict.ratio is None else _keep_together(format_signed_percent(verdict.ratio - 1))
 
 
-def _together(text: str) -> str:
+def _keep_together(text: str) -> str:
     """A number is not parted from its unit where a column is narrow."""
-    return text.replace(" ", NO_BREAK)
+    return text.replace(" ", NO_BREAK_SPACE)
 
 
-def _interval(interval: Interval | None) -> str:
+def _interval_suffix(interval: Interval | None) -> str:
     if interval is None:
         return ""
-    return ", exact" if interval.lo == interval.hi else f" {_together(interval_text(interval))}"
+    return ", exact" if interval.lo == interval.hi else f" {_keep_together(format_interval(interval))}"
 
 
-def _reason(verdict: Verdict) -> str:
+def _reason_suffix(verdict: Verdict) -> str:
     return f": {code_span(verdict.reason, in_table=True)}" if verdict.reason else ""
 
 
-def _what_would_decide(verdict: Verdict) -> str:
-    told = advice(verdict)
-    return code_span(told, in_table=True) if verdict.reason and told == printable(verdict.reason) else told
+def _next_step_cell(verdict: Verdict) -> str:
+    told = verdict_advice(verdict)
+    return code_span(told, in_table=True) if verdict.reason and told == make_printable(verdict.reason) else told
 
 
-def _weight(verdict: Verdict) -> tuple[float, str]:
+def _attention_key(verdict: Verdict) -> tuple[float, str]:
     """The largest first: how many times the noise a change is."""
     if verdict.ratio is None or verdict.ratio <= 0:
         return -math.inf, verdict.series.label
-    noise = max(verdict.noise_floor or 0.0, LEAST_NOISE)
+    noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)
     return -abs(math.log(verdict.ratio)) / noise, verdict.series.label
 
 
-NAMED: tuple[tuple[str, str, Cell], ...] = (
+IDENTITY_COLUMNS: tuple[tuple[str, str, CellRenderer], ...] = (
     ("Benchmark", "---", lambda one: code_span(one.series.cell, in_table=True)),
     ("Metric", "---", lambda one: code_span(one.series.metric.name, in_table=True)),
-    ("Base", "--:", lambda one: _levels(one)[0]),
-    ("Head", "--:", lambda one: _levels(one)[1]),
+    ("Base", "--:", lambda one: _level_cells(one)[0]),
+    ("Head", "--:", lambda one: _level_cells(one)[1]),
 )
-CHANGE = ("Change [95 % CI]", "---", changed)
-NOISE = ("Noise floor", "--:", lambda one: "" if one.noise_floor is None else _together(percent(one.noise_floor)))
-VISIBLE = ("Would have shown", "--:", lambda one: "" if one.mde is None else _together(percent(one.mde)))
-HARDWARE = ("Hardware", "---", lambda one: code_span(hardware_name(one.series), in_table=True))
+CHANGE_COLUMN = ("Change [95 % CI]", "---", change_cell)
+NOISE_COLUMN = ("Noise floor", "--:", lambda one: "" if one.noise_floor is None else _keep_together(format_percent(one.noise_floor)))
+MDE_COLUMN = ("Would have shown", "--:", lambda one: "" if one.mde is None else _keep_together(format_percent(one.mde)))
+HARDWARE_COLUMN = ("Hardware", "---", lambda one: code_span(hardware_name(one.series), in_table=True))

@@ -7,79 +7,79 @@ from collections.abc import Iterable, Sequence
 
 from perfci.model import Series, Verdict, VerdictKind
 from perfci.report.escaping import code_span
-from perfci.report.number_format import counting
+from perfci.report.number_format import format_count
 from perfci.report.pulls import comment_columns
-from perfci.report.pulls.comment_columns import Columns, by_attention
-from perfci.report.pulls.comparison_findings import Findings, is_worse, told_as
-from perfci.report.pulls.truncation import Block
-from perfci.report.verdict_labels import MOVES
+from perfci.report.pulls.comment_columns import VerdictColumns, sort_by_attention
+from perfci.report.pulls.comparison_findings import Findings, headline_label, is_worse
+from perfci.report.pulls.truncation import CommentBlock
+from perfci.report.verdict_labels import CHANGE_KINDS
 
-MOST_ROWS = 10
+MAX_ROWS = 10
 """What a reader takes in at once."""
 
-MOST_FOLDED = 50
+MAX_FOLDED_ROWS = 50
 """Rows of one folded table; who needs more reads them on the page."""
 
-SECTIONS = tuple(dict.fromkeys(comment_columns.SECTIONS.values()))
-ABSENCES = ("dropped", "not comparable", "new", "not measured")
+SECTIONS = tuple(dict.fromkeys(comment_columns.SECTION_TITLES.values()))
+MISSING_LABELS = ("dropped", "not comparable", "new", "not measured")
 
 
-def worse(findings: Findings) -> list[Block]:
+def worse_blocks(findings: Findings) -> list[CommentBlock]:
     """A table for each kind of metric, and below it, folded, what found no place in one."""
-    columns = comment_columns.moves(hardware=_hardware_differs(findings))
-    bad, seen, sections = _bad(findings), shown(findings), _sections(findings)
+    columns = comment_columns.change_columns(hardware=_has_mixed_hardware(findings))
+    bad, seen, sections = _worse_verdicts(findings), select_worse_rows(findings), _sections_by_series(findings)
     totals = Counter(sections[one.series] for one in bad)
     blocks = []
     for name in SECTIONS:
         mine = [one for one in seen if sections[one.series] == name]
         if mine:
-            blocks.append(Block(f"**{name}**: {totals[name]:,} worse"))
-            blocks.append(Block(columns.heading, [columns.row(one) for one in mine]))
+            blocks.append(CommentBlock(f"**{name}**: {totals[name]:,} worse"))
+            blocks.append(CommentBlock(columns.heading, [columns.render_row(one) for one in mine]))
     places = {id(one) for one in seen}
     rest = [one for one in bad if id(one) not in places]
-    return [*blocks, *_table(rest, columns, f"{len(rest):,} more worse")]
+    return [*blocks, *_table_blocks(rest, columns, f"{len(rest):,} more worse")]
 
 
-def shown(findings: Findings) -> list[Verdict]:
+def select_worse_rows(findings: Findings) -> list[Verdict]:
     """What got worse and is not folded."""
-    return comment_columns.worth_a_row(_bad(findings), MOST_ROWS, findings.held_to)
+    return comment_columns.select_rows(_worse_verdicts(findings), MAX_ROWS, findings.bars_by_series)
 
 
-def drift(findings: Findings) -> list[Block]:
+def drift_blocks(findings: Findings) -> list[CommentBlock]:
     """You against main: what the branch to be merged into did since the same base, series by series."""
-    if findings.main is None:
+    if findings.main_head is None:
         return []
-    moved = by_attention(one for one in findings.drift if one.kind in {*MOVES, VerdictKind.FAILED})
-    told = f"**You, and main since** (now {code_span(findings.main.short)})"
+    moved = sort_by_attention(one for one in findings.main_drift if one.kind in {*CHANGE_KINDS, VerdictKind.FAILED})
+    told = f"**You, and main since** (now {code_span(findings.main_head.short_sha)})"
     if not moved:
-        return [Block(f"{told}: nothing moved on main.")]
+        return [CommentBlock(f"{told}: nothing moved on main.")]
     yours = {one.series: one for one in findings.verdicts}
-    lines = [_drift_row(yours.get(one.series), one) for one in moved[:MOST_ROWS]]
+    lines = [_drift_row(yours.get(one.series), one) for one in moved[:MAX_ROWS]]
     heading = "| Benchmark | Metric | You | Main |\n|---|---|---|---|"
     return [
-        Block(f"{told}: {counting(len(moved), 'series', 'series')} moved on main."),
-        Block(heading, lines, more=len(moved) - len(lines)),
+        CommentBlock(f"{told}: {format_count(len(moved), 'series', 'series')} moved on main."),
+        CommentBlock(heading, lines, hidden_rows=len(moved) - len(lines)),
     ]
 
 
-def folded(findings: Findings) -> list[Block]:
+def folded_blocks(findings: Findings) -> list[CommentBlock]:
     """All others by their word; unfolded where nothing above asks for attention."""
-    unfolded, hardware = not _bad(findings), _hardware_differs(findings)
-    better, open_ones, void, same = (_those(findings, kinds) for kinds in FOLDED)
+    unfolded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
+    better, open_ones, void, same = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
     return [
-        *_table(better, comment_columns.moves(hardware=hardware), f"{len(better):,} better", unfolded=unfolded),
-        *_table(
+        *_table_blocks(better, comment_columns.change_columns(hardware=hardware), f"{len(better):,} better", unfolded=unfolded),
+        *_table_blocks(
             open_ones,
-            comment_columns.undecided(hardware=hardware),
+            comment_columns.inconclusive_columns(hardware=hardware),
             f"{len(open_ones):,} inconclusive",
             unfolded=unfolded,
         ),
-        *_table(void, comment_columns.not_compared(hardware=hardware), _absences(void), unfolded=unfolded),
-        *_table(same, comment_columns.unchanged(hardware=hardware), f"{len(same):,} unchanged"),
+        *_table_blocks(void, comment_columns.not_compared_columns(hardware=hardware), _missing_summary(void), unfolded=unfolded),
+        *_table_blocks(same, comment_columns.unchanged_columns(hardware=hardware), f"{len(same):,} unchanged"),
     ]
 
 
-FOLDED = (
+FOLDED_KINDS = (
     {VerdictKind.IMPROVEMENT},
     {VerdictKind.INCONCLUSIVE},
     {VerdictKind.MISSING, VerdictKind.NOT_COMPARABLE},
@@ -87,53 +87,53 @@ FOLDED = (
 )
 
 
-def environment(findings: Findings) -> list[Block]:
+def environment_blocks(findings: Findings) -> list[CommentBlock]:
     """What was observed differently on the two sides."""
-    changes = findings.environment[:MOST_FOLDED]
-    lines = [f"| {_value(one.name)} | {_value(one.before)} | {_value(one.after)} |" for one in changes]
-    summary = counting(len(findings.environment), "difference") + " of the environment"
-    more = len(findings.environment) - len(lines)
-    return [Block("| | Base | Head |\n|---|---|---|", lines, summary, more=more, thing="value")] if lines else []
+    changes = findings.environment_changes[:MAX_FOLDED_ROWS]
+    lines = [f"| {_code_cell(one.name)} | {_code_cell(one.before)} | {_code_cell(one.after)} |" for one in changes]
+    summary = format_count(len(findings.environment_changes), "difference") + " of the environment"
+    more = len(findings.environment_changes) - len(lines)
+    return [CommentBlock("| | Base | Head |\n|---|---|---|", lines, summary, hidden_rows=more, row_noun="value")] if lines else []
 
 
-def _bad(findings: Findings) -> list[Verdict]:
-    return by_attention(one for one in findings.verdicts if is_worse(one) or told_as(one) == "suspected regression")
+def _worse_verdicts(findings: Findings) -> list[Verdict]:
+    return sort_by_attention(one for one in findings.verdicts if is_worse(one) or headline_label(one) == "suspected regression")
 
 
-def _those(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
+def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
     """What was dropped before what is new, then by the kind of metric."""
-    mine = by_attention(one for one in findings.verdicts if one.kind in kinds)
-    places, sections = {name: place for place, name in enumerate(SECTIONS)}, _sections(findings)
-    return sorted(mine, key=lambda one: (_absence(one), places[sections[one.series]]))
+    mine = sort_by_attention(one for one in findings.verdicts if one.kind in kinds)
+    places, sections = {name: place for place, name in enumerate(SECTIONS)}, _sections_by_series(findings)
+    return sorted(mine, key=lambda one: (_missing_rank(one), places[sections[one.series]]))
 
 
-def _sections(findings: Findings) -> dict[Series, str]:
-    return {series: comment_columns.SECTIONS[bar.kind] for series, bar in findings.held_to.items()}
+def _sections_by_series(findings: Findings) -> dict[Series, str]:
+    return {series: comment_columns.SECTION_TITLES[bar.metric_class] for series, bar in findings.bars_by_series.items()}
 
 
-def _absence(verdict: Verdict) -> int:
-    told = told_as(verdict)
-    return ABSENCES.index(told) if told in ABSENCES else 0
+def _missing_rank(verdict: Verdict) -> int:
+    told = headline_label(verdict)
+    return MISSING_LABELS.index(told) if told in MISSING_LABELS else 0
 
 
-def _absences(verdicts: Sequence[Verdict]) -> str:
-    words = [told_as(one) for one in verdicts]
-    return ", ".join(f"{words.count(word):,} {word}" for word in ABSENCES if word in words)
+def _missing_summary(verdicts: Sequence[Verdict]) -> str:
+    words = [headline_label(one) for one in verdicts]
+    return ", ".join(f"{words.count(word):,} {word}" for word in MISSING_LABELS if word in words)
 
 
-def _table(verdicts: Sequence[Verdict], columns: Columns, summary: str, *, unfolded: bool = False) -> list[Block]:
-    lines = [columns.row(one) for one in verdicts[:MOST_FOLDED]]
-    return [Block(columns.heading, lines, summary, unfolded, more=len(verdicts) - len(lines))] if lines else []
+def _table_blocks(verdicts: Sequence[Verdict], columns: VerdictColumns, summary: str, *, unfolded: bool = False) -> list[CommentBlock]:
+    lines = [columns.render_row(one) for one in verdicts[:MAX_FOLDED_ROWS]]
+    return [CommentBlock(columns.heading, lines, summary, unfolded, hidden_rows=len(verdicts) - len(lines))] if lines else []
 
 
-def _hardware_differs(findings: Findings) -> bool:
+def _has_mixed_hardware(findings: Findings) -> bool:
     return len({comment_columns.hardware_name(one.series) for one in findings.verdicts}) > 1
 
 
-def _drift_row(yours: Verdict | None, mains: Verdict) -> str:
-    cell, metric = _value(mains.series.cell), _value(mains.series.metric.name)
-    return f"| {cell} | {metric} | {comment_columns.changed(yours) if yours else 'not measured'} | {comment_columns.changed(mains)} |"
+def _drift_row(head_verdict: Verdict | None, main_verdict: Verdict) -> str:
+    cell, metric = _code_cell(main_verdict.series.cell), _code_cell(main_verdict.series.metric.name)
+    return f"| {cell} | {metric} | {comment_columns.change_cell(head_verdict) if head_verdict else 'not measured'} | {comment_columns.change_cell(main_verdict)} |"
 
 
-def _value(text: str) -> str:
+def _code_cell(text: str) -> str:
     return code_span(text, in_table=True) if text else "not recorded"

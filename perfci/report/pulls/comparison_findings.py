@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perfci.model import Commit, MetricClass, ObservedChange, PerfciError, Series, Verdict, VerdictKind
-from perfci.report.number_format import counting
-from perfci.report.verdict_labels import is_suspicion
+from perfci.model import Commit, EnvironmentChange, MetricClass, PerfciError, Series, Verdict, VerdictKind
+from perfci.report.number_format import format_count
+from perfci.report.verdict_labels import is_candidate
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.goals.goal_verdict import GoalVerdict, Outcome
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.goals.goal_verdict import GoalOutcome, GoalVerdict
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.variants.variant_contrast import Rejection
+from perfci.verdicts.variants.variant_contrast import VariantRejection
 
-Manner = Literal["in turns", "interleaved", "recorded", ""]
+MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]
 """How both sides were measured, as far as that is known."""
 
-ALIKE = "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
+IDENTICAL_INPUTS_NOTE = "No file that the benchmarks can see differs: whatever moved is a false alarm, and is counted as one."
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class VerdictBar:
     """What a verdict was held to: the kind of its metric, and the change that counts (0: any)."""
 
-    kind: MetricClass
-    size: float
+    metric_class: MetricClass
+    min_change: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,49 +49,49 @@ class Findings:
     base: Commit
     head: Commit
     merge_base: bool = False
-    sides: str = ""
-    manner: Manner = ""
+    sides_label: str = ""
+    measurement_order: MeasurementOrder = ""
     pooled: PooledVerdict | None = None
     goals: Sequence[GoalVerdict] = ()
-    rejected: Sequence[Rejection] = ()
-    environment: Sequence[ObservedChange] = ()
-    drift: Sequence[Verdict] = ()
-    main: Commit | None = None
-    budget: str = ""
-    bars: Sequence[Bar] = ()
+    rejections: Sequence[VariantRejection] = ()
+    environment_changes: Sequence[EnvironmentChange] = ()
+    main_drift: Sequence[Verdict] = ()
+    main_head: Commit | None = None
+    spent_budget: str = ""
+    bars: Sequence[VerdictBar] = ()
     strict: bool = False
     smoke: bool = False
-    accepted: str = ""
-    accept: str = ""
-    announced: Sequence[Announcement] = ()
-    command: Sequence[str] = ()
-    page: str = ""
-    profiled: Sequence[str] = ()
-    alike: bool = False
+    acceptance: str = ""
+    accept_command: str = ""
+    expected_changes: Sequence[ExpectedChange] = ()
+    reproduce_command: Sequence[str] = ()
+    report_url: str = ""
+    profiled_cells: Sequence[str] = ()
+    identical_inputs: bool = False
 
     def __post_init__(self) -> None:
         if self.bars and len(self.bars) != len(self.verdicts):
             raise PerfciError(f"There are {len(self.verdicts)} verdicts and {len(self.bars)} bars.")
 
-    def is_announced(self, verdict: Verdict) -> bool:
-        return any(one.counts and one.covers(verdict) for one in self.announced)
+    def is_expected(self, verdict: Verdict) -> bool:
+        return any(one.is_authorized and one.covers_verdict(verdict) for one in self.expected_changes)
 
     @property
-    def held_to(self) -> dict[Series, Bar]:
-        bars = self.bars or bars_of(self.verdicts, Policy())
+    def bars_by_series(self) -> dict[Series, VerdictBar]:
+        bars = self.bars or compute_bars(self.verdicts, Policy())
         return {one.series: bar for one, bar in zip(self.verdicts, bars, strict=True)}
 
 
-def bars_of(verdicts: Sequence[Verdict], policy: Policy) -> list[Bar]:
+def compute_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[VerdictBar]:
     """What a policy holds each verdict to."""
     rules = [policy.rule_for(one.series) for one in verdicts]
     return [
-        Bar(policy.class_of(one.series), rule.counted_bar if is_exact(one) else rule.bar)
+        VerdictBar(policy.class_of(one.series), rule.effective_exact_bar if is_exact(one) else rule.bar)
         for one, rule in zip(verdicts, rules, strict=True)
     ]
 
 
-LEADING = (
+LEADING_LABELS = (
     ("failed", "failed"),
     ("regression", "regressions"),
     ("suspected regression", "suspected regressions"),
@@ -101,7 +101,7 @@ LEADING = (
 )
 """What a title leads with, the severest first."""
 
-FOLLOWING = (
+TRAILING_LABELS = (
     ("inconclusive", "inconclusive"),
     ("not comparable", "not comparable"),
     ("not measured", "not measured"),
@@ -115,36 +115,36 @@ class Headline:
     """Every verdict counted once, under one word: ``2 regressions, 1 improvement`` and ``3 inconclusive``."""
 
     lead: str
-    rest: str
+    trailing: str
 
     def __str__(self) -> str:
-        return f"{self.lead} ({self.rest})" if self.rest else self.lead
+        return f"{self.lead} ({self.trailing})" if self.trailing else self.lead
 
 
-def headline(findings: Findings) -> Headline:
+def build_headline(findings: Findings) -> Headline:
     """Counts only, in words of our own: a title has no room for a name."""
-    found = Counter(told_as(one) for one in findings.verdicts)
-    leading = [*_listed(found, LEADING), *_goals(findings.goals), *_rejections(findings.rejected)]
-    lead = ", ".join(leading) or _calm(findings)
-    return Headline(lead, ", ".join(_listed(found, FOLLOWING)))
+    found = Counter(headline_label(one) for one in findings.verdicts)
+    leading = [*_format_counts(found, LEADING_LABELS), *_format_broken_goals(findings.goals), *_format_rejections(findings.rejections)]
+    lead = ", ".join(leading) or _no_regression_text(findings)
+    return Headline(lead, ", ".join(_format_counts(found, TRAILING_LABELS)))
 
 
-def told_as(verdict: Verdict) -> str:
+def headline_label(verdict: Verdict) -> str:
     """The word a verdict is counted under; what is missing is dropped, new, or was measured on neither side."""
     if verdict.kind is VerdictKind.MISSING:
-        return _absence(verdict)
-    suspected = "suspected " if is_suspicion(verdict) else ""
+        return _missing_label(verdict)
+    suspected = "suspected " if is_candidate(verdict) else ""
     return suspected + verdict.kind.value.replace("_", " ")
 
 
 def is_open(verdict: Verdict) -> bool:
     """Whether the question was asked and not answered; a new benchmark has no question yet."""
-    return told_as(verdict) in {"inconclusive", "not comparable", "dropped", "suspected regression"}
+    return headline_label(verdict) in {"inconclusive", "not comparable", "dropped", "suspected regression"}
 
 
 def is_worse(verdict: Verdict) -> bool:
     """What a check may turn red for: only what fresh pairs confirmed, and what no longer works."""
-    return told_as(verdict) in {"failed", "regression"}
+    return headline_label(verdict) in {"failed", "regression"}
 
 
 def is_exact(verdict: Verdict) -> bool:
@@ -152,26 +152,26 @@ def is_exact(verdict: Verdict) -> bool:
     return verdict.interval is not None and verdict.interval.lo == verdict.interval.hi
 
 
-def _absence(verdict: Verdict) -> str:
+def _missing_label(verdict: Verdict) -> str:
     if verdict.base_level is not None:
         return "dropped" if verdict.head_level is None else "not comparable"
     return "not measured" if verdict.head_level is None else "new"
 
 
-def _listed(found: Counter[str], words: Sequence[tuple[str, str]]) -> list[str]:
-    return [counting(found[one], one, several) for one, several in words if found[one]]
+def _format_counts(counts: Counter[str], words: Sequence[tuple[str, str]]) -> list[str]:
+    return [format_count(counts[one], one, several) for one, several in words if counts[one]]
 
 
-def _goals(goals: Sequence[GoalVerdict]) -> list[str]:
-    missed = sum(goal.outcome in (Outcome.BROKEN, Outcome.REJECTED) for goal in goals)
-    return [f"{counting(missed, 'goal')} broken"] if missed else []
+def _format_broken_goals(goal_verdicts: Sequence[GoalVerdict]) -> list[str]:
+    missed = sum(goal.outcome in (GoalOutcome.BROKEN, GoalOutcome.REJECTED) for goal in goal_verdicts)
+    return [f"{format_count(missed, 'goal')} broken"] if missed else []
 
 
-def _rejections(rejected: Sequence[Rejection]) -> list[str]:
-    return [f"{counting(len(rejected), 'variant')} rejected"] if rejected else []
+def _format_rejections(rejections: Sequence[VariantRejection]) -> list[str]:
+    return [f"{format_count(len(rejections), 'variant')} rejected"] if rejections else []
 
 
-def _calm(findings: Findings) -> str:
+def _no_regression_text(findings: Findings) -> str:
     """Never claim calm where nothing was decided."""
     if not findings.verdicts:
         return "nothing was compared"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 
 from perfci.model import Commit
-from perfci.report.escaping import code_span, link
-from perfci.report.verdict_sentences import LONGEST_REASON
+from perfci.report.escaping import code_span, markdown_link
+from perfci.report.verdict_sentences import MAX_REASON_LENGTH
 
 
-class NotMeasured(StrEnum):
+class NotMeasuredReason(StrEnum):
     """Why there is no comparison; silence and calm must not look alike."""
 
     IDENTICAL = "identical"  # nothing that the benchmarks can see differs
@@ -19,37 +19,37 @@ class NotMeasured(StrEnum):
 
 
 TITLES = {
-    NotMeasured.IDENTICAL: "nothing to measure",
-    NotMeasured.CANCELLED: "not run",
-    NotMeasured.BUDGET: "not run, the time budget is spent",
-    NotMeasured.BROKEN: "not run, the measuring broke",
+    NotMeasuredReason.IDENTICAL: "nothing to measure",
+    NotMeasuredReason.CANCELLED: "not run",
+    NotMeasuredReason.BUDGET: "not run, the time budget is spent",
+    NotMeasuredReason.BROKEN: "not run, the measuring broke",
 }
 
-MEANINGS = {
-    NotMeasured.IDENTICAL: "Base and head are the same to the benchmarks: no file that they can see differs.",
-    NotMeasured.CANCELLED: "The run was cancelled before anything was decided: nothing is known of this change.",
-    NotMeasured.BUDGET: "The time was over before anything was measured: nothing is known of this change.",
-    NotMeasured.BROKEN: "The measuring broke before anything was decided: nothing is known of this change.",
+EXPLANATIONS = {
+    NotMeasuredReason.IDENTICAL: "Base and head are the same to the benchmarks: no file that they can see differs.",
+    NotMeasuredReason.CANCELLED: "The run was cancelled before anything was decided: nothing is known of this change.",
+    NotMeasuredReason.BUDGET: "The time was over before anything was measured: nothing is known of this change.",
+    NotMeasuredReason.BROKEN: "The measuring broke before anything was decided: nothing is known of this change.",
 }
 
-OUTDATED = "> **Outdated:** there is a newer head, "
+OUTDATED_PREFIX = "> **Outdated:** there is a newer head, "
 
 
-def not_measured(why: NotMeasured, base: Commit, head: Commit, *, detail: str = "", page: str = "") -> str:
+def render_not_measured(reason: NotMeasuredReason, base: Commit, head: Commit, *, detail: str = "", page: str = "") -> str:
     """Say that nothing was measured, and why; ``detail`` is what a machine said of it."""
-    sides = f"Base {code_span(base.short)} → head {code_span(head.short)}"
+    sides = f"Base {code_span(base.short_sha)} → head {code_span(head.short_sha)}"
     parts = [
-        f"### perfci: {TITLES[why]}",
-        f"{sides} · {link('log', page)}" if page else sides,
-        MEANINGS[why],
-        code_span(detail, limit=LONGEST_REASON) if detail else "",
+        f"### perfci: {TITLES[reason]}",
+        f"{sides} · {markdown_link('log', page)}" if page else sides,
+        EXPLANATIONS[reason],
+        code_span(detail, limit=MAX_REASON_LENGTH) if detail else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def outdated(body: str, newer: Commit) -> str:
+def render_outdated(body: str, newer_head: Commit) -> str:
     """A comment on an older head: one grey line on top, and what was said folded below; told once, however often."""
-    line = f"{OUTDATED}{code_span(newer.short)}; its result takes this place."
-    if body.startswith(OUTDATED):
+    line = f"{OUTDATED_PREFIX}{code_span(newer_head.short_sha)}; its result takes this place."
+    if body.startswith(OUTDATED_PREFIX):
         return line + body[body.index("\n") :]
     return f"{line}\n\n<details><summary>What the older head showed</summary>\n\n{body.rstrip()}\n\n</details>\n"

@@ -12,215 +12,215 @@ from collections.abc import Sequence
 from statistics import median
 
 from perfci.model import Verdict
-from perfci.report.escaping import code_block, code_span, link
-from perfci.report.goal_text import goal_lines
-from perfci.report.number_format import counting, percent, signed_percent
-from perfci.report.pooled_text import pooled_markdown
+from perfci.report.escaping import code_block, code_span, markdown_link
+from perfci.report.goal_text import goal_markdown_lines
+from perfci.report.number_format import format_count, format_percent, format_signed_percent
+from perfci.report.pooled_text import render_pooled_markdown
 from perfci.report.pulls import comment_tables as tables
-from perfci.report.pulls.comment_columns import SECTIONS
+from perfci.report.pulls.comment_columns import SECTION_TITLES
 from perfci.report.pulls.comparison_findings import (
-    ALIKE,
-    Bar,
+    IDENTICAL_INPUTS_NOTE,
     Findings,
-    Manner,
-    headline,
+    MeasurementOrder,
+    VerdictBar,
+    build_headline,
+    headline_label,
     is_exact,
     is_open,
     is_worse,
-    told_as,
 )
-from perfci.report.pulls.truncation import Block, fitted
-from perfci.report.variant_text import rejected_name
-from perfci.report.verdict_sentences import LONGEST_REASON
-from perfci.verdicts.goals.goal_verdict import WORST_FIRST, Outcome
+from perfci.report.pulls.truncation import CommentBlock, render_within_limit
+from perfci.report.variant_text import rejected_variant_name
+from perfci.report.verdict_sentences import MAX_REASON_LENGTH
+from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome
 
-LIMIT = 60_000
+MAX_COMMENT_BYTES = 60_000
 """GitHub takes 65,536 characters of a comment and 65,535 of the summary of a check."""
 
-MOST_LINES = 40
-MOST_REJECTED = 10
-MOST_PROFILED = 3
+MAX_GOAL_LINES = 40
+MAX_REJECTED = 10
+MAX_PROFILED = 3
 
-MOST_COMMAND = 10
+MAX_COMMAND_BENCHMARKS = 10
 """Benchmarks named in a command; where it is about more, all are measured."""
 
-MANNERS: dict[Manner, str] = {
+MEASUREMENT_ORDER_TEXTS: dict[MeasurementOrder, str] = {
     "in turns": "interleaved on one machine, in turns of a few milliseconds",
     "interleaved": "interleaved on one machine",
     "recorded": "as recorded",
     "": "",
 }
 
-RULE = (
+DECISION_RULE = (
     "Every sample comes from a fresh process; a pair is one process of each side, measured next to each other. "
     "**Worse** and **better**: the change is beyond the bar and the whole 95 % interval beyond half of it, on fresh "
     "pairs that no earlier look has seen. **Unchanged**: the whole interval is inside the bar. **Inconclusive**: "
     "neither. The noise floor is what equal commits show."
 )
-STRICT_RULE = RULE.replace("and the whole 95 % interval beyond half of it", "and so is the whole 95 % interval")
+STRICT_DECISION_RULE = DECISION_RULE.replace("and the whole 95 % interval beyond half of it", "and so is the whole 95 % interval")
 
 
-def comment(findings: Findings) -> str:
+def render_comment(findings: Findings) -> str:
     """All of it in fewer than 60,000 bytes: the counts are always whole, and what is left out is said."""
-    alike = f"**Equals:** {ALIKE}" if findings.alike else ""
-    told = _sides(findings), alike, _accepted(findings), _environment(findings), _budget(findings), _visible(findings)
+    alike = f"**Equals:** {IDENTICAL_INPUTS_NOTE}" if findings.identical_inputs else ""
+    told = _sides_line(findings), alike, _acceptance_line(findings), _environment_warning(findings), _budget_warning(findings), _sensitivity_line(findings)
     parts = [
-        Block(f"### perfci: {_title(findings)}"),
-        *(Block(line) for line in told if line),
-        *_announced(findings),
-        *_pooled(findings),
-        *_rejected(findings),
-        *tables.worse(findings),
-        *_profiled(findings),
-        *_goals(findings),
-        *tables.drift(findings),
-        *tables.folded(findings),
-        *tables.environment(findings),
-        *_how(findings),
-        *_reproduce(findings),
-        *_accept(findings),
+        CommentBlock(f"### perfci: {_headline(findings)}"),
+        *(CommentBlock(line) for line in told if line),
+        *_expected_change_blocks(findings),
+        *_pooled_blocks(findings),
+        *_rejected_blocks(findings),
+        *tables.worse_blocks(findings),
+        *_profile_blocks(findings),
+        *_goal_blocks(findings),
+        *tables.drift_blocks(findings),
+        *tables.folded_blocks(findings),
+        *tables.environment_blocks(findings),
+        *_decision_blocks(findings),
+        *_reproduce_blocks(findings),
+        *_accept_blocks(findings),
     ]
-    return fitted(parts, LIMIT)
+    return render_within_limit(parts, MAX_COMMENT_BYTES)
 
 
-def worth_a_comment(findings: Findings) -> bool:
+def should_comment(findings: Findings) -> bool:
     """Whether there is anything to say unasked; a comment that stands already is kept true in any case."""
-    goals = any(goal.outcome is not Outcome.MET for goal in findings.goals)
+    goals = any(goal.outcome is not GoalOutcome.MET for goal in findings.goals)
     pooled = findings.pooled is not None and findings.pooled.is_finding
     quiet = {"unchanged", "new", "not measured"}
-    return goals or pooled or bool(findings.rejected) or any(told_as(one) not in quiet for one in findings.verdicts)
+    return goals or pooled or bool(findings.rejections) or any(headline_label(one) not in quiet for one in findings.verdicts)
 
 
-def _title(findings: Findings) -> str:
-    told = headline(findings)
+def _headline(findings: Findings) -> str:
+    told = build_headline(findings)
     kinds = list(dict.fromkeys(one.series.machine.label for one in findings.verdicts))
     where = f" on {code_span(kinds[0])}" if len(kinds) == 1 else f" on {len(kinds)} kinds of machine" if kinds else ""
-    return f"{told.lead}{where}" + (f" ({told.rest})" if told.rest else "")
+    return f"{told.lead}{where}" + (f" ({told.trailing})" if told.trailing else "")
 
 
-def _sides(findings: Findings) -> str:
+def _sides_line(findings: Findings) -> str:
     base, head = findings.base, findings.head
     merge_base = " (merge base)" if findings.merge_base else ""
-    commits = f"Base {code_span(base.short)}{merge_base} → head {code_span(head.short)}"
-    sides = code_span(findings.sides) if findings.sides else commits
-    page = link("full report", findings.page) if findings.page else ""
-    return " · ".join(part for part in (sides, _pairs(findings), MANNERS[findings.manner], page) if part)
+    commits = f"Base {code_span(base.short_sha)}{merge_base} → head {code_span(head.short_sha)}"
+    sides = code_span(findings.sides_label) if findings.sides_label else commits
+    page = markdown_link("full report", findings.report_url) if findings.report_url else ""
+    return " · ".join(part for part in (sides, _pair_count(findings), MEASUREMENT_ORDER_TEXTS[findings.measurement_order], page) if part)
 
 
-def _pairs(findings: Findings) -> str:
+def _pair_count(findings: Findings) -> str:
     known = [one.pairs for one in findings.verdicts if one.pairs]
     if not known:
         return ""
-    return counting(known[0], "pair") if len(set(known)) == 1 else f"{min(known):,} to {max(known):,} pairs"
+    return format_count(known[0], "pair") if len(set(known)) == 1 else f"{min(known):,} to {max(known):,} pairs"
 
 
-def _accepted(findings: Findings) -> str:
-    return f"**Accepted:** {code_span(findings.accepted)}" if findings.accepted else ""
+def _acceptance_line(findings: Findings) -> str:
+    return f"**Accepted:** {code_span(findings.acceptance)}" if findings.acceptance else ""
 
 
-def _announced(findings: Findings) -> list[Block]:
+def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
     """What the pull request said of itself beforehand, and what was found of it."""
     lines = []
-    for one in findings.announced:
-        what = code_span(f"{one.match} {signed_percent(one.change)}")
-        only_told = "" if one.counts else ", by somebody who may not write here: it counts once it is accepted"
-        lines.append(f"- {what}: {one.kept(findings.verdicts)}{only_told}. {code_span(one.reason)}")
-    return [Block(f"**Announced** in the pull request:\n\n{lines[0]}", lines[1:])] if lines else []
+    for one in findings.expected_changes:
+        what = code_span(f"{one.match} {format_signed_percent(one.change)}")
+        only_told = "" if one.is_authorized else ", by somebody who may not write here: it counts once it is accepted"
+        lines.append(f"- {what}: {one.compute_outcome(findings.verdicts)}{only_told}. {code_span(one.reason)}")
+    return [CommentBlock(f"**Announced** in the pull request:\n\n{lines[0]}", lines[1:])] if lines else []
 
 
-def _environment(findings: Findings) -> str:
-    if not findings.environment:
+def _environment_warning(findings: Findings) -> str:
+    if not findings.environment_changes:
         return ""
-    values = counting(len(findings.environment), "value")
+    values = format_count(len(findings.environment_changes), "value")
     return f"**The environment differs** between base and head in {values}: what changed may be its doing."
 
 
-def _budget(findings: Findings) -> str:
-    if not findings.budget:
+def _budget_warning(findings: Findings) -> str:
+    if not findings.spent_budget:
         return ""
     open_ones = sum(is_open(one) for one in findings.verdicts)
-    left = f"{counting(open_ones, 'question')} left open" if open_ones else "no question was left open"
-    return f"**The time budget** of {code_span(findings.budget)} is spent: {left}."
+    left = f"{format_count(open_ones, 'question')} left open" if open_ones else "no question was left open"
+    return f"**The time budget** of {code_span(findings.spent_budget)} is spent: {left}."
 
 
-def _visible(findings: Findings) -> str:
+def _sensitivity_line(findings: Findings) -> str:
     """What could have been seen, with a history or without; a value that is counted exactly hides nothing."""
     known = sorted(one.mde for one in findings.verdicts if one.mde is not None and not is_exact(one))
     if not known:
         return ""
-    half, most = percent(median(known)), percent(known[-1])
+    half, most = format_percent(median(known)), format_percent(known[-1])
     if half == most:
         return f"A change of {most} would have shown, four times out of five."
     return f"A change of {half} would have shown in half of the series, one of {most} in all, four times out of five."
 
 
-def _pooled(findings: Findings) -> list[Block]:
-    return [Block(pooled_markdown(findings.pooled).rstrip())] if findings.pooled else []
+def _pooled_blocks(findings: Findings) -> list[CommentBlock]:
+    return [CommentBlock(render_pooled_markdown(findings.pooled).rstrip())] if findings.pooled else []
 
 
-def _rejected(findings: Findings) -> list[Block]:
-    lines = [f"- ✕ rejected: {code_span(rejected_name(one))}: {code_span(one.reason)}" for one in findings.rejected]
-    shown = lines[:MOST_REJECTED]
-    return [Block(rows=shown, more=len(lines) - len(shown), thing="rejected variant")] if lines else []
+def _rejected_blocks(findings: Findings) -> list[CommentBlock]:
+    lines = [f"- ✕ rejected: {code_span(rejected_variant_name(one))}: {code_span(one.reason)}" for one in findings.rejections]
+    shown = lines[:MAX_REJECTED]
+    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="rejected variant")] if lines else []
 
 
-def _profiled(findings: Findings) -> list[Block]:
-    if not findings.profiled:
+def _profile_blocks(findings: Findings) -> list[CommentBlock]:
+    if not findings.profiled_cells:
         return []
-    names = ", ".join(map(code_span, findings.profiled[:MOST_PROFILED]))
-    return [Block(f"Profiles of {names} at base and head are in `profiles/` of the job's artifact.")]
+    names = ", ".join(map(code_span, findings.profiled_cells[:MAX_PROFILED]))
+    return [CommentBlock(f"Profiles of {names} at base and head are in `profiles/` of the job's artifact.")]
 
 
-def _goals(findings: Findings) -> list[Block]:
-    lines = goal_lines(sorted(findings.goals, key=lambda goal: WORST_FIRST.index(goal.outcome)))
-    shown = lines[:MOST_LINES]
-    return [Block(rows=shown, more=len(lines) - len(shown), thing="line")] if lines else []
+def _goal_blocks(findings: Findings) -> list[CommentBlock]:
+    lines = goal_markdown_lines(sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome)))
+    shown = lines[:MAX_GOAL_LINES]
+    return [CommentBlock(rows=shown, hidden_rows=len(lines) - len(shown), row_noun="line")] if lines else []
 
 
-def _how(findings: Findings) -> list[Block]:
+def _decision_blocks(findings: Findings) -> list[CommentBlock]:
     """The rule, the bars, and why what is shown above is what it is."""
     if not findings.verdicts:
         return []
-    rule = STRICT_RULE if findings.strict else RULE
-    bars = ", ".join(sorted({_bar(one) for one in findings.held_to.values()}))
+    rule = STRICT_DECISION_RULE if findings.strict else DECISION_RULE
+    bars = ", ".join(sorted({_format_bar(one) for one in findings.bars_by_series.values()}))
     told = [
-        f"- {code_span(one.series.label)}: {code_span(one.reason, limit=LONGEST_REASON)}"
-        for one in tables.shown(findings)
+        f"- {code_span(one.series.label)}: {code_span(one.reason, limit=MAX_REASON_LENGTH)}"
+        for one in tables.select_worse_rows(findings)
         if one.reason
     ]
     heading = f"{rule} Bars here: {bars}." + ("\n" if told else "")
-    return [Block(heading, told, "How this was decided", thing="reason")]
+    return [CommentBlock(heading, told, "How this was decided", row_noun="reason")]
 
 
 def _reason(verdict: Verdict) -> str:
-    return f"- {code_span(verdict.series.label)}: {code_span(verdict.reason, limit=LONGEST_REASON)}"
+    return f"- {code_span(verdict.series.label)}: {code_span(verdict.reason, limit=MAX_REASON_LENGTH)}"
 
 
-def _bar(bar: Bar) -> str:
-    return f"{SECTIONS[bar.kind].lower()} {percent(bar.size) if bar.size else 'any change'}"
+def _format_bar(bar: VerdictBar) -> str:
+    return f"{SECTION_TITLES[bar.metric_class].lower()} {format_percent(bar.min_change) if bar.min_change else 'any change'}"
 
 
-def _reproduce(findings: Findings) -> list[Block]:
+def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     """The command that measures the same again, for what is worse or open."""
     base, head = findings.base, findings.head
     again = [one for one in findings.verdicts if is_worse(one) or is_open(one)]
     if not again:
         return []
-    commits = ["perfci", "compare", base.short, *([] if head.dirty else [head.short])]
-    command = list(findings.command or commits)
-    pattern = _pattern(again)
+    commits = ["perfci", "compare", base.short_sha, *([] if head.dirty else [head.short_sha])]
+    command = list(findings.reproduce_command or commits)
+    pattern = _bench_pattern(again)
     command += [*(["--smoke"] if findings.smoke else []), *(["--bench", pattern] if pattern else [])]
-    return [Block(code_block([shlex.join(command)], "sh"), summary="Reproduce")]
+    return [CommentBlock(code_block([shlex.join(command)], "sh"), summary="Reproduce")]
 
 
-def _pattern(verdicts: Sequence[Verdict]) -> str:
+def _bench_pattern(verdicts: Sequence[Verdict]) -> str:
     """An expression for ``--bench`` that no shell can misread: what is no plain character matches any."""
     names = dict.fromkeys(re.sub(r"[^A-Za-z0-9_.]", ".", one.series.benchmark.name) for one in verdicts)
-    return "|".join(names) if len(names) <= MOST_COMMAND else ""
+    return "|".join(names) if len(names) <= MAX_COMMAND_BENCHMARKS else ""
 
 
-def _accept(findings: Findings) -> list[Block]:
-    if not findings.accept or findings.accepted or not any(map(is_worse, findings.verdicts)):
+def _accept_blocks(findings: Findings) -> list[CommentBlock]:
+    if not findings.accept_command or findings.acceptance or not any(map(is_worse, findings.verdicts)):
         return []
     told = "Is it meant? Whoever may write to this repository accepts it, with the reason, in a comment:"
-    return [Block(f"{told}\n\n{code_block([f'{findings.accept} REASON'])}", summary="Accept")]
+    return [CommentBlock(f"{told}\n\n{code_block([f'{findings.accept_command} REASON'])}", summary="Accept")]

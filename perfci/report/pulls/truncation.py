@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfci.report.number_format import counting
+from perfci.report.number_format import format_count
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CommentBlock:
     """Rows below a heading, of which as many are written as there is room for; text without rows is never cut.
 
     ``summary`` is the line of a folded block; it must be our own words, for GitHub reads no code span there.
@@ -19,48 +19,48 @@ class Block:
     heading: str = ""
     rows: Sequence[str] = ()
     summary: str = ""
-    open: bool = False
-    more: int = 0
-    thing: str = "row"
+    expanded: bool = False
+    hidden_rows: int = 0
+    row_noun: str = "row"
 
-    def written(self, count: int) -> str:
+    def render(self, count: int) -> str:
         """The block with its first rows."""
-        left_out = len(self.rows) - count + self.more
+        left_out = len(self.rows) - count + self.hidden_rows
         heading = [self.heading] if self.heading and (count or not self.rows) else []
-        told = f"… and {counting(left_out, f'more {self.thing}')}, left out here." if left_out else ""
+        told = f"… and {format_count(left_out, f'more {self.row_noun}')}, left out here." if left_out else ""
         inside = "\n\n".join(part for part in ("\n".join([*heading, *self.rows[:count]]), told) if part)
         if not self.summary:
             return inside
-        tag = "<details open>" if self.open else "<details>"
+        tag = "<details open>" if self.expanded else "<details>"
         return f"{tag}<summary>{self.summary}</summary>\n\n{inside}\n\n</details>"
 
 
-def fitted(blocks: Sequence[Block], limit: int) -> str:
+def render_within_limit(blocks: Sequence[CommentBlock], max_bytes: int) -> str:
     """All blocks, the rows of the earlier ones first, in fewer UTF-8 bytes than the limit.
 
     Bytes, because they are the most that any way to count characters comes to.
     """
-    room = limit - 1 - sum(_size(block, 0) + len(GAP) for block in blocks)
+    room = max_bytes - 1 - sum(_byte_size(block, 0) + len(BLOCK_SEPARATOR) for block in blocks)
     texts = []
     for block in blocks:
-        count = _most(block, room)
-        room -= _size(block, count) - _size(block, 0)
-        texts.append(block.written(count))
-    return GAP.join(texts) + "\n"
+        count = _count_fitting_rows(block, room)
+        room -= _byte_size(block, count) - _byte_size(block, 0)
+        texts.append(block.render(count))
+    return BLOCK_SEPARATOR.join(texts) + "\n"
 
 
-GAP = "\n\n"
+BLOCK_SEPARATOR = "\n\n"
 
 
-def _most(block: Block, room: int) -> int:
+def _count_fitting_rows(block: CommentBlock, room: int) -> int:
     """How many rows fit into the room left beyond that of the bare block."""
-    bare = _size(block, 0)
+    bare = _byte_size(block, 0)
     few, many = 0, len(block.rows)
     while few < many:
         half = (few + many + 1) // 2
-        few, many = (half, many) if _size(block, half) - bare <= room else (few, half - 1)
+        few, many = (half, many) if _byte_size(block, half) - bare <= room else (few, half - 1)
     return few
 
 
-def _size(block: Block, count: int) -> int:
-    return len(block.written(count).encode())
+def _byte_size(block: CommentBlock, count: int) -> int:
+    return len(block.render(count).encode())

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .messages import Json
+from .messages import JsonMessage
 
 
-def profiled(benchmark: Any, asked: Json) -> Json:
+def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
     """Write a profile of a benchmark that is set up into the folder asked for; it gives no samples.
 
     Without a folder its calls only run in NVTX ranges, for another profiler to record.
@@ -19,16 +19,16 @@ def profiled(benchmark: Any, asked: Json) -> Json:
     try:
         tools = importlib.import_module("perfci.bench.profiles.profiler")
     except ImportError as error:
-        return {"status": "failed", "reason": why_no_tools(error)}
-    work, prepare = work_of(benchmark)
-    if asked["folder"]:
-        tools.profile(work, Path(asked["folder"]), prepare=prepare, roots=asked["roots"])
+        return {"status": "failed", "reason": missing_tools_reason(error)}
+    work, prepare = profiled_work(benchmark)
+    if request["folder"]:
+        tools.profile(work, Path(request["folder"]), prepare=prepare, roots=request["roots"])
     else:
         tools.ranges(work, prepare=prepare)
     return {"status": "ok", "metrics": []}
 
 
-def why_no_tools(error: ImportError) -> str:
+def missing_tools_reason(error: ImportError) -> str:
     missing = (error.name or "").partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and missing in ("perfci", "torch"):
         return (
@@ -40,7 +40,7 @@ def why_no_tools(error: ImportError) -> str:
     )
 
 
-def work_of(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
+def profiled_work(benchmark: Any) -> tuple[Callable[[Any], object], Callable[[], object]]:
     """What to call, and what makes it ready to be called again.
 
     A function that describes itself with ``profiled`` gives work with phases, on a model that it builds once. Any other

@@ -7,52 +7,52 @@ import os
 import socket
 import sys
 
-from .cell_supervisor import supervise
-from .messages import Json, not_run, redirected, send
+from .cell_supervisor import supervise_cell
+from .messages import JsonMessage, outcome_without_result, redirect_output, send
 from .processes import adopt_orphans, die_with_parent
-from .suite_discovery import describe, foreign_code, load_suite
-from .turn_slots import Seat
+from .suite_discovery import describe_benchmark, find_foreign_code, load_suite
+from .turn_slots import TurnSlot
 
 
-def visit(request: Json, control: socket.socket, parent: int) -> None:
+def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None:
     """Import one commit's code and the suite, then run the asked cells one after another."""
     adopt_orphans()
     die_with_parent(parent)
     output = os.path.join(request["scratch"], "import.log")
-    with redirected(output):
+    with redirect_output(output):
         suite = load_suite(request)
-        wrong = foreign_code(request)
-    told = [describe(benchmark) for benchmark in suite.benchmarks.values()]
-    send(control, {"event": "suite", "benchmarks": told, "errors": suite.errors, "notes": suite.notes})
+        wrong = find_foreign_code(request)
+    told = [describe_benchmark(benchmark) for benchmark in suite.benchmarks.values()]
+    send(control, {"event": "suite", "benchmarks": told, "errors": suite.errors, "notes": suite.omissions})
     launch, why_spawn = choose_launch(request)
     gc.freeze()
     for cell in request["cells"]:
-        told_to_go, seat = receive_go(control)
+        told_to_go, seat = wait_for_start(control)
         if not told_to_go:
             return
         if wrong:
-            outcome = not_run("failed", wrong)
+            outcome = outcome_without_result("failed", wrong)
         elif cell["benchmark"] not in suite.benchmarks:
-            outcome = not_run("failed", missing_reason(cell["benchmark"], suite.errors))
+            outcome = outcome_without_result("failed", missing_benchmark_reason(cell["benchmark"], suite.errors))
         else:
-            outcome = supervise(suite.benchmarks[cell["benchmark"]], cell, request, launch, seat)
+            outcome = supervise_cell(suite.benchmarks[cell["benchmark"]], cell, request, launch, seat)
         if why_spawn:
             outcome["flags"].append("spawned: " + why_spawn)
         if seat is not None:
-            seat.leave()
+            seat.close()
         send(control, {"event": "cell", **cell, **outcome})
 
 
-def receive_go(control: socket.socket) -> tuple[bool, Seat | None]:
+def wait_for_start(control: socket.socket) -> tuple[bool, TurnSlot | None]:
     """Wait until the next cell may start, and take its seat, if it shares its turns with others.
 
     The other side says so once the last process is stored: one at a time, and none is lost.
     """
     said, handed_over, _, _ = socket.recv_fds(control, 1, 1)
-    return bool(said), Seat(handed_over[0]) if handed_over else None
+    return bool(said), TurnSlot(handed_over[0]) if handed_over else None
 
 
-def missing_reason(benchmark: str, errors: list[Json]) -> str:
+def missing_benchmark_reason(benchmark: str, errors: list[JsonMessage]) -> str:
     """Blame the module that failed to import, where the missing benchmark's name says it came from there."""
     for error in errors:
         inner = error["module"].partition(".")[2]
@@ -61,14 +61,14 @@ def missing_reason(benchmark: str, errors: list[Json]) -> str:
     return "the benchmark does not exist at this commit"
 
 
-def choose_launch(request: Json) -> tuple[str, str]:
+def choose_launch(request: JsonMessage) -> tuple[str, str]:
     if request["launch"] == "spawn":
         return "spawn", ""
-    why = why_not_fork()
+    why = fork_obstacle()
     return ("spawn", why) if why else ("fork", "")
 
 
-def why_not_fork() -> str:
+def fork_obstacle() -> str:
     """Say why a fork from here would not be a faithful fresh process, or nothing."""
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:

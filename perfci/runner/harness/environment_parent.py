@@ -11,16 +11,25 @@ import socket
 import sys
 import time
 
-from .commit_visit import visit, why_not_fork
-from .messages import Json, last_line, send
-from .processes import adopt_orphans, any_child, die_with_parent, end_group, reap, run_as_child, sweep, wait_until
+from .commit_visit import fork_obstacle, run_visit
+from .messages import JsonMessage, last_error_line, send
+from .processes import (
+    adopt_orphans,
+    die_with_parent,
+    has_child,
+    kill_group,
+    kill_orphans,
+    reap,
+    run_as_child,
+    wait_for_exit,
+)
 from .suite_discovery import try_import
 
 MADV_COLLAPSE = 25
 HUGE_PAGE = 2 << 20
 
 
-def serve(control: socket.socket) -> None:
+def run_environment_parent(control: socket.socket) -> None:
     """Fork a desk for every socket that is handed in, until the other side hangs up.
 
     Commits that are measured beside each other are visited from one desk each. All desks are forks of one process, so
@@ -29,18 +38,18 @@ def serve(control: socket.socket) -> None:
     with control.makefile("r", encoding="utf-8") as lines:
         hello = json.loads(lines.readline())
     die_with_parent(hello["parent"])
-    send(control, introduce(hello["preload"]))
+    send(control, import_and_describe(hello["preload"]))
     me = os.getpid()
     while handed_in := socket.recv_fds(control, 1, 1)[1]:
         with socket.socket(fileno=handed_in[0]) as theirs:
             if os.fork() == 0:
                 control.close()
-                run_as_child(functools.partial(desk, theirs, me))
-    while any_child():
+                run_as_child(functools.partial(run_worker, theirs, me))
+    while has_child():
         os.wait()
 
 
-def desk(control: socket.socket, parent: int) -> None:
+def run_worker(control: socket.socket, parent: int) -> None:
     """Answer visits until the other side hangs up; nothing that was started outlives this loop."""
     adopt_orphans()
     die_with_parent(parent)
@@ -50,19 +59,19 @@ def desk(control: socket.socket, parent: int) -> None:
         me = os.getpid()
         pid = os.fork()
         if pid == 0:
-            run_as_child(functools.partial(visit, request, control, me))
-        ended, status = wait_until(pid, time.monotonic() + request["visit_timeout_s"], watch=control)
+            run_as_child(functools.partial(run_visit, request, control, me))
+        ended, status = wait_for_exit(pid, time.monotonic() + request["visit_timeout_s"], connection=control)
         if not ended:
-            end_group(pid)
+            kill_group(pid)
             status = reap(pid)
-        sweep()
+        kill_orphans()
         send(control, {"event": "visited", "visit": request["visit"], "timed_out": not ended, "status": status})
 
 
-def introduce(preload: list[str]) -> Json:
+def import_and_describe(preload: list[str]) -> JsonMessage:
     """Import what every commit shares and tell what this environment is."""
     gc.disable()  # a fifth of the time of importing torch went to looking for garbage
-    failed = {name: last_line(error) for name in preload if (error := try_import(name))}
+    failed = {name: last_error_line(error) for name in preload if (error := try_import(name))}
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
@@ -71,18 +80,18 @@ def introduce(preload: list[str]) -> Json:
     gc.enable()
     gc.collect()
     gc.freeze()  # children must not copy pages by counting references in them
-    gather_into_huge_pages()
+    collapse_huge_pages()
     return {
         "event": "hello",
         "python": sys.version.split()[0],
         "executable": sys.executable,
         "torch": getattr(torch, "__version__", ""),
         "preload_failed": failed,
-        "why_spawn": why_not_fork(),
+        "why_spawn": fork_obstacle(),
     }
 
 
-def gather_into_huge_pages() -> None:
+def collapse_huge_pages() -> None:
     """Back the heap that torch's import left with huge pages: a fork then copies a third of the page tables.
 
     MADV_COLLAPSE needs Linux 6.1; where it is refused, forks are only slower (13 ms instead of 4 ms measured).

@@ -11,35 +11,35 @@ import math
 from time import perf_counter
 from typing import Any
 
-from .turn_slots import turns
+from .turn_slots import process_turns
 
-TURN_S = 0.005
+MIN_SAMPLE_S = 0.005
 """How long a sample lasts at least. Shorter ones follow the machine closer, but the first call of each finds caches
 full of strangers: of a training step's +12 %, turns of 0.5 ms showed 8, of 2 ms 10.5 and of 5 ms all."""
 
-SHARED_S = 0.5
+SAMPLING_BUDGET_S = 0.5
 """How long one process takes samples at most, where the suite leaves it to us: about what start and warm-up cost."""
 
-ENOUGH = 0.0125
+TARGET_HALF_WIDTH = 0.0125
 """Half of the 95 % interval of their median, relative to it, at which samples suffice: a quarter of the 5 % that
 verdicts are about, as for the blocks of ``perfci.bench.time_blocks``."""
 
-SETTLED_SAMPLES = 30
+MIN_JUDGED_SAMPLES = 30
 """Looked at only from here on: an interval between order statistics of fewer is mostly luck."""
 
-LEAST_SAMPLES = 5
+MIN_SAMPLES = 5
 """What asv takes by default, and no fewer: unless they last longer than asv's own limit."""
 
 
-def share_turns(benchmark: Any) -> None:
+def sample_in_turns(benchmark: Any) -> None:
     """Let the others run before every sample; where the suite leaves it to us, let samples last a turn each."""
     if benchmark.number == 0:
-        benchmark.sample_time = min(benchmark.sample_time, TURN_S)
-    benchmark.benchmark_timing = functools.partial(timing_in_turns, benchmark)
+        benchmark.sample_time = min(benchmark.sample_time, MIN_SAMPLE_S)
+    benchmark.benchmark_timing = functools.partial(take_interleaved_samples, benchmark)
 
 
-def timing_in_turns(
-    benchmark: Any, timer: Any, least: int, most: int, *, max_time: float, **limits: Any
+def take_interleaved_samples(
+    benchmark: Any, timer: Any, min_repeat: int, max_repeat: int, *, max_time: float, **limits: Any
 ) -> tuple[list[float], int]:  # fmt: skip
     """Warm up and choose the number of calls as asv does, then take sample after sample, the others in between.
 
@@ -48,47 +48,47 @@ def timing_in_turns(
     """
     _, number = type(benchmark).benchmark_timing(benchmark, timer, 1, 1, max_time=max_time, **limits)
     alone = benchmark.number == 0 and benchmark._setups  # then asv times single calls, each set up anew
-    calls = turns.agree(calls_in_a_turn(timer) if alone else 1)
-    number = turns.agree(number)
+    calls = process_turns.agree_on_number(calls_per_turn(timer) if alone else 1)
+    number = process_turns.agree_on_number(number)
     samples: list[float] = []
     spent = 0.0
-    while not has_enough(benchmark, samples, spent, (least, most, max_time)):
-        turns.offer()
+    while not has_enough_samples(benchmark, samples, spent, (min_repeat, max_repeat, max_time)):
+        process_turns.offer_turn()
         begin = perf_counter()
         samples.append(sum(timer.timeit(number) for _ in range(calls)))
         spent += perf_counter() - begin
     return samples, number * calls
 
 
-def has_enough(benchmark: Any, samples: list[float], spent: float, asked: tuple[int, int, float]) -> bool:
+def has_enough_samples(benchmark: Any, samples: list[float], spent_s: float, limits: tuple[int, int, float]) -> bool:
     """As the suite asks; where it leaves it to us, when the median is known or its time is over."""
-    least, most, max_time = asked
+    least, most, max_time = limits
     if benchmark.repeat != 0:
-        return len(samples) >= most or (len(samples) >= least and spent >= max_time)
-    if len(samples) < LEAST_SAMPLES:
-        return spent >= max_time
-    return spent >= SHARED_S or is_known(samples)
+        return len(samples) >= most or (len(samples) >= least and spent_s >= max_time)
+    if len(samples) < MIN_SAMPLES:
+        return spent_s >= max_time
+    return spent_s >= SAMPLING_BUDGET_S or is_median_precise(samples)
 
 
-def is_known(samples: list[float]) -> bool:
+def is_median_precise(samples: list[float]) -> bool:
     """Whether the median lies within ``ENOUGH`` by the order statistics that hold it in 95 of 100 samples.
 
     Their ranks are those of the binomial by its normal limit (Conover, *Practical Nonparametric Statistics*, 3.2).
     """
     count = len(samples)
-    if count < SETTLED_SAMPLES:
+    if count < MIN_JUDGED_SAMPLES:
         return False
     ordered = sorted(samples)
     reach = math.ceil(0.98 * math.sqrt(count))
-    return ordered[count // 2 + reach] - ordered[count // 2 - reach] <= 2 * ENOUGH * ordered[count // 2]
+    return ordered[count // 2 + reach] - ordered[count // 2 - reach] <= 2 * TARGET_HALF_WIDTH * ordered[count // 2]
 
 
-def calls_in_a_turn(timer: Any) -> int:
+def calls_per_turn(timer: Any) -> int:
     """How many calls, each set up anew, last a turn by the fastest of three."""
-    return math.ceil(TURN_S / min(seconds_of_a_call(timer) for _ in range(3)))
+    return math.ceil(MIN_SAMPLE_S / min(time_call(timer) for _ in range(3)))
 
 
-def seconds_of_a_call(timer: Any) -> float:
+def time_call(timer: Any) -> float:
     begin = perf_counter()
     timer.timeit(1)
     return perf_counter() - begin

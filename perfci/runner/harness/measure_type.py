@@ -9,7 +9,7 @@ from asv_runner.benchmarks import benchmark_types
 from asv_runner.benchmarks._base import Benchmark
 
 
-class Measure(Benchmark):  # type: ignore[misc]
+class MeasureBenchmark(Benchmark):  # type: ignore[misc]
     """What ``do_run`` returns is the report that the decorator ``@metrics`` of perfci.bench makes of the readings."""
 
     name_regex = re.compile("^(Measure[A-Z_].+)|(measure_.+)$")
@@ -17,13 +17,13 @@ class Measure(Benchmark):  # type: ignore[misc]
     def __init__(self, name: str, func: Any, attr_sources: list[Any]) -> None:
         super().__init__(name, func, attr_sources)
         self.type = "measure"
-        self.declared: tuple[Any, ...] = tuple(getattr(func, "metrics", ()))
+        self.declared_metrics: tuple[Any, ...] = tuple(getattr(func, "metrics", ()))
 
     def run(self, *parameters: Any) -> Any:
         return self.func(*parameters)
 
 
-def register() -> None:
+def register_measure_type() -> None:
     """Let asv's discovery fall back on this type, in this process only: plain asv does not know it."""
-    if Measure not in benchmark_types:
-        benchmark_types.append(Measure)
+    if MeasureBenchmark not in benchmark_types:
+        benchmark_types.append(MeasureBenchmark)

@@ -13,25 +13,25 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Json = dict[str, Any]
-Report = io.BufferedRandom
-Work = Callable[[Report], None]
+JsonMessage = dict[str, Any]
+ReportFile = io.BufferedRandom
+CellWork = Callable[[ReportFile], None]
 
 STDERR_TAIL = 4000  # characters of output kept with a process
 
 
-def send(control: socket.socket, message: Json) -> None:
+def send(control: socket.socket, message: JsonMessage) -> None:
     control.sendall(json.dumps(message).encode() + b"\n")
 
 
-def write_report(report: Report, message: Json) -> None:
+def write_report(report: ReportFile, message: JsonMessage) -> None:
     report.seek(0)
     report.truncate()
     report.write(json.dumps(message).encode())
     report.flush()
 
 
-def read_report(raw: bytes) -> Json | None:
+def read_report(raw: bytes) -> JsonMessage | None:
     try:
         message = json.loads(raw)
     except ValueError:
@@ -39,13 +39,13 @@ def read_report(raw: bytes) -> Json | None:
     return message if isinstance(message, dict) else None
 
 
-def not_run(status: str, reason: str) -> Json:
+def outcome_without_result(status: str, reason: str) -> JsonMessage:
     return {"status": status, "reason": reason, "metrics": [], "flags": [], "stderr_tail": "", "exit_code": None,
             "took_turns": False, "started_at": time.time(), "duration_s": 0.0, "work_s": 0.0}  # fmt: skip
 
 
 @contextlib.contextmanager
-def redirected(path: str) -> Iterator[None]:
+def redirect_output(path: str) -> Iterator[None]:
     """Send what an import prints into a file."""
     with open(path, "wb") as file:
         for fd in (1, 2):
@@ -60,7 +60,7 @@ def flush_output() -> None:
             stream.flush()
 
 
-def tail(path: str) -> str:
+def read_tail(path: str) -> str:
     try:
         with open(path, "rb") as file:
             file.seek(0, os.SEEK_END)
@@ -70,10 +70,10 @@ def tail(path: str) -> str:
         return ""
 
 
-def error_of(module: str, error: BaseException) -> Json:
-    return {"module": module, "error": last_line(error)}
+def module_error(module: str, error: BaseException) -> JsonMessage:
+    return {"module": module, "error": last_error_line(error)}
 
 
-def last_line(error: BaseException) -> str:
+def last_error_line(error: BaseException) -> str:
     lines = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()
     return lines[-1] if lines else type(error).__name__

@@ -32,14 +32,14 @@ def run_as_child(work: Callable[[], None]) -> None:
         os._exit(code)
 
 
-def wait_until(pid: int, deadline: float, watch: socket.socket | None = None) -> tuple[bool, int]:
+def wait_for_exit(pid: int, deadline: float, connection: socket.socket | None = None) -> tuple[bool, int]:
     """Wait for a child by the wall clock. When ``watch`` hangs up, end everything and leave."""
     poll = select.poll()
     handle = os.pidfd_open(pid)
     try:
         poll.register(handle, select.POLLIN)
-        if watch is not None:
-            poll.register(watch.fileno(), select.POLLRDHUP | select.POLLHUP)
+        if connection is not None:
+            poll.register(connection.fileno(), select.POLLRDHUP | select.POLLHUP)
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -48,8 +48,8 @@ def wait_until(pid: int, deadline: float, watch: socket.socket | None = None) ->
             if handle in ready:
                 return True, reap(pid)
             if ready:
-                end_group(pid)
-                sweep()
+                kill_group(pid)
+                kill_orphans()
                 os._exit(0)
     finally:
         os.close(handle)
@@ -59,7 +59,7 @@ def reap(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def end_group(pid: int) -> None:
+def kill_group(pid: int) -> None:
     """Kill a child and its process group; what is already gone is fine."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
@@ -67,7 +67,7 @@ def end_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def sweep() -> None:
+def kill_orphans() -> None:
     """Kill what is left below this process: as subreaper it inherits every orphan, whatever its group or session."""
     while True:
         try:
@@ -75,13 +75,13 @@ def sweep() -> None:
         except ChildProcessError:
             return
         if pid == 0:
-            for child in children():
+            for child in list_children():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             time.sleep(0.001)
 
 
-def any_child() -> bool:
+def has_child() -> bool:
     """Whether this process has a child at all; cheap, and it reaps nothing."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -90,15 +90,15 @@ def any_child() -> bool:
     return True
 
 
-def leftovers(grace_s: float, known: Collection[int] = ()) -> list[int]:
+def list_leftovers(grace_s: float, ignored_pids: Collection[int] = ()) -> list[int]:
     """What is still running below this process after a grace, except what was ``known`` to run before.
 
     As subreaper this process inherits whatever a child left, so the trackers and workers that end by themselves when
     they lose their parent are waited for here.
     """
     deadline = time.monotonic() + grace_s
-    while any_child():
-        running = [pid for pid in children() if pid not in known and not has_ended(pid)]
+    while has_child():
+        running = [pid for pid in list_children() if pid not in ignored_pids and not has_ended(pid)]
         if not running or time.monotonic() > deadline:
             return running
         time.sleep(0.005)
@@ -113,13 +113,13 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def command_of(pid: int) -> str:
+def describe_process(pid: int) -> str:
     """What a person calls a process: its command line, unless it is that of the harness it was forked from."""
-    command = command_line(pid)
+    command = read_command_line(pid)
     return "a fork of the benchmark" if os.path.dirname(os.path.abspath(__file__)) in command else command
 
 
-def command_line(pid: int) -> str:
+def read_command_line(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
@@ -127,7 +127,7 @@ def command_line(pid: int) -> str:
         return ""
 
 
-def end_daemons() -> None:
+def terminate_daemons() -> None:
     """End the daemonic children of multiprocessing (workers of a DataLoader or a Pool), as an interpreter that exits
     would: a cell leaves without the exit handlers it shares with its parent.
     """
@@ -137,7 +137,7 @@ def end_daemons() -> None:
             child.terminate()
 
 
-def children() -> list[int]:
+def list_children() -> list[int]:
     me = str(os.getpid())
     found = []
     for entry in os.listdir("/proc"):

@@ -11,53 +11,60 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
-from .cell_profile import profiled
-from .interleaved_samples import share_turns
-from .messages import Json, Report, write_report
-from .processes import end_daemons
-from .suite_discovery import CLOCKS, CPU_TWIN, declared_clock, foreign_code, single_metric, uses_default_timer
-from .turn_slots import Seat, turns
+from .cell_profile import profile_benchmark
+from .interleaved_samples import sample_in_turns
+from .messages import JsonMessage, ReportFile, write_report
+from .processes import terminate_daemons
+from .suite_discovery import (
+    CLOCKS,
+    CPU_TWIN,
+    declared_clock,
+    describe_single_metric,
+    find_foreign_code,
+    uses_default_timer,
+)
+from .turn_slots import TurnSlot, process_turns
 
 
-def run_cell(benchmark: Any, cell: Json, request: Json, seat: Seat | None, report: Report) -> None:
+def run_cell(benchmark: Any, cell: JsonMessage, request: JsonMessage, slot: TurnSlot | None, report: ReportFile) -> None:
     """Set up, run (or profile) and tear down one cell; report it, unless it imported code of another commit."""
-    if seat is not None:
-        turns.join(seat, request["core"])
+    if slot is not None:
+        process_turns.take_slot(slot, request["core"])
     resident = reset_peak_memory()
     begin = time.perf_counter()
     if cell["param_idx"] is not None:
         benchmark.set_param_idx(cell["param_idx"])
     benchmark.set_cache(read_cache(cell))
-    measured = measured_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
-    measured["took_turns"] = turns.offered
-    wrong = foreign_code(request)
+    measured = measure_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
+    measured["took_turns"] = process_turns.was_offered
+    wrong = find_foreign_code(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
-    end_daemons()
+    terminate_daemons()
 
 
-def read_cache(cell: Json) -> Any:
+def read_cache(cell: JsonMessage) -> Any:
     if not cell["cache_dir"]:
         return None
     with open("cache.pickle", "rb") as file:
         return pickle.load(file)  # written by this very suite a moment ago
 
 
-def measured_cell(benchmark: Any, cell: Json, resident: int | None) -> Json:
+def measure_cell(benchmark: Any, cell: JsonMessage, resident: int | None) -> JsonMessage:
     from asv_runner.benchmarks.mark import SkipNotImplemented
 
-    stopwatch = TwoClocks() if uses_default_timer(benchmark) else None
-    if why := skipped_by_setup(benchmark):
+    stopwatch = WallAndCpuTimer() if uses_default_timer(benchmark) else None
+    if why := run_setup(benchmark):
         return {"status": "skipped", "reason": why}
     try:
         if cell["profile"]:
-            return profiled(benchmark, cell["profile"])
+            return profile_benchmark(benchmark, cell["profile"])
         if stopwatch is not None:
             benchmark.timer = stopwatch
-        if benchmark.type == "time" and turns.shared:
-            share_turns(benchmark)
+        if benchmark.type == "time" and process_turns.is_shared:
+            sample_in_turns(benchmark)
         value = benchmark.do_run()
         if benchmark.type == "measure":
-            return read_report_of(value)
+            return check_report(value)
         metrics = read_metrics(benchmark, value, stopwatch, resident)
     except (SkipNotImplemented, NotApplicable) as skip:
         return {"status": "skipped", "reason": str(skip) or "not implemented here"}
@@ -66,11 +73,11 @@ def measured_cell(benchmark: Any, cell: Json, resident: int | None) -> Json:
     return {"status": "ok", "metrics": metrics}
 
 
-def skipped_by_setup(benchmark: Any) -> str:
+def run_setup(benchmark: Any) -> str:
     """Set up, or say why not: asv skips on NotImplementedError and keeps its message to itself."""
     setups, said = benchmark._setups, []
 
-    def noting(setup: Callable[..., Any]) -> Callable[..., Any]:
+    def record_skip(setup: Callable[..., Any]) -> Callable[..., Any]:
         def call(*parameters: Any) -> None:
             try:
                 setup(*parameters)
@@ -80,7 +87,7 @@ def skipped_by_setup(benchmark: Any) -> str:
 
         return call
 
-    benchmark._setups = [noting(setup) for setup in setups]
+    benchmark._setups = [record_skip(setup) for setup in setups]
     try:
         skipped = benchmark.do_setup()
     finally:
@@ -93,7 +100,7 @@ class NotApplicable(Exception):
     """The machine or the benchmark cannot give this reading; the message says why."""
 
 
-class TwoClocks:
+class WallAndCpuTimer:
     """asv's wall timer that notes the CPU clock of the process at the same moments."""
 
     def __init__(self) -> None:
@@ -110,38 +117,38 @@ class TwoClocks:
         return [sum(used[i : i + spans_per_sample]) / number for i in range(0, len(used), spans_per_sample)]
 
 
-def read_report_of(value: Any) -> Json:
+def check_report(report: Any) -> JsonMessage:
     """What a measuring function gave: the metrics that are there beside those that are absent with a reason."""
-    if not isinstance(value, dict) or not isinstance(value.get("metrics"), list):
-        raise TypeError(f"returned {type(value).__name__}; the report that @metrics of perfci.bench makes was expected")
-    rows = [row_of_report(row) for row in value["metrics"]]
+    if not isinstance(report, dict) or not isinstance(report.get("metrics"), list):
+        raise TypeError(f"returned {type(report).__name__}; the report that @metrics of perfci.bench makes was expected")
+    rows = [check_report_row(row) for row in report["metrics"]]
     repeated = [row["name"] for k, row in enumerate(rows) if row["name"] in {one["name"] for one in rows[:k]}]
     if repeated:
         raise ValueError(f"two metrics are called {repeated[0]!r}; every metric of one process needs its own name")
-    flags = [str(flag) for flag in value.get("flags", ())]
+    flags = [str(flag) for flag in report.get("flags", ())]
     if any(row["status"] == "ok" for row in rows):
         return {"status": "ok", "metrics": rows, "flags": flags}
     reasons = "; ".join(dict.fromkeys(row["reason"] for row in rows))
     return {"status": "skipped", "reason": reasons, "metrics": rows, "flags": flags}
 
 
-def row_of_report(row: Json) -> Json:
+def check_report_row(row: JsonMessage) -> JsonMessage:
     about = {key: row[key] for key in ("name", "unit", "direction")}
     if row["status"] != "ok":
         return {**about, "status": "skipped", "reason": row["reason"], "clock": "value", "number": 1, "samples": []}
     samples, number = numeric_samples(row)
-    clock = known_clock(row["clock"])
+    clock = check_clock(row["clock"])
     return {**about, "status": "ok", "reason": "", "clock": clock, "number": number, "samples": samples}
 
 
-def read_metrics(benchmark: Any, value: Any, stopwatch: TwoClocks | None, resident: int | None) -> list[Json]:
+def read_metrics(benchmark: Any, value: Any, stopwatch: WallAndCpuTimer | None, resident: int | None) -> list[JsonMessage]:
     """Turn what asv's ``do_run`` returned into metrics with samples."""
     if benchmark.type == "peakmemory":
-        value = peak_memory_since(resident)
+        value = peak_memory_growth(resident)
     samples, number = numeric_samples(value)
-    metric = {**single_metric(benchmark), "status": "ok", "reason": "", "number": number}
-    metrics = [metric | {"clock": known_clock(declared_clock(benchmark)), "samples": samples}]
-    if stopwatch is not None and not cuda_was_used():
+    metric = {**describe_single_metric(benchmark), "status": "ok", "reason": "", "number": number}
+    metrics = [metric | {"clock": check_clock(declared_clock(benchmark)), "samples": samples}]
+    if stopwatch is not None and not is_cuda_initialized():
         # With setup hooks asv reads the clock around every call of a sample, else around the sample.
         spans_per_sample = number if benchmark._setups else 1
         cpu = stopwatch.samples(len(samples), number, spans_per_sample)
@@ -149,13 +156,13 @@ def read_metrics(benchmark: Any, value: Any, stopwatch: TwoClocks | None, reside
     return metrics
 
 
-def known_clock(clock: str) -> str:
+def check_clock(clock: str) -> str:
     if clock not in CLOCKS:
         raise ValueError(f"clock = {clock!r} is unknown; known are {', '.join(CLOCKS)}")
     return clock
 
 
-def cuda_was_used() -> bool:
+def is_cuda_initialized() -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and torch.cuda.is_initialized()
 
@@ -184,15 +191,15 @@ def reset_peak_memory() -> int | None:
             file.write("5")
     except OSError:
         return None
-    return memory_status("VmRSS")
+    return read_memory_status("VmRSS")
 
 
-def peak_memory_since(resident: int | None) -> int:
+def peak_memory_growth(resident: int | None) -> int:
     if resident is None:
         raise NotApplicable("this kernel does not let a process reset its peak memory (/proc/self/clear_refs)")
-    return max(0, memory_status("VmHWM") - resident)
+    return max(0, read_memory_status("VmHWM") - resident)
 
 
-def memory_status(field: str) -> int:
+def read_memory_status(field: str) -> int:
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field + ":"))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 
 from .cell_supervisor import report_or_fail
-from .messages import Json, Report
+from .messages import JsonMessage, ReportFile
 from .run_cell import run_cell
 from .suite_discovery import load_suite
-from .turn_slots import Seat
+from .turn_slots import TurnSlot
 
 
-def run(arguments: Json) -> None:
+def run_spawned_cell(arguments: JsonMessage) -> None:
     """Import the suite and run one cell; the commit parent supervises this process as it does a forked one."""
 
-    def work(report: Report) -> None:
+    def work(report: ReportFile) -> None:
         suite = load_suite(arguments["request"])
-        seat = Seat(*arguments["seat"]) if arguments["seat"] else None
+        seat = TurnSlot(*arguments["seat"]) if arguments["seat"] else None
         run_cell(
             suite.benchmarks[arguments["cell"]["benchmark"]], arguments["cell"], arguments["request"], seat, report
         )

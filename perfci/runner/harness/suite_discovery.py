@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .messages import Json, error_of
+from .messages import JsonMessage, module_error
 
 CLOCKS = ("wall", "cpu", "device", "exact", "value", "witness")
 CPU_TWIN = "cpu_"
@@ -20,44 +20,44 @@ METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory"}
 
 
 @dataclass
-class Suite:
+class LoadedSuite:
     """The benchmarks by name, what its modules failed with, and which metrics its classes leave out on purpose."""
 
     benchmarks: dict[str, Any] = field(default_factory=dict)
-    errors: list[Json] = field(default_factory=list)
-    notes: list[Json] = field(default_factory=list)
+    errors: list[JsonMessage] = field(default_factory=list)
+    omissions: list[JsonMessage] = field(default_factory=list)
 
 
-def load_suite(request: Json) -> Suite:
+def load_suite(request: JsonMessage) -> LoadedSuite:
     """Discover the suite's benchmarks by asv's own rules; a module that does not import costs only its own."""
     from asv_runner import _aux, discovery
 
-    from .measure_type import register
+    from .measure_type import register_measure_type
 
-    register()
+    register_measure_type()
     sys.path[:0] = request["paths"]
     os.environ["PYTHONPATH"] = os.pathsep.join([*request["paths"], os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     os.environ.update(request["env"])
     _aux.update_sys_path(request["suite"])
-    suite = Suite()
-    for module in suite_modules(os.path.basename(request["suite"]), suite.errors):
+    suite = LoadedSuite()
+    for module in import_suite_modules(os.path.basename(request["suite"]), suite.errors):
         try:
-            suite.benchmarks.update((b.name, b) for b in module_benchmarks(module, discovery))
-            suite.notes += omissions(module)
+            suite.benchmarks.update((b.name, b) for b in discover_benchmarks(module, discovery))
+            suite.omissions += list_omissions(module)
         except Exception as error:
-            suite.errors.append(error_of(module.__name__, error))
+            suite.errors.append(module_error(module.__name__, error))
     return suite
 
 
-def suite_modules(name: str, errors: list[Json]) -> Iterator[Any]:
+def import_suite_modules(name: str, errors: list[JsonMessage]) -> Iterator[Any]:
     error = try_import(name)
     if error is not None:
-        errors.append(error_of(name, error))
+        errors.append(module_error(name, error))
         return
     module = sys.modules[name]
     yield module
     for _, child, _ in pkgutil.iter_modules(getattr(module, "__path__", []), name + "."):
-        yield from suite_modules(child, errors)
+        yield from import_suite_modules(child, errors)
 
 
 def try_import(name: str) -> BaseException | None:
@@ -68,7 +68,7 @@ def try_import(name: str) -> BaseException | None:
     return None
 
 
-def module_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
+def discover_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
     """Yield asv benchmarks of one module (the inner loops of ``asv_runner.discovery.disc_benchmarks``)."""
     candidates: list[tuple[str, Any, Any]]
     for name, value in [(k, v) for k, v in vars(module).items() if not k.startswith("_")]:
@@ -79,24 +79,24 @@ def module_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
         else:
             continue
         for attribute, owner, function in candidates:
-            if is_written_by_hand(function):
+            if is_author_function(function):
                 benchmark = discovery._get_benchmark(attribute, module, owner, function)
-                if benchmark is not None and not is_undeclared(benchmark):
+                if benchmark is not None and not lacks_declaration(benchmark):
                     yield benchmark
 
 
-def is_written_by_hand(function: Any) -> bool:
+def is_author_function(function: Any) -> bool:
     """Whether this is no ``track_*`` that perfci.bench made for plain asv; its ``measure_*`` is run instead."""
     routine = inspect.isfunction(function) or inspect.ismethod(function)
     return routine and not getattr(function, "perfci_generated", False)
 
 
-def is_undeclared(benchmark: Any) -> bool:
+def lacks_declaration(benchmark: Any) -> bool:
     """Whether a ``measure_*`` names no metrics: in asv's world that is any function, such as a model's own method."""
     return benchmark.type == "measure" and not benchmark.declared
 
 
-def omissions(module: Any) -> Iterator[Json]:
+def list_omissions(module: Any) -> Iterator[JsonMessage]:
     """Tell which groups of metrics a class does not give, and why (its attribute ``omitted``)."""
     _, _, inside = module.__name__.partition(".")
     for name, value in vars(module).items():
@@ -105,30 +105,30 @@ def omissions(module: Any) -> Iterator[Json]:
             owner = ".".join(filter(None, (inside, value.__name__)))
             for group, reason in omitted.items() if isinstance(omitted, Mapping) else ():
                 yield {"owner": owner, "omits": str(group), "reason": str(reason)}
-    yield from undeclared(module, inside)
+    yield from list_undeclared(module, inside)
 
 
-def undeclared(module: Any, inside: str) -> Iterator[Json]:
+def list_undeclared(module: Any, module_path: str) -> Iterator[JsonMessage]:
     """Tell of each ``measure_*`` that was written in this module and says not what it measures."""
     owners = [module, *(value for value in vars(module).values() if inspect.isclass(value))]
     for owner in owners:
         for name, function in inspect.getmembers(owner, inspect.isfunction):
             written_here = function.__module__ == module.__name__
             if written_here and name.startswith("measure_") and not hasattr(function, "metrics"):
-                place = ".".join(filter(None, (inside, function.__qualname__)))
-                yield {"owner": place, "omits": "declared", "reason": UNDECLARED}
+                place = ".".join(filter(None, (module_path, function.__qualname__)))
+                yield {"owner": place, "omits": "declared", "reason": UNDECLARED_REASON}
 
 
-UNDECLARED = "it lacks @metrics(Metric(name, unit), ...) of perfci.bench; it is not run"
+UNDECLARED_REASON = "it lacks @metrics(Metric(name, unit), ...) of perfci.bench; it is not run"
 
 
-def describe(benchmark: Any) -> Json:
+def describe_benchmark(benchmark: Any) -> JsonMessage:
     """Tell what perfci has to know of a benchmark to plan its cells and name its series."""
     return {
         "name": benchmark.name,
         "version": benchmark.version,
         "type": benchmark.type,
-        "metrics": declared_metrics(benchmark),
+        "metrics": list_metrics(benchmark),
         "param_names": [str(name) for name in benchmark.param_names],
         "params": benchmark.params,
         "timeout_s": benchmark.timeout,
@@ -137,21 +137,21 @@ def describe(benchmark: Any) -> Json:
     }
 
 
-def declared_metrics(benchmark: Any) -> list[Json]:
+def list_metrics(benchmark: Any) -> list[JsonMessage]:
     """Every metric that a process of this benchmark gives, each name once: a process that fails has failed in all.
 
     A measuring function reads CPU seconds beside a metric only where the machine asks for it, so they are not told.
     """
     declared = getattr(benchmark, "declared", ())
     if declared:
-        rows = [declared_metric(metric) for metric in declared]
+        rows = [describe_metric(metric) for metric in declared]
         return list({row["name"]: row for row in reversed(rows)}.values())[::-1]
-    metric = single_metric(benchmark)
+    metric = describe_single_metric(benchmark)
     twin = [{**metric, "name": CPU_TWIN + metric["name"], "clock": "cpu"}] if uses_default_timer(benchmark) else []
     return [metric, *twin]
 
 
-def declared_metric(metric: Any) -> Json:
+def describe_metric(metric: Any) -> JsonMessage:
     """One metric as ``@metrics`` was told; what is no metric at all fails when it is called, not here."""
     direction = getattr(metric, "direction", "lower")
     unit = getattr(metric, "unit", "unit")
@@ -163,9 +163,9 @@ def declared_metric(metric: Any) -> Json:
     }
 
 
-def single_metric(benchmark: Any) -> Json:
+def describe_single_metric(benchmark: Any) -> JsonMessage:
     """The metric of a benchmark that gives one number, as its attributes say."""
-    attribute = first_attribute(benchmark)
+    attribute = attribute_reader(benchmark)
     clock = declared_clock(benchmark)
     higher = attribute("direction") == "higher" or (not attribute("direction") and attribute("higher_is_better"))
     return {
@@ -177,10 +177,10 @@ def single_metric(benchmark: Any) -> Json:
 
 
 def declared_clock(benchmark: Any) -> str:
-    return str(first_attribute(benchmark)("clock") or ("wall" if benchmark.type == "time" else "value"))
+    return str(attribute_reader(benchmark)("clock") or ("wall" if benchmark.type == "time" else "value"))
 
 
-def first_attribute(benchmark: Any) -> Callable[[str], Any]:
+def attribute_reader(benchmark: Any) -> Callable[[str], Any]:
     """Read an attribute from the function, then its class, then its module, as asv does."""
 
     def read(name: str) -> Any:
@@ -197,7 +197,7 @@ def uses_default_timer(benchmark: Any) -> bool:
     return benchmark.type == "time" and getattr(benchmark, "timer", None) is timeit.default_timer
 
 
-def foreign_code(request: Json) -> str:
+def find_foreign_code(request: JsonMessage) -> str:
     """Say which loaded module of the project did not come from the commit that is being measured."""
     own = [os.path.realpath(path) + os.sep for path in [*request["own"], request["suite"]]]
     for name in request["modules"]:

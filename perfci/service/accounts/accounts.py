@@ -10,22 +10,22 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import EVERYWHERE, Need, Role, Scope, decide, may_grant
+from perfci.auth.permissions import EVERY_PROJECT_ID, AccessRequirement, ProjectRole, Scope, authorize, can_grant
 from perfci.auth.tokens import make_token
-from perfci.config import ProjectTables, project_tables
+from perfci.config import ProjectTables, parse_project_tables
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import api_tokens, logins, users
 from perfci.store.access.api_tokens import Token
-from perfci.store.projects import PRIVATE, Project, create_project, project, set_project
+from perfci.store.projects import PRIVATE, Project, create_project, find_project, update_project
 
-DAYS = 90
-MOST_DAYS = 365
+DEFAULT_TOKEN_DAYS = 90
+MAX_TOKEN_DAYS = 365
 PROVIDERS = ("github", "proxy")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class IssuedToken:
     """A new token with its text, which nobody can ask for again."""
 
     token: Token
@@ -35,9 +35,9 @@ class Made:
 def first_seen(tx: Session, act: AuditContext, slug: str) -> Project:
     """A project begins with its first run, where whoever sends it may make projects at all; several may be first."""
     try:
-        return project(tx, slug) or new_project(tx, act, slug, PRIVATE)
+        return find_project(tx, slug) or new_project(tx, act, slug, PRIVATE)
     except PerfciError:  # another process was faster, and has committed
-        found = project(tx, slug)
+        found = find_project(tx, slug)
         assert found is not None
         return found
 
@@ -49,66 +49,66 @@ def new_project(tx: Session, act: AuditContext, slug: str, visibility: str) -> P
 
 
 def create_token(
-    tx: Session, act: AuditContext, project: Project | None, name: str, scopes: Collection[Scope], days: int = DAYS
-) -> Made:
+    tx: Session, context: AuditContext, project: Project | None, name: str, scopes: Collection[Scope], days: int = DEFAULT_TOKEN_DAYS
+) -> IssuedToken:
     """Make a token for one project, or for all where none is given; it may do no more than its maker."""
-    place = project.id if project else EVERYWHERE
-    if not 1 <= days <= MOST_DAYS:
-        raise PerfciError(f"A token lives for 1 to {MOST_DAYS} days, not {days}.")
+    place = project.id if project else EVERY_PROJECT_ID
+    if not 1 <= days <= MAX_TOKEN_DAYS:
+        raise PerfciError(f"A token lives for 1 to {MAX_TOKEN_DAYS} days, not {days}.")
     if not scopes:
         raise PerfciError(f"A token needs a scope: one of {', '.join(Scope)}.")
     for scope in scopes:
-        if not may_grant(act.actor.role_in(place), scope) or not act.actor.has_scope(scope):
+        if not can_grant(context.actor.role_in(place), scope) or not context.actor.has_scope(scope):
             raise PerfciError(f"You may not give the scope {scope}: it does more than you may here.")
     minted, uid = make_token("u"), secrets.token_hex(6)
     told = sorted(scopes)
     api_tokens.add_token(
-        tx, uid, place, name, minted.hash, minted.last4, told, act.actor.name, act.at, act.at + timedelta(days=days)
+        tx, uid, place, name, minted.hash, minted.last4, told, context.actor.name, context.at, context.at + timedelta(days=days)
     )
-    act.record(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
-    made = api_tokens.token_of_uid(tx, place, uid)
+    context.record(tx, "token.create", uid, place, {"name": name, "scopes": told, "days": days})
+    made = api_tokens.find_token(tx, place, uid)
     assert made is not None
-    return Made(made, minted.text)
+    return IssuedToken(made, minted.text)
 
 
-def revoke_token(tx: Session, act: AuditContext, project_id: int, uid: str) -> bool:
+def revoke_token(tx: Session, context: AuditContext, project_id: int, uid: str) -> bool:
     """Whether there is such a token; it and all it made stop working now."""
-    found = api_tokens.token_of_uid(tx, project_id, uid)
+    found = api_tokens.find_token(tx, project_id, uid)
     if found is None:
         return False
-    _revoke(tx, act, [found])
+    _revoke_tokens(tx, context, [found])
     return True
 
 
 def set_member(
-    tx: Session, act: AuditContext, project_id: int, address: str, role: Role, name: str = ""
-) -> users.Member:
+    tx: Session, context: AuditContext, project_id: int, address: str, role: ProjectRole, name: str = ""
+) -> users.ProjectMember:
     """Give somebody a role; tokens of his that the new role could not have made stop working."""
-    provider, subject = parts_of(address)
-    user = users.ensure_user(tx, provider, subject, name or subject, act.at)
+    provider, subject = parse_member_address(address)
+    user = users.ensure_user(tx, provider, subject, name or subject, context.at)
     before = users.set_role(tx, user.id, project_id, role)
     if before != role:
-        act.record(tx, "member.set", address, project_id, {"before": before, "after": role})
-    _revoke(tx, act, [one for one in _made_by(tx, user.actor, project_id) if not _may_keep(role, one)])
-    return users.Member(user, role)
+        context.record(tx, "member.set", address, project_id, {"before": before, "after": role})
+    _revoke_tokens(tx, context, [one for one in _load_tokens_made_by(tx, user.actor, project_id) if not _can_keep_token(role, one)])
+    return users.ProjectMember(user, role)
 
 
-def remove_member(tx: Session, act: AuditContext, project_id: int, address: str) -> bool:
+def remove_member(tx: Session, context: AuditContext, project_id: int, address: str) -> bool:
     """Whether he was one; whatever he made here stops working with him."""
-    provider, subject = parts_of(address)
+    provider, subject = parse_member_address(address)
     user = users.find_user(tx, provider, subject)
     if user is None or not users.remove_member(tx, user.id, project_id):
         return False
-    if project_id == EVERYWHERE:
-        logins.end_logins_of(tx, user.id)
-    act.record(tx, "member.remove", address, project_id)
-    _revoke(tx, act, _made_by(tx, user.actor, project_id))
+    if project_id == EVERY_PROJECT_ID:
+        logins.end_user_logins(tx, user.id)
+    context.record(tx, "member.remove", address, project_id)
+    _revoke_tokens(tx, context, _load_tokens_made_by(tx, user.actor, project_id))
     return True
 
 
 def change_project(
     tx: Session,
-    act: AuditContext,
+    context: AuditContext,
     project: Project,
     *,
     visibility: str | None = None,
@@ -118,28 +118,28 @@ def change_project(
 ) -> None:
     """Change what is known of a project; what is not given stays. ``settings`` are all its own tables at once."""
     if settings is not None:
-        _allow_tables(act, project_tables(settings))
+        _require_table_permission(context, parse_project_tables(settings))
     asked = {"visibility": visibility, "archived": archived, "repository": repository, "settings": settings}
     told = {name: value for name, value in asked.items() if value is not None}
     columns: dict[str, Any] = dict(told)
     if (archive := columns.pop("archived", None)) is not None:
-        columns["archived_at"] = act.at if archive else None
+        columns["archived_at"] = context.at if archive else None
     if columns:
-        set_project(tx, project.id, **columns)
-        act.record(tx, "project.set", project.slug, project.id, told)
+        update_project(tx, project.id, **columns)
+        context.record(tx, "project.set", project.slug, project.id, told)
 
 
-def _allow_tables(act: AuditContext, tables: ProjectTables) -> None:
+def _require_table_permission(context: AuditContext, tables: ProjectTables) -> None:
     """An expression that takes for ever to search would hold up the judge of all projects."""
     expressions = bool(tables.policy or (tables.history and tables.history.canaries))
-    if expressions and not decide(act.actor, None, Need.SERVER).allowed:
+    if expressions and not authorize(context.actor, None, AccessRequirement.SERVER).allowed:
         raise PerfciError(
             "The expressions of [[policy]] and of canaries are searched by the judge of all projects: only an admin of "
             "all projects may set them. The bars of [judge] and the rest of [history] you may set."
         )
 
 
-def parts_of(address: str) -> tuple[str, str]:
+def parse_member_address(address: str) -> tuple[str, str]:
     """The provider and the number or name of a person, from 'github/123' or 'proxy/ada'."""
     provider, slash, subject = address.partition("/")
     if provider not in PROVIDERS or not slash or not subject.isprintable() or not 1 <= len(subject) <= 200:
@@ -152,17 +152,17 @@ def parts_of(address: str) -> tuple[str, str]:
     return provider, subject
 
 
-def _made_by(tx: Session, maker: str, project_id: int) -> Sequence[Token]:
-    return api_tokens.live_tokens_made_by(tx, maker, project_id)
+def _load_tokens_made_by(tx: Session, maker: str, project_id: int) -> Sequence[Token]:
+    return api_tokens.load_live_tokens_by_creator(tx, maker, project_id)
 
 
-def _may_keep(role: Role, token: Token) -> bool:
-    return all(may_grant(role, Scope(scope)) for scope in token.scopes)
+def _can_keep_token(role: ProjectRole, token: Token) -> bool:
+    return all(can_grant(role, Scope(scope)) for scope in token.scopes)
 
 
-def _revoke(tx: Session, act: AuditContext, found: Iterable[Token]) -> None:
+def _revoke_tokens(tx: Session, context: AuditContext, to_revoke: Iterable[Token]) -> None:
     """Revoke tokens and what was made with them: who holds a stolen token cannot have saved himself another one."""
-    for token in found:
-        if api_tokens.revoke_token(tx, token.project_id, token.uid, act.at):
-            act.record(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
-            _revoke(tx, act, _made_by(tx, f"token:{token.uid}", EVERYWHERE))
+    for token in to_revoke:
+        if api_tokens.revoke_token(tx, token.project_id, token.uid, context.at):
+            context.record(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
+            _revoke_tokens(tx, context, _load_tokens_made_by(tx, f"token:{token.uid}", EVERY_PROJECT_ID))

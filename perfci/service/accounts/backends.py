@@ -8,10 +8,17 @@ from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import EVERYWHERE, LOCAL, Role, Scope
+from perfci.auth.permissions import EVERY_PROJECT_ID, LOCAL, ProjectRole, Scope
 from perfci.model import PerfciError
-from perfci.net.api_client import Client, Refused
-from perfci.net.shapes.access import MemberShape, NewRole, NewToken, ProjectChange, TokenMade, TokenShape
+from perfci.net.api_client import ApiClient, ApiError
+from perfci.net.shapes.access import (
+    CreatedToken,
+    NewToken,
+    ProjectMemberShape,
+    ProjectPatch,
+    RoleAssignment,
+    TokenShape,
+)
 from perfci.net.shapes.runs import ProjectShape, Visibility
 from perfci.service.accounts import accounts
 from perfci.service.accounts.accounts import new_project
@@ -19,155 +26,155 @@ from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
 from perfci.store.access import users
-from perfci.store.projects import Project, project, projects
+from perfci.store.projects import Project, find_project, load_projects
 
-ALL_PROJECTS = "What is for all projects is kept where the server's store is: do it there, with --db."
+SERVER_ONLY_MESSAGE = "What is for all projects is kept where the server's store is: do it there, with --db."
 
 
-class Registry(Protocol):
+class AccountsBackend(Protocol):
     """A ``place`` is the name of a project; none stands for all of them."""
 
-    def projects(self) -> Sequence[ProjectShape]: ...
+    def list_projects(self) -> Sequence[ProjectShape]: ...
 
     def create_project(self, name: str, visibility: Visibility) -> ProjectShape: ...
 
-    def change_project(self, name: str, change: ProjectChange) -> ProjectShape: ...
+    def change_project(self, name: str, change: ProjectPatch) -> ProjectShape: ...
 
-    def tokens(self, place: str | None) -> Sequence[TokenShape]: ...
+    def list_tokens(self, project_name: str | None) -> Sequence[TokenShape]: ...
 
-    def create_token(self, place: str | None, wanted: NewToken) -> TokenMade: ...
+    def create_token(self, project_name: str | None, request: NewToken) -> CreatedToken: ...
 
-    def revoke_token(self, place: str | None, uid: str) -> bool: ...
+    def revoke_token(self, project_name: str | None, uid: str) -> bool: ...
 
-    def members(self, place: str | None) -> Sequence[MemberShape]: ...
+    def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]: ...
 
-    def set_member(self, place: str | None, member: str, role: Role) -> None: ...
+    def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None: ...
 
-    def remove_member(self, place: str | None, member: str) -> bool: ...
+    def remove_member(self, project_name: str | None, member: str) -> bool: ...
 
 
-class StoreRegistry:
+class StoreAccountsBackend:
     """Whoever has the store may do everything in it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def projects(self) -> Sequence[ProjectShape]:
+    def list_projects(self) -> Sequence[ProjectShape]:
         with self._store.read() as tx:
-            return [project_shape(one) for one in projects(tx)]
+            return [serialize_project(one) for one in load_projects(tx)]
 
     def create_project(self, name: str, visibility: Visibility) -> ProjectShape:
         with self._store.begin() as tx:
-            return project_shape(new_project(tx, _act(), name, visibility))
+            return serialize_project(new_project(tx, _build_local_context(), name, visibility))
 
-    def change_project(self, name: str, change: ProjectChange) -> ProjectShape:
+    def change_project(self, name: str, change: ProjectPatch) -> ProjectShape:
         asked: dict[str, Any] = change.model_dump(mode="json", exclude_none=True)
         with self._store.begin() as tx:
-            accounts.change_project(tx, _act(), the_project(tx, name), **asked)
-            return project_shape(the_project(tx, name))
+            accounts.change_project(tx, _build_local_context(), require_project(tx, name), **asked)
+            return serialize_project(require_project(tx, name))
 
-    def tokens(self, place: str | None) -> Sequence[TokenShape]:
+    def list_tokens(self, project_name: str | None) -> Sequence[TokenShape]:
         with self._store.read() as tx:
-            return [token_shape(one) for one in tokens.tokens_of(tx, _id_of(tx, place))]
+            return [serialize_token(one) for one in tokens.list_tokens(tx, _get_project_id(tx, project_name))]
 
-    def create_token(self, place: str | None, wanted: NewToken) -> TokenMade:
-        scopes = {Scope(one) for one in wanted.scopes}
+    def create_token(self, project_name: str | None, request: NewToken) -> CreatedToken:
+        scopes = {Scope(one) for one in request.scopes}
         with self._store.begin() as tx:
-            where = None if place is None else the_project(tx, place)
-            made = accounts.create_token(tx, _act(), where, wanted.name, scopes, wanted.days)
-        return TokenMade(token=token_shape(made.token), text=made.text)
+            where = None if project_name is None else require_project(tx, project_name)
+            made = accounts.create_token(tx, _build_local_context(), where, request.name, scopes, request.days)
+        return CreatedToken(token=serialize_token(made.token), secret=made.text)
 
-    def revoke_token(self, place: str | None, uid: str) -> bool:
+    def revoke_token(self, project_name: str | None, uid: str) -> bool:
         with self._store.begin() as tx:
-            return accounts.revoke_token(tx, _act(), _id_of(tx, place), uid)
+            return accounts.revoke_token(tx, _build_local_context(), _get_project_id(tx, project_name), uid)
 
-    def members(self, place: str | None) -> Sequence[MemberShape]:
+    def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]:
         with self._store.read() as tx:
-            return [member_shape(one) for one in users.members(tx, _id_of(tx, place))]
+            return [serialize_member(one) for one in users.load_members(tx, _get_project_id(tx, project_name))]
 
-    def set_member(self, place: str | None, member: str, role: Role) -> None:
+    def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
         with self._store.begin() as tx:
-            accounts.set_member(tx, _act(), _id_of(tx, place), member, role)
+            accounts.set_member(tx, _build_local_context(), _get_project_id(tx, project_name), member, role)
 
-    def remove_member(self, place: str | None, member: str) -> bool:
+    def remove_member(self, project_name: str | None, member: str) -> bool:
         with self._store.begin() as tx:
-            return accounts.remove_member(tx, _act(), _id_of(tx, place), member)
+            return accounts.remove_member(tx, _build_local_context(), _get_project_id(tx, project_name), member)
 
 
-class ServerRegistry:
+class ServerAccountsBackend:
     """A server does what the caller's token may do."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    def projects(self) -> Sequence[ProjectShape]:
-        return self._client.projects()
+    def list_projects(self) -> Sequence[ProjectShape]:
+        return self._client.list_projects()
 
     def create_project(self, name: str, visibility: Visibility) -> ProjectShape:
         return self._client.create_project(name, visibility)
 
-    def change_project(self, name: str, change: ProjectChange) -> ProjectShape:
+    def change_project(self, name: str, change: ProjectPatch) -> ProjectShape:
         return self._client.change_project(name, change)
 
-    def tokens(self, place: str | None) -> Sequence[TokenShape]:
-        return list(self._client.tokens(_one(place)))
+    def list_tokens(self, project_name: str | None) -> Sequence[TokenShape]:
+        return list(self._client.list_tokens(_require_project_name(project_name)))
 
-    def create_token(self, place: str | None, wanted: NewToken) -> TokenMade:
-        return self._client.create_token(_one(place), wanted)
+    def create_token(self, project_name: str | None, request: NewToken) -> CreatedToken:
+        return self._client.create_token(_require_project_name(project_name), request)
 
-    def revoke_token(self, place: str | None, uid: str) -> bool:
-        return _found(lambda: self._client.revoke_token(_one(place), uid))
+    def revoke_token(self, project_name: str | None, uid: str) -> bool:
+        return _was_removed(lambda: self._client.revoke_token(_require_project_name(project_name), uid))
 
-    def members(self, place: str | None) -> Sequence[MemberShape]:
-        return list(self._client.members(_one(place)))
+    def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]:
+        return list(self._client.list_members(_require_project_name(project_name)))
 
-    def set_member(self, place: str | None, member: str, role: Role) -> None:
-        self._client.set_member(_one(place), member, NewRole(role=role.value))
+    def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
+        self._client.set_member(_require_project_name(project_name), member, RoleAssignment(role=role.value))
 
-    def remove_member(self, place: str | None, member: str) -> bool:
-        return _found(lambda: self._client.remove_member(_one(place), member))
-
-
-def project_shape(found: Project) -> ProjectShape:
-    told = {name: getattr(found, name) for name in ("visibility", "version", "archived", "settings")}
-    return ProjectShape.model_validate({"project": found.slug} | told)
+    def remove_member(self, project_name: str | None, member: str) -> bool:
+        return _was_removed(lambda: self._client.remove_member(_require_project_name(project_name), member))
 
 
-def token_shape(found: tokens.Token) -> TokenShape:
-    return TokenShape.model_validate({name: getattr(found, name) for name in TokenShape.model_fields})
+def serialize_project(stored: Project) -> ProjectShape:
+    told = {name: getattr(stored, name) for name in ("visibility", "version", "archived", "settings")}
+    return ProjectShape.model_validate({"project": stored.slug} | told)
 
 
-def member_shape(found: users.Member) -> MemberShape:
-    return MemberShape.model_validate({"member": found.user.address, "name": found.user.name, "role": found.role})
+def serialize_token(token: tokens.Token) -> TokenShape:
+    return TokenShape.model_validate({name: getattr(token, name) for name in TokenShape.model_fields})
 
 
-def _id_of(tx: Session, place: str | None) -> int:
-    return EVERYWHERE if place is None else the_project(tx, place).id
+def serialize_member(member: users.ProjectMember) -> ProjectMemberShape:
+    return ProjectMemberShape.model_validate({"member": member.user.address, "name": member.user.name, "role": member.role})
 
 
-def the_project(tx: Session, name: str) -> Project:
-    found = project(tx, name)
+def _get_project_id(tx: Session, project_name: str | None) -> int:
+    return EVERY_PROJECT_ID if project_name is None else require_project(tx, project_name).id
+
+
+def require_project(tx: Session, name: str) -> Project:
+    found = find_project(tx, name)
     if found is None:
         raise PerfciError(f"There is no project {name} in this store: make it with `perfci project create {name}`.")
     return found
 
 
-def _one(place: str | None) -> str:
-    if place is None:
-        raise PerfciError(ALL_PROJECTS)
-    return place
+def _require_project_name(project_name: str | None) -> str:
+    if project_name is None:
+        raise PerfciError(SERVER_ONLY_MESSAGE)
+    return project_name
 
 
-def _found(job: Callable[[], None]) -> bool:
+def _was_removed(remove: Callable[[], None]) -> bool:
     """Whether there was something to take away; a project that is not there is told like what is not in it."""
     try:
-        job()
-    except Refused as refused:
+        remove()
+    except ApiError as refused:
         if refused.status == 404:
             return False
         raise
     return True
 
 
-def _act() -> AuditContext:
+def _build_local_context() -> AuditContext:
     return AuditContext(LOCAL, datetime.now(UTC))

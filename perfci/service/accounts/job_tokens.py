@@ -11,25 +11,25 @@ from hashlib import sha256
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.github_jobs import admitted
-from perfci.auth.grants import Grant
-from perfci.auth.oidc import LEEWAY_S, Claims, Expected, Keys, verified
-from perfci.auth.permissions import EVERYWHERE
-from perfci.auth.refusals import JobRefused, Reason, refused
+from perfci.auth.github_jobs import admit_job
+from perfci.auth.grants import JobGrant
+from perfci.auth.oidc import LEEWAY_S, ExpectedIssuer, JobClaims, KeyLookup, verify_token
+from perfci.auth.permissions import EVERY_PROJECT_ID
+from perfci.auth.refusals import JobRefused, RefusalReason, job_refusal
 from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.model import PerfciError
-from perfci.service.accounts.repository_bindings import follow_name
+from perfci.service.accounts.repository_bindings import update_repository_name
 from perfci.store.access import audit_log, github_bindings
-from perfci.store.access.github_bindings import Binding, RunToken
-from perfci.store.writes.group_commit import Group
+from perfci.store.access.github_bindings import ProjectBinding, RunToken
+from perfci.store.writes.group_commit import GroupCommitter
 
-LIVES = timedelta(minutes=15)
+TOKEN_LIFETIME = timedelta(minutes=15)
 
-ADMITTED, REFUSED = "job.admit", "job.refuse"
+AUDIT_ADMIT, AUDIT_REFUSE = "job.admit", "job.refuse"
 """What the audit log calls these; of refusals there is one line a day for each job's repository and reason."""
 
-LOOKED_AT = (
+AUDITED_CLAIMS = (
     "repository", "repository_owner_id", "event_name", "ref", "sha", "run_id", "run_attempt", "job_workflow_ref",
     "environment",
 )  # fmt: skip
@@ -38,31 +38,31 @@ log = logging.getLogger("perfci.jobs")
 
 
 @dataclass(frozen=True, slots=True)
-class Exchanged:
+class IssuedJobToken:
     """A token for one job, with its text, which nobody can ask for again."""
 
     token: RunToken
     text: str = field(repr=False)
 
 
-def expected_of(settings: Settings) -> Expected:
+def build_expected_claims(settings: Settings) -> ExpectedIssuer:
     """Who must have signed and for whom, from our own configuration alone."""
     if not settings.server.public_url:
         raise PerfciError("This server takes no tokens of GitHub's jobs: its operator has not set [server] public_url.")
-    return Expected(settings.access.issuer, settings.server.public_url)
+    return ExpectedIssuer(settings.access.issuer, settings.server.public_url)
 
 
-def exchange(
-    group: Group, keys: Keys, expected: Expected, project: str, token: str, *, now: datetime, request_id: str
-) -> Exchanged:
+def issue_job_token(
+    committer: GroupCommitter, keys: KeyLookup, expected: ExpectedIssuer, project: str, token: str, *, now: datetime, request_id: str
+) -> IssuedJobToken:
     """Give a job its token, or raise ``JobRefused``; a stranger learns of no project, and cannot fill the audit log."""
     try:
-        claims = verified(token, expected, keys, now)
+        claims = verify_token(token, expected, keys, now)
     except JobRefused as error:
         log.info("a job's token is refused: %s", error.reason, extra={"request_id": request_id})
         raise
-    job = _Job(claims, project, expected.issuer, now, request_id)
-    made = group.submit(job.exchanged)
+    job = _TokenExchange(claims, project, expected.issuer, now, request_id)
+    made = committer.submit(job.run)
     if isinstance(made, JobRefused):
         log.info("a job of %s is refused: %s", claims.repository, made.reason, extra={"request_id": request_id})
         raise made
@@ -70,57 +70,57 @@ def exchange(
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _TokenExchange:
     """A job that GitHub vouched for, and the project it asks for."""
 
-    claims: Claims
+    claims: JobClaims
     project: str
     issuer: str
     now: datetime
     request_id: str
 
-    def exchanged(self, tx: Session) -> Exchanged | JobRefused:
+    def run(self, tx: Session) -> IssuedJobToken | JobRefused:
         """A refusal is answered, not raised: its line in the audit log is to be stored."""
-        binding = github_bindings.binding_of(tx, self.project)
+        binding = github_bindings.find_binding(tx, self.project)
         try:
-            grant = admitted(self.claims, binding.repository if binding else None)
-            self._use(tx)
+            grant = admit_job(self.claims, binding.repository if binding else None)
+            self._mark_used(tx)
         except JobRefused as error:
             self._note_refusal(tx, binding, error.reason)
             return error
         assert binding is not None
-        follow_name(tx, binding, self.claims.repository, self.now, self.request_id)
-        return self._minted(tx, binding.project_id, grant)
+        update_repository_name(tx, binding, self.claims.repository, self.now, self.request_id)
+        return self._issue_token(tx, binding.project_id, grant)
 
-    def _use(self, tx: Session) -> None:
-        github_bindings.forget_over(tx, self.now)
+    def _mark_used(self, tx: Session) -> None:
+        github_bindings.delete_expired_tokens(tx, self.now)
         name = sha256(f"{self.issuer}\n{self.claims.jti}".encode()).hexdigest()
-        if not github_bindings.use_once(tx, name, self._over_at()):
-            raise refused(Reason.REPLAY)
+        if not github_bindings.mark_token_used(tx, name, self._compute_expiry()):
+            raise job_refusal(RefusalReason.REPLAY)
 
-    def _over_at(self) -> datetime:
+    def _compute_expiry(self) -> datetime:
         return datetime.fromtimestamp(self.claims.expires_s, UTC) + timedelta(seconds=LEEWAY_S)
 
-    def _minted(self, tx: Session, project_id: int, grant: Grant) -> Exchanged:
+    def _issue_token(self, tx: Session, project_id: int, grant: JobGrant) -> IssuedJobToken:
         minted = make_token("r")
         token = RunToken(
             uid=secrets.token_hex(6), project_id=project_id, run_id=grant.run_id, attempt=grant.attempt, sha=grant.sha,
             event=self.claims.event_name, pull_request=grant.pull_request, baseline=grant.baseline,
-            expires_at=self.now + LIVES, secret_hash=minted.hash,
+            expires_at=self.now + TOKEN_LIFETIME, secret_hash=minted.hash,
         )  # fmt: skip
         github_bindings.add_run_token(tx, token)
-        self._note(tx, ADMITTED, token.uid, project_id, self._told() | {"baseline": grant.baseline})
-        return Exchanged(token, minted.text)
+        self._record_audit(tx, AUDIT_ADMIT, token.uid, project_id, self._build_audit_detail() | {"baseline": grant.baseline})
+        return IssuedJobToken(token, minted.text)
 
-    def _note_refusal(self, tx: Session, binding: Binding | None, reason: Reason) -> None:
-        project_id = binding.project_id if binding else EVERYWHERE
-        action = f"{REFUSED}.{reason}"
+    def _note_refusal(self, tx: Session, binding: ProjectBinding | None, reason: RefusalReason) -> None:
+        project_id = binding.project_id if binding else EVERY_PROJECT_ID
+        action = f"{AUDIT_REFUSE}.{reason}"
         today = self.now.replace(hour=0, minute=0, second=0, microsecond=0)
-        if not audit_log.was_done(tx, project_id, self._actor, action, today):
-            self._note(tx, action, self.project[:200], project_id, self._told())
+        if not audit_log.has_entry_since(tx, project_id, self._actor, action, today):
+            self._record_audit(tx, action, self.project[:200], project_id, self._build_audit_detail())
 
-    def _note(self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, object]) -> None:
-        audit_log.record(
+    def _record_audit(self, tx: Session, action: str, subject: str, project_id: int, detail: Mapping[str, object]) -> None:
+        audit_log.add_entry(
             tx, self._actor, action, subject,
             at=self.now, project_id=project_id, detail=detail, request_id=self.request_id,
         )  # fmt: skip
@@ -129,6 +129,6 @@ class _Job:
     def _actor(self) -> str:
         return f"github-repository/{self.claims.repository_id}"
 
-    def _told(self) -> dict[str, object]:
+    def _build_audit_detail(self) -> dict[str, object]:
         """What GitHub said of the job, as far as it was looked at."""
-        return {name: getattr(self.claims, name)[:500] for name in LOOKED_AT}
+        return {name: getattr(self.claims, name)[:500] for name in AUDITED_CLAIMS}

@@ -11,27 +11,27 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log, github_bindings
-from perfci.store.access.github_bindings import Binding, Repository
+from perfci.store.access.github_bindings import BoundRepository, ProjectBinding
 from perfci.store.projects import Project
 
-SLUG = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
-WORKFLOW = re.compile(rf"({SLUG.pattern}/)?\.github/workflows/[A-Za-z0-9_.-]{{1,100}}\.ya?ml")
-REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\]{1,200}")
-MOST_NUMBER = 10**18
+SLUG_PATTERN = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
+WORKFLOW_PATTERN = re.compile(rf"({SLUG_PATTERN.pattern}/)?\.github/workflows/[A-Za-z0-9_.-]{{1,100}}\.ya?ml")
+REF_PATTERN = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\]{1,200}")
+MAX_GITHUB_ID = 10**18
 
-RENAMED = "repository.rename"
+AUDIT_RENAME = "repository.rename"
 """What the audit log calls it when GitHub tells another name."""
 
 
-def repository(
+def build_bound_repository(
     slug: str, repository_id: int, owner_id: int, workflow: str, environment: str, refs: Collection[str]
-) -> Repository:
+) -> BoundRepository:
     """A repository to bind to, or a sentence why it is none; a ref that names no kind is a branch."""
-    if not SLUG.fullmatch(slug):
+    if not SLUG_PATTERN.fullmatch(slug):
         raise PerfciError(f"A repository is named as OWNER/NAME, not as {slug!r}.")
-    if not 0 < repository_id < MOST_NUMBER or not 0 < owner_id < MOST_NUMBER:
+    if not 0 < repository_id < MAX_GITHUB_ID or not 0 < owner_id < MAX_GITHUB_ID:
         raise PerfciError(f"GitHub's numbers were expected: https://api.github.com/repos/{slug} tells id and owner.id.")
-    if not WORKFLOW.fullmatch(workflow):
+    if not WORKFLOW_PATTERN.fullmatch(workflow):
         raise PerfciError(
             "A workflow is named by its file, .github/workflows/perf.yml, or where another repository holds it, "
             f"OWNER/NAME/.github/workflows/perf.yml, not as {workflow!r}."
@@ -39,46 +39,46 @@ def repository(
     if len(environment) > 255 or (environment and not environment.isprintable()):
         raise PerfciError(f"An environment's name was expected, not {environment[:50]!r}.")
     whole = tuple(dict.fromkeys(one if one.startswith("refs/") else f"refs/heads/{one}" for one in refs))
-    if wrong := [one for one in whole if not REF.fullmatch(one)]:
+    if wrong := [one for one in whole if not REF_PATTERN.fullmatch(one)]:
         raise PerfciError(f"A branch (main) or a whole ref (refs/tags/v1) was expected, not {wrong[0][:100]!r}.")
-    return Repository(repository_id, owner_id, slug, workflow, environment, whole)
+    return BoundRepository(repository_id, owner_id, slug, workflow, environment, whole)
 
 
-def bind(tx: Session, act: AuditContext, project: Project, wanted: Repository) -> None:
+def bind_repository(tx: Session, context: AuditContext, project: Project, repository: BoundRepository) -> None:
     """Let the jobs of a repository write here, in the place of those that were let before."""
-    before = github_bindings.repository_of(tx, project.id)
-    github_bindings.bind(tx, project.id, wanted, act.at)
-    told = {"before": _told(before) if before else None, "after": _told(wanted)}
-    act.record(tx, "repository.bind", wanted.slug, project.id, told)
+    before = github_bindings.find_bound_repository(tx, project.id)
+    github_bindings.bind_repository(tx, project.id, repository, context.at)
+    told = {"before": _build_audit_detail(before) if before else None, "after": _build_audit_detail(repository)}
+    context.record(tx, "repository.bind", repository.slug, project.id, told)
 
 
-def unbind(tx: Session, act: AuditContext, project: Project) -> bool:
+def unbind_repository(tx: Session, context: AuditContext, project: Project) -> bool:
     """Whether it was bound; its jobs, and the tokens they were given, can do nothing here any more."""
-    before = github_bindings.repository_of(tx, project.id)
+    before = github_bindings.find_bound_repository(tx, project.id)
     if before is None:
         return False
-    github_bindings.unbind(tx, project.id)
-    act.record(tx, "repository.unbind", before.slug, project.id, {"before": _told(before)})
+    github_bindings.unbind_repository(tx, project.id)
+    context.record(tx, "repository.unbind", before.slug, project.id, {"before": _build_audit_detail(before)})
     return True
 
 
-def follow_name(tx: Session, binding: Binding, name: str, at: datetime, request_id: str) -> None:
+def update_repository_name(tx: Session, binding: ProjectBinding, name: str, at: datetime, request_id: str) -> None:
     """Call a bound repository as it is called now; what it is, its number says, whatever it is called."""
     bound = binding.repository
     if bound.slug == name:
         return
-    github_bindings.show_as(tx, binding.project_id, name)
-    audit_log.record(
-        tx, f"github-repository/{bound.repository_id}", RENAMED, name,
+    github_bindings.set_repository_slug(tx, binding.project_id, name)
+    audit_log.add_entry(
+        tx, f"github-repository/{bound.repository_id}", AUDIT_RENAME, name,
         at=at, project_id=binding.project_id, detail={"before": bound.slug, "after": name}, request_id=request_id,
     )  # fmt: skip
 
 
-def _told(one: Repository) -> dict[str, object]:
+def _build_audit_detail(repository: BoundRepository) -> dict[str, object]:
     return {
-        "repository_id": one.repository_id,
-        "owner_id": one.owner_id,
-        "workflow": one.workflow,
-        "environment": one.environment,
-        "refs": list(one.refs),
+        "repository_id": repository.repository_id,
+        "owner_id": repository.owner_id,
+        "workflow": repository.workflow,
+        "environment": repository.environment,
+        "refs": list(repository.refs),
     }

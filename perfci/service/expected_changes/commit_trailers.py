@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from perfci.model import Commit
-from perfci.service.expected_changes.save_changes import keep
+from perfci.service.expected_changes.save_changes import add_expected_changes
 from perfci.store import Store
-from perfci.store.projects import project as project_named
-from perfci.verdicts.expected_change import announcements
-from perfci.verdicts.incidents.expected_change_match import Arrived
+from perfci.store.projects import find_project as project_named
+from perfci.verdicts.expected_change import parse_expected_changes
+from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
-def keep_trailers(store: Store, project: str, messages: Iterable[tuple[Commit, str]], now: datetime) -> int:
+def save_commit_trailers(store: Store, project: str, messages: Iterable[tuple[Commit, str]], now: datetime) -> int:
     """Keep what the messages of commits announce."""
     told = [
-        Arrived(commit.sha, one, commit.sha[:10], commit.committed_at)
+        MergedExpectedChange(commit.sha, one, commit.sha[:10], commit.committed_at)
         for commit, message in messages
-        for one in announcements(message)
+        for one in parse_expected_changes(message)
     ]
     if not told:
         return 0
     with store.begin() as tx:
         known = project_named(tx, project)
-        return 0 if known is None else keep(tx, known.id, told, "git", now)
+        return 0 if known is None else add_expected_changes(tx, known.id, told, "git", now)

@@ -6,35 +6,35 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from perfci.github import accept_comment
-from perfci.github.client import Client
+from perfci.github.client import GitHubClient
 from perfci.github.shapes import PullRequest
-from perfci.verdicts.expected_change import Announcement, announcements
-from perfci.verdicts.incidents.expected_change_match import Arrived
+from perfci.verdicts.expected_change import ExpectedChange, parse_expected_changes
+from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
-def announced_by(client: Client, repository: str, proposed: PullRequest) -> list[Announcement]:
+def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequest) -> list[ExpectedChange]:
     """The announcements in a description count where its author may write to the repository."""
-    found = announcements(proposed.body or "")
-    if found and not (proposed.user and accept_comment.may_write(client, repository, proposed.user.login)):
-        return [replace(one, counts=False) for one in found]
+    found = parse_expected_changes(pull.body or "")
+    if found and not (pull.user and accept_comment.can_write(client, repository, pull.user.login)):
+        return [replace(one, is_authorized=False) for one in found]
     return found
 
 
-def brought_by(client: Client, repository: str, commits: Iterable[str], ref: str, sha: str) -> list[Arrived]:
+def fetch_expected_changes_of_push(client: GitHubClient, repository: str, commits: Iterable[str], ref: str, sha: str) -> list[MergedExpectedChange]:
     """What was announced by the pull requests that brought commits to a branch with one push.
 
     All of it is told of ``sha``, the commit that such a push is measured at.
     """
-    found = (one for commit in commits for one in client.pulls_of_commit(repository, commit))
+    found = (one for commit in commits for one in client.list_pulls_of_commit(repository, commit))
     pulls = {one.number: one for one in found if is_merged_into(one, [ref])}
-    return [arrived for pull in pulls.values() for arrived in arrived_with(client, repository, pull, sha)]
+    return [arrived for pull in pulls.values() for arrived in fetch_expected_changes_of_merge(client, repository, pull, sha)]
 
 
 def is_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:
     return pull.merged_at is not None and f"refs/heads/{pull.base.ref}" in refs
 
 
-def arrived_with(client: Client, repository: str, pull: PullRequest, sha: str) -> list[Arrived]:
+def fetch_expected_changes_of_merge(client: GitHubClient, repository: str, pull: PullRequest, sha: str) -> list[MergedExpectedChange]:
     """What a pull request announced of the commit that it became."""
-    found = announced_by(client, repository, pull)
-    return [Arrived(sha, one, f"#{pull.number}", pull.merged_at) for one in found]
+    found = fetch_expected_changes(client, repository, pull)
+    return [MergedExpectedChange(sha, one, f"#{pull.number}", pull.merged_at) for one in found]

@@ -9,40 +9,40 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import expected_changes
-from perfci.store.incidents.expected_changes import AnnouncementRecord
+from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.jobs import outbox
-from perfci.store.projects import Project, touch
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.incidents.expected_change_match import Arrived
+from perfci.store.projects import Project, mark_changed
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
-def arrived_in(tx: Transaction, project: str) -> list[Arrived]:
+def load_expected_changes(tx: Transaction, project: str) -> list[MergedExpectedChange]:
     return [
-        Arrived(one.sha, Announcement(one.match, one.change, one.reason), one.source, one.arrived_at)
-        for one in expected_changes.of_project(tx, project)
+        MergedExpectedChange(one.sha, ExpectedChange(one.match, one.change, one.reason), one.source, one.merged_at)
+        for one in expected_changes.load_expected_changes(tx, project)
     ]
 
 
-TOLD = "announcement.tell"
+AUDIT_ACTION = "announcement.tell"
 """What the audit log calls it."""
 
 
-def arrive(tx: Transaction, project: Project, told: Sequence[Arrived], act: AuditContext) -> int:
+def save_expected_changes(tx: Transaction, project: Project, expected_changes: Sequence[MergedExpectedChange], context: AuditContext) -> int:
     """Keep what was told and promise a look at the incidents it may be about; answers how many nobody told before."""
-    added = keep(tx, project.id, told, act.actor.name, act.at)
+    added = add_expected_changes(tx, project.id, expected_changes, context.actor.name, context.at)
     if added:
-        outbox.add(tx, project.id, "look", "announcements", act.at)
-        sources = sorted({f"{one.source} at {one.sha[:12]}" for one in told if one.announcement.counts})
-        act.record(tx, TOLD, ", ".join(sources), project.id, {"announcements": added})
-        touch(tx, [project.id])
+        outbox.add_work(tx, project.id, "look", "announcements", context.at)
+        sources = sorted({f"{one.source} at {one.sha[:12]}" for one in expected_changes if one.expected.is_authorized})
+        context.record(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"announcements": added})
+        mark_changed(tx, [project.id])
     return added
 
 
-def keep(tx: Transaction, project_id: int, told: Sequence[Arrived], by: str, now: datetime) -> int:
+def add_expected_changes(tx: Transaction, project_id: int, told: Sequence[MergedExpectedChange], actor: str, now: datetime) -> int:
     """Keep what was told by whoever may write; answers how many nobody told before."""
     records = [
-        AnnouncementRecord(one.sha, said.match, said.change, said.reason, one.source, one.at)
+        ExpectedChangeRecord(one.sha, said.match, said.change, said.reason, one.source, one.merged_at)
         for one in told
-        if (said := one.announcement).counts
+        if (said := one.expected).is_authorized
     ]
-    return expected_changes.add(tx, project_id, records, by, now)
+    return expected_changes.add_expected_changes(tx, project_id, records, actor, now)

@@ -8,61 +8,61 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
-from perfci.history.project_snapshot import Surroundings
+from perfci.history.project_snapshot import ProjectSnapshot
 from perfci.model import Commit, Incident, Retest
-from perfci.service.expected_changes.save_changes import arrived_in
-from perfci.verdicts.history.recent_jumps import jumps, retests
-from perfci.verdicts.history.release_creep import Creep, creeps
-from perfci.verdicts.incidents.expected_change_match import answers
-from perfci.verdicts.incidents.incident_builder import incidents, incidents_of_days
-from perfci.verdicts.incidents.page_budget import ASKING, Told, budgeted
-from perfci.verdicts.incidents.step_causes import Known
+from perfci.service.expected_changes.save_changes import load_expected_changes
+from perfci.verdicts.history.recent_jumps import find_jumps, list_retests
+from perfci.verdicts.history.release_creep import Creep, find_creeps
+from perfci.verdicts.incidents.expected_change_match import match_expected_changes
+from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, build_incidents
+from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident, allocate_pages
+from perfci.verdicts.incidents.step_causes import HistoryContext
 from perfci.verdicts.policy import Policy
 
-MOST_RELEASES = 5
+MAX_RELEASES = 5
 """Releases that are looked back at, the newest: of an older one nobody asks any more what it was like."""
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ProjectEvaluation:
     """How a project stands: its incidents with what is done about each, what to measure again, and what crept."""
 
     project: str
-    told: Sequence[Told]
+    incidents: Sequence[BudgetedIncident]
     retests: Sequence[Retest]
     creeps: Sequence[Creep]
     commits: Mapping[str, Commit]
     pages_per_week: int
 
 
-def situation(
+def evaluate_project(
     tx: Transaction,
     project: str,
     policy: Policy,
     history: HistoryTable,
     tags: Mapping[str, Collection[str]] | None = None,
-) -> Situation:
+) -> ProjectEvaluation:
     """Derive it all anew from what is stored; ``tags`` by sha, where git is at hand, else those stored."""
-    around = Surroundings.of(tx, project, policy)
-    newest, known = around.newest(), around.known(history.canaries)
-    seen = jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
-    days, single = incidents_of_days(seen, known)
-    told = _told([*days, *incidents(around.changes, known)], around, known, history)
-    releases = around.timetable.releases(history.releases, tags)[-MOST_RELEASES:]
-    crept = creeps(around.lines(releases, newest), around.timetable.place, rules=policy.rule_for)
-    return Situation(project, told, retests(single), crept, around.timetable.by_sha, history.pages_per_week)
+    around = ProjectSnapshot.load(tx, project, policy)
+    newest, known = around.load_newest_points(), around.build_move_context(history.canaries)
+    seen = find_jumps(newest, around.changes, around.verdicts, rules=policy.rule_for)
+    days, single = build_bad_session_incidents(seen, known)
+    told = _budget_incidents([*days, *build_incidents(around.changes, known)], around, known, history)
+    releases = around.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
+    crept = find_creeps(around.load_release_lines(releases, newest), around.visit_index.positions, rules=policy.rule_for)
+    return ProjectEvaluation(project, told, list_retests(single), crept, around.visit_index.by_sha, history.pages_per_week)
 
 
-def open_incidents(tx: Transaction, project: str, policy: Policy, history: HistoryTable) -> Situation:
+def derive_open_incidents(tx: Transaction, project: str, policy: Policy, history: HistoryTable) -> ProjectEvaluation:
     """The incidents alone, without a look at the newest points and the releases of every series."""
-    around = Surroundings.of(tx, project, policy)
-    known = around.known(history.canaries)
-    told = _told(incidents(around.changes, known), around, known, history)
-    return Situation(project, told, (), (), around.timetable.by_sha, history.pages_per_week)
+    around = ProjectSnapshot.load(tx, project, policy)
+    known = around.build_move_context(history.canaries)
+    told = _budget_incidents(build_incidents(around.changes, known), around, known, history)
+    return ProjectEvaluation(project, told, (), (), around.visit_index.by_sha, history.pages_per_week)
 
 
-def _told(found: Sequence[Incident], around: Surroundings, known: Known, history: HistoryTable) -> list[Told]:
-    numbers, asking = around.timetable.numbers, [one for one in found if one.kind in ASKING]
-    meant = answers(asking, arrived_in(around.tx, around.project), around.changes, known)
-    series, pages = len(around.series), history.pages_per_week
-    return budgeted(found, numbers, series=series, pages_per_week=pages, answers=meant)
+def _budget_incidents(derived: Sequence[Incident], snapshot: ProjectSnapshot, move_context: HistoryContext, history: HistoryTable) -> list[BudgetedIncident]:
+    numbers, asking = snapshot.visit_index.weekly_numbers, [one for one in derived if one.kind in PAGING_KINDS]
+    meant = match_expected_changes(asking, load_expected_changes(snapshot.tx, snapshot.project), snapshot.changes, move_context)
+    series, pages = len(snapshot.series), history.pages_per_week
+    return allocate_pages(derived, numbers, series_count=series, pages_per_week=pages, expectation_matches=meant)

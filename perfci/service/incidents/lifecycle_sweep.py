@@ -9,139 +9,139 @@ from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.series_points import JudgedLines
+from perfci.history.series_points import JudgedHistories
 from perfci.model import Commit, IncidentState
-from perfci.service.incidents.alert_quality import noisy, suspend_noisy
-from perfci.service.incidents.incident_columns import PERFCI
-from perfci.service.notify.enqueue_notifications import tell
+from perfci.service.incidents.alert_quality import find_noisy_benchmarks, mute_noisy_benchmarks
+from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
+from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import accept_moves, members
-from perfci.store.incidents.records import DATA, Event, IncidentRecord, Member
-from perfci.store.projects import Project, touch
-from perfci.store.queries.loaders import series_by_ids
-from perfci.verdicts.incidents.step_causes import cost_of
+from perfci.store.incidents.incident_members import load_members, set_impacts_accepted
+from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.projects import Project, mark_changed
+from perfci.store.queries.loaders import load_series_by_ids
+from perfci.verdicts.incidents.step_causes import compute_log_cost
 from perfci.verdicts.policy import Policy
 
-PROVING_POINTS = 3
+FIX_VERIFICATION_POINTS = 3
 """A level is at least three points long, one or two are a spike (study of detection, 6.2)."""
 
-MOST_PROVEN = 20
+MAX_VERIFIED_SERIES = 20
 """Series that a fix is proven on, the largest moves: the others moved with them."""
 
 
-Writing = Callable[[], AbstractContextManager[Transaction]]
+BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
 
 
-def attend(store: Store, project: Project, policy: Policy, now: datetime, writing: Writing | None = None) -> int:
+def run_lifecycle_sweep(store: Store, project: Project, policy: Policy, now: datetime, begin: BeginTransaction | None = None) -> int:
     """Do all that is due in a project, and answer how many incidents changed.
 
     What that rests on is read before, so that nobody waits for it; ``writing`` is as for ``sync``.
     """
     with store.read() as tx:
-        ended, proven, loud = _ended(tx, project, now), _proven(tx, project, policy), noisy(tx, project, now)
+        ended, proven, loud = _load_expired(tx, project, now), _evaluate_fixes(tx, project, policy), find_noisy_benchmarks(tx, project, now)
     if not ended and not proven and not loud:
         return 0
-    with (writing or store.begin)() as tx:
-        changed = sum(_wake(tx, project, one, now) for one in ended)
-        changed += sum(_settle_fix(tx, project, one, holds, now) for one, holds in proven)
-        suspend_noisy(tx, project, loud, now)
+    with (begin or store.begin)() as tx:
+        changed = sum(_end_expired(tx, project, one, now) for one in ended)
+        changed += sum(_apply_fix_result(tx, project, one, holds, now) for one, holds in proven)
+        mute_noisy_benchmarks(tx, project, loud, now)
         if changed:
-            touch(tx, [project.id])
+            mark_changed(tx, [project.id])
     return changed
 
 
-def _ended(tx: Transaction, project: Project, now: datetime) -> list[IncidentRecord]:
-    found = stored.in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
+def _load_expired(tx: Transaction, project: Project, now: datetime) -> list[IncidentRecord]:
+    found = stored.load_in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
     ends = [(one, one.snoozed_until if one.state is IncidentState.SNOOZED else one.accepted_until) for one in found]
     return [one for one, end in ends if end is not None and end <= now]
 
 
-def _wake(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
+def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
     """New again where there is still something to see; else it ended by itself meanwhile."""
-    if record.gone_at is not None or not record.asks:
-        return _settle(tx, record, {"verified_at": now, "snoozed_until": None, "accepted_until": None}, now)
+    if record.gone_at is not None or not record.needs_attention:
+        return _mark_verified(tx, record, {"verified_at": now, "snoozed_until": None, "accepted_until": None}, now)
     if not _reopen(tx, project, record, f"{record.state} until {now:%Y-%m-%d}: that is over", now):
         return False
-    accept_moves(tx, [record.id], False)
+    set_impacts_accepted(tx, [record.id], False)
     return True
 
 
-def _proven(tx: Transaction, project: Project, policy: Policy) -> list[tuple[IncidentRecord, bool]]:
+def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[tuple[IncidentRecord, bool]]:
     """The fixes of which the points that followed say something, and whether they hold."""
-    unproven = [one for one in stored.in_states(tx, project.id, [IncidentState.FIXED]) if one.verified_at is None]
-    said = [(one, _said(tx, one, policy)) for one in unproven if one.kind != DATA]
+    unproven = [one for one in stored.load_in_states(tx, project.id, [IncidentState.FIXED]) if one.verified_at is None]
+    said = [(one, _is_fix_holding(tx, one, policy)) for one in unproven if one.kind != DATA_KIND]
     return [(one, holds) for one, holds in said if holds is not None]
 
 
-def _settle_fix(tx: Transaction, project: Project, record: IncidentRecord, holds: bool, now: datetime) -> bool:
+def _apply_fix_result(tx: Transaction, project: Project, record: IncidentRecord, holds: bool, now: datetime) -> bool:
     """Verified once the level is back in all series, new again once three newer points of one say it is not."""
     if holds:
-        return _settle(tx, record, {"verified_at": now}, now)
+        return _mark_verified(tx, record, {"verified_at": now}, now)
     return _reopen(tx, project, record, "fixed, but three newer points are still off", now)
 
 
-def _said(tx: Transaction, record: IncidentRecord, policy: Policy) -> bool | None:
+def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> bool | None:
     """Whether the fix holds by the bars of its project; nothing while too few points are newer."""
-    moved = members(tx, record.id)
-    series = series_by_ids(tx, {one.series_id for one in moved})
-    worse = [one for one in moved if cost_of(one.change(series[one.series_id])) > 0][:MOST_PROVEN]
-    lines = JudgedLines.of(tx, [one.series_id for one in worse])
+    moved = load_members(tx, record.id)
+    series = load_series_by_ids(tx, {one.series_id for one in moved})
+    worse = [one for one in moved if compute_log_cost(one.to_change_point(series[one.series_id])) > 0][:MAX_VERIFIED_SERIES]
+    lines = JudgedHistories.load(tx, [one.series_id for one in worse])
     backs = []
     for one in worse:
         bar = policy.rule_for(series[one.series_id]).bar
-        backs.append(_back(_newer(lines.line(one.series_id), record), one, bar, _sign(one, series)))
+        backs.append(_is_level_back(_select_levels_since_fix(lines.get_commit_levels(one.series_id), record), one, bar, _worse_sign(one, series)))
     if False in backs:
         return False
     return None if None in backs or not backs else True
 
 
-def _sign(member: Member, series: Mapping[int, Any]) -> float:
+def _worse_sign(member: IncidentMember, series: Mapping[int, Any]) -> float:
     return 1.0 if series[member.series_id].metric.direction == "lower" else -1.0
 
 
-def _newer(line: Sequence[tuple[Commit, float | None]], record: IncidentRecord) -> list[float]:
+def _select_levels_since_fix(history: Sequence[tuple[Commit, float | None]], record: IncidentRecord) -> list[float]:
     """Levels since the fix, by its commit where that is known, else by when people said so."""
     if record.fix_sha:
-        at = next((k for k, (commit, _) in enumerate(line) if commit.sha.startswith(record.fix_sha)), len(line))
-        chosen = line[at:]
+        at = next((k for k, (commit, _) in enumerate(history) if commit.sha.startswith(record.fix_sha)), len(history))
+        chosen = history[at:]
     else:
-        chosen = [one for one in line if one[0].committed_at and one[0].committed_at > record.changed_at]
+        chosen = [one for one in history if one[0].committed_at and one[0].committed_at > record.changed_at]
     return [level for _, level in chosen if level is not None]
 
 
-def _back(levels: Sequence[float], member: Member, bar: float, sign: float) -> bool | None:
+def _is_level_back(levels: Sequence[float], member: IncidentMember, bar: float, sign: float) -> bool | None:
     """Whether the newest points are no further on the bad side of the old level than the bar."""
-    if len(levels) < PROVING_POINTS:
+    if len(levels) < FIX_VERIFICATION_POINTS:
         return None
     if member.before == 0:
-        return all(level * sign <= 0 for level in levels[-PROVING_POINTS:])
-    return all((level / member.before - 1) * sign <= bar for level in levels[-PROVING_POINTS:])
+        return all(level * sign <= 0 for level in levels[-FIX_VERIFICATION_POINTS:])
+    return all((level / member.before - 1) * sign <= bar for level in levels[-FIX_VERIFICATION_POINTS:])
 
 
-def _settle(tx: Transaction, record: IncidentRecord, columns: Mapping[str, Any], now: datetime) -> bool:
-    if not stored.change(tx, record.id, record.revision, columns):
+def _mark_verified(tx: Transaction, record: IncidentRecord, columns: Mapping[str, Any], now: datetime) -> bool:
+    if not stored.update_incident(tx, record.id, record.revision, columns):
         return False  # a person was faster; the next look sees to it
     stored.add_events(
-        tx, [(record.id, Event(now, PERFCI, "verified", record.state, record.state, "the level is back"))]
+        tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "verified", record.state, record.state, "the level is back"))]
     )
     return True
 
 
-def _reopen(tx: Transaction, project: Project, record: IncidentRecord, why: str, now: datetime) -> bool:
+def _reopen(tx: Transaction, project: Project, record: IncidentRecord, reason: str, now: datetime) -> bool:
     columns = {
         "state": IncidentState.NEW.value,
         "state_number": record.state_number + 1,
-        "reason": why,
+        "reason": reason,
         "changed_at": now,
         "snoozed_until": None,
         "accepted_until": None,
         "fix_sha": "",
     }
-    if not stored.change(tx, record.id, record.revision, columns):
+    if not stored.update_incident(tx, record.id, record.revision, columns):
         return False
-    stored.add_events(tx, [(record.id, Event(now, PERFCI, "state", record.state, IncidentState.NEW, why))])
-    again = stored.numbered(tx, project.id, record.number)
+    stored.add_events(tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", record.state, IncidentState.NEW, reason))])
+    again = stored.find_incident(tx, project.id, record.number)
     if again is not None and again.paged_at is not None:
-        tell(tx, project, again, now, actor=PERFCI, reason=why)
+        enqueue_notifications(tx, project, again, now, actor=SYSTEM_ACTOR, reason=reason)
     return True

@@ -6,19 +6,19 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 from perfci.config import Config
-from perfci.policies import policy_of
-from perfci.service.incidents.derive_incidents import situation
-from perfci.service.incidents.reconcile_incidents import Synced, sync
+from perfci.policies import build_policy
+from perfci.service.incidents.derive_incidents import evaluate_project
+from perfci.service.incidents.reconcile_incidents import ReconcileResult, reconcile_incidents
 from perfci.store import Store
-from perfci.store.projects import project
+from perfci.store.projects import find_project
 
 
-def look_again(store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None) -> Synced:
+def evaluate_local_project(store: Store, config: Config, tags: Mapping[str, Collection[str]] | None = None) -> ReconcileResult:
     """Derive the incidents anew, and write down what changed; ``tags`` as in ``situation``."""
-    policy = policy_of(config)
+    policy = build_policy(config)
     with store.read() as tx:
-        known = project(tx, config.project)
+        known = find_project(tx, config.project)
         if known is None:
-            return Synced()
-        found = situation(tx, config.project, policy, config.settings.history, tags)
-    return sync(store, known, policy, found, datetime.now(UTC))
+            return ReconcileResult()
+        found = evaluate_project(tx, config.project, policy, config.settings.history, tags)
+    return reconcile_incidents(store, known, policy, found, datetime.now(UTC))

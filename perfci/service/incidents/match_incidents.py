@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfci.model import IncidentKind
-from perfci.store.incidents.records import IncidentRecord, Member
-from perfci.verdicts.incidents.page_budget import Told
+from perfci.store.incidents.records import IncidentMember, IncidentRecord
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
-FAMILIES: Mapping[str, str] = {
+KIND_GROUPS: Mapping[str, str] = {
     IncidentKind.REGRESSION: "worse",
     IncidentKind.MIXED: "worse",
     IncidentKind.IMPROVEMENT: "better",
@@ -25,15 +25,15 @@ FAMILIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DerivedIncident:
     """An incident of today's look, or a part of one, with its members by series."""
 
-    told: Told
-    members: Mapping[int, Member]
+    budgeted: BudgetedIncident
+    members: Mapping[int, IncidentMember]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredIncident:
     """A stored incident and its series; those a person took out of it come back to it no more."""
 
     record: IncidentRecord
@@ -41,85 +41,85 @@ class Kept:
     dropped: Collection[int] = frozenset()
 
 
-Match = tuple[Found, Kept | None]
+IncidentMatch = tuple[DerivedIncident, StoredIncident | None]
 
 
-def matched(found: Sequence[Found], kept: Sequence[Kept], place: Mapping[str, int]) -> list[Match]:
+def match_incidents(derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]) -> list[IncidentMatch]:
     """Each incident of the look with the stored one it belongs to; one that is new belongs to none.
 
     What people put together or took apart stays so: an incident of the look is divided among those that were pinned.
     """
-    pinned = [one for one in kept if one.record.pinned]
-    matches: list[Match] = []
-    left: list[Found] = []
-    for one in found:
-        parts = _among_pinned(one, pinned, place)
+    pinned = [one for one in stored if one.record.pinned]
+    matches: list[IncidentMatch] = []
+    left: list[DerivedIncident] = []
+    for one in derived:
+        parts = _split_among_pinned(one, pinned, positions)
         matches += parts
         left += [] if parts else [one]
-    return matches + _one_to_one(left, [one for one in kept if not one.record.pinned], place)
+    return matches + _match_unpinned(left, [one for one in stored if not one.record.pinned], positions)
 
 
-def _among_pinned(found: Found, pinned: Sequence[Kept], place: Mapping[str, int]) -> list[Match]:
+def _split_among_pinned(derived: DerivedIncident, pinned: Sequence[StoredIncident], positions: Mapping[str, int]) -> list[IncidentMatch]:
     """Each pinned incident gets what it holds already; what nobody holds goes to the one that holds most."""
-    holders = [(one, found.members.keys() & one.series) for one in pinned if _overlap(found, one, place)]
+    holders = [(one, derived.members.keys() & one.series) for one in pinned if _has_overlap(derived, one, positions)]
     holders = sorted(((one, held) for one, held in holders if held), key=lambda pair: -len(pair[1]))
-    parts: list[tuple[Kept, set[int]]] = []
-    free = set(found.members)
+    parts: list[tuple[StoredIncident, set[int]]] = []
+    free = set(derived.members)
     for one, held in holders:
         parts.append((one, held & free))
         free -= held
     if parts:
         first, held = parts[0]
         held |= free - set(first.dropped)
-    return [(replace(found, members={k: found.members[k] for k in held}), one) for one, held in parts if held]
+    return [(replace(derived, members={k: derived.members[k] for k in held}), one) for one, held in parts if held]
 
 
-def _one_to_one(found: Sequence[Found], kept: Sequence[Kept], place: Mapping[str, int]) -> list[Match]:
+def _match_unpinned(derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]) -> list[IncidentMatch]:
     """By name, then by what is shared within a family, then by what is shared at all: most shared first."""
-    names = {one.record.derived_id: one for one in kept}
-    taken: dict[int, Kept] = {}
+    names = {one.record.derived_id: one for one in stored}
+    taken: dict[int, StoredIncident] = {}
     used: set[int] = set()
-    for at, one in enumerate(found):
-        if (same := names.get(one.told.incident.id)) and same.record.id not in used:
+    for at, one in enumerate(derived):
+        if (same := names.get(one.budgeted.incident.id)) and same.record.id not in used:
             taken[at] = same
             used.add(same.record.id)
-    for _, at, candidate in sorted(_candidates(found, kept, place), key=lambda one: (one[0], one[1])):
+    for _, at, candidate in sorted(_find_candidates(derived, stored, positions), key=lambda one: (one[0], one[1])):
         if at not in taken and candidate.record.id not in used:
             taken[at] = candidate
             used.add(candidate.record.id)
-    return [(one, taken.get(at)) for at, one in enumerate(found)]
+    return [(one, taken.get(at)) for at, one in enumerate(derived)]
 
 
-def _candidates(
-    found: Sequence[Found], kept: Sequence[Kept], place: Mapping[str, int]
-) -> list[tuple[tuple[bool, int, int], int, Kept]]:
-    by_series: dict[int, list[Kept]] = defaultdict(list)
-    for holder in kept:
+def _find_candidates(
+    derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
+) -> list[tuple[tuple[bool, int, int], int, StoredIncident]]:
+    by_series: dict[int, list[StoredIncident]] = defaultdict(list)
+    for holder in stored:
         for series_id in holder.series:
             by_series[series_id].append(holder)
     candidates = []
-    for at, one in enumerate(found):
+    for at, one in enumerate(derived):
         shared: dict[int, int] = defaultdict(int)
-        holders: dict[int, Kept] = {}
+        holders: dict[int, StoredIncident] = {}
         for series_id in one.members:
             for holder in by_series.get(series_id, ()):
                 shared[holder.record.id] += 1
                 holders[holder.record.id] = holder
         for row_id, count in shared.items():
-            if _overlap(one, holders[row_id], place):
-                apart = _family(one.told.incident.kind) != _family(holders[row_id].record.kind)
+            if _has_overlap(one, holders[row_id], positions):
+                apart = _get_kind_group(one.budgeted.incident.kind) != _get_kind_group(holders[row_id].record.kind)
                 candidates.append(((apart, -count, row_id), at, holders[row_id]))
     return candidates
 
 
-def _family(kind: str) -> str:
-    return FAMILIES.get(kind, kind)
+def _get_kind_group(kind: str) -> str:
+    return KIND_GROUPS.get(kind, kind)
 
 
-def _overlap(found: Found, kept: Kept, place: Mapping[str, int]) -> bool:
+def _has_overlap(derived: DerivedIncident, stored: StoredIncident, positions: Mapping[str, int]) -> bool:
     """Whether two ranges (last good, first bad] share a commit; off the line they must share an end."""
-    incident, record = found.told.incident, kept.record
-    ends = [place.get(sha) for sha in (incident.last_good, incident.commit, record.last_good, record.commit)]
+    incident, record = derived.budgeted.incident, stored.record
+    ends = [positions.get(sha) for sha in (incident.last_good, incident.commit, record.last_good, record.commit)]
     if None in ends:
         return incident.commit == record.commit or incident.last_good == record.last_good
     good, bad, known_good, known_bad = (end for end in ends if end is not None)

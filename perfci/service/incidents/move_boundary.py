@@ -6,62 +6,68 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.step_evidence import Retested, retested
+from perfci.history.step_evidence import BoundaryComparison, compare_boundaries
 from perfci.model import PerfciError
-from perfci.report.serializers import commit_fields
+from perfci.report.serializers import serialize_commit
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.pin_members import done, line_of, of_members, pin, seen_at
+from perfci.service.incidents.pin_members import (
+    build_member_columns,
+    finish_change,
+    load_at_revision,
+    load_visit_index,
+    pin_incident,
+)
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import add_members, members
-from perfci.store.incidents.records import Event, IncidentRecord
+from perfci.store.incidents.incident_members import add_members, load_members
+from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 from perfci.store.projects import Project
-from perfci.verdicts.incidents.incident_builder import MOST_SUSPECTS
+from perfci.verdicts.incidents.incident_builder import MAX_CANDIDATE_COMMITS
 
 
 @dataclass(frozen=True, slots=True)
-class Nudged:
+class BoundaryMoveOutcome:
     """An incident at its new edge, and what the points of its largest members say of both edges."""
 
     record: IncidentRecord
-    tests: tuple[Retested, ...]
+    tests: tuple[BoundaryComparison, ...]
 
     @property
-    def worse(self) -> int:
-        return sum(one.worse for one in self.tests)
+    def worse_count(self) -> int:
+        return sum(one.is_worse for one in self.tests)
 
 
-def nudge(
-    tx: Transaction, project: Project, number: int, revision: int, last_good: str, commit: str, by: AuditContext
-) -> Nudged:
+def move_boundary(
+    tx: Transaction, project: Project, number: int, revision: int, last_good: str, commit: str, context: AuditContext
+) -> BoundaryMoveOutcome:
     """Move the edge of an incident, and test at once what its series say of it there."""
-    record, line = seen_at(tx, project, number, revision), line_of(tx, project)
+    record, line = load_at_revision(tx, project, number, revision), load_visit_index(tx, project)
     for sha in (last_good, commit):
-        if sha not in line.place:
+        if sha not in line.positions:
             raise PerfciError(f"The commit {sha[:10]} is not on the line of {project.slug}.")
-    if line.place[last_good] >= line.place[commit]:
+    if line.positions[last_good] >= line.positions[commit]:
         raise PerfciError(f"The last good commit comes before the first bad one; {last_good[:10]} does not.")
-    moved = members(tx, record.id)
-    tests = retested(tx, moved, record.commit, commit, last_good)
+    moved = load_members(tx, record.id)
+    tests = compare_boundaries(tx, moved, record.commit, commit, last_good)
     again = {one.member.series_id: one.member for one in tests}
     plain = [replace(one, commit=commit, last_good=last_good) for one in moved if one.series_id not in again]
     add_members(tx, record.id, [*again.values(), *plain])
-    between = line.line[line.place[last_good] + 1 : line.place[commit] + 1][:MOST_SUSPECTS]
-    suspects = [commit_fields(one) for one in between]
-    columns = of_members(tx, record, last_good, commit, line.by_sha)
-    pin(tx, record, columns | {"detail": {**columns["detail"], "suspects": suspects}}, by)
-    found = Nudged(done(tx, project, number, "incident.nudge", {"commit": commit}, by), tests)
-    text = f"the points fit worse there in {found.worse} of {len(tests)} series" if found.worse else "the points agree"
+    between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1][:MAX_CANDIDATE_COMMITS]
+    suspects = [serialize_commit(one) for one in between]
+    columns = build_member_columns(tx, record, last_good, commit, line.by_sha)
+    pin_incident(tx, record, columns | {"detail": {**columns["detail"], "suspects": suspects}}, context)
+    found = BoundaryMoveOutcome(finish_change(tx, project, number, "incident.nudge", {"commit": commit}, context), tests)
+    text = f"the points fit worse there in {found.worse_count} of {len(tests)} series" if found.worse_count else "the points agree"
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
-    stored.add_events(tx, [(record.id, Event(by.at, by.actor.name, "nudge", before, after, text))])
+    stored.add_events(tx, [(record.id, IncidentEvent(context.at, context.actor.name, "nudge", before, after, text))])
     return found
 
 
-def shifted(tx: Transaction, project: Project, record: IncidentRecord, steps: int) -> tuple[str, str]:
+def shift_range(tx: Transaction, project: Project, record: IncidentRecord, steps: int) -> tuple[str, str]:
     """Both ends of an incident's range so many commits further along the line, or back."""
     if not steps:
         raise PerfciError(f"Incident {record.number} stays where it is by 0 commits: say for example -1.")
-    line = line_of(tx, project)
-    places = [line.place[sha] + steps for sha in (record.last_good, record.commit) if sha in line.place]
-    if len(places) < 2 or min(places) < 0 or max(places) >= len(line.line):
+    line = load_visit_index(tx, project)
+    places = [line.positions[sha] + steps for sha in (record.last_good, record.commit) if sha in line.positions]
+    if len(places) < 2 or min(places) < 0 or max(places) >= len(line.commits):
         raise PerfciError(f"Incident {record.number} cannot be moved by {steps} commits: the line ends there.")
-    return line.line[places[0]].sha, line.line[places[1]].sha
+    return line.commits[places[0]].sha, line.commits[places[1]].sha

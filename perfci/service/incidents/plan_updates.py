@@ -12,22 +12,31 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentKind, IncidentState
 from perfci.service.incidents import accept_expected
-from perfci.service.incidents.derive_incidents import Situation
-from perfci.service.incidents.incident_columns import PERFCI, as_pinned, described, events_of
-from perfci.service.incidents.match_incidents import Found, Kept, matched
+from perfci.service.incidents.derive_incidents import ProjectEvaluation
+from perfci.service.incidents.incident_columns import (
+    SYSTEM_ACTOR,
+    apply_pinned_range,
+    build_incident_columns,
+    build_sync_events,
+)
+from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import changes, ids_of_series, members_of
-from perfci.store.incidents.mutes import suspensions
-from perfci.store.incidents.records import Event, IncidentRecord, Member, Suspension
+from perfci.store.incidents.incident_members import (
+    find_ids_of_series,
+    load_member_change_points,
+    load_members_by_incident,
+)
+from perfci.store.incidents.mutes import load_mutes
+from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
 from perfci.store.projects import Project
-from perfci.verdicts.incidents.page_budget import Told
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
-SEEN_NO_MORE = "no longer seen after more points"
-OF_COMMITS = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
+NO_LONGER_SEEN = "no longer seen after more points"
+COMMIT_KINDS = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class IncidentWrite:
     """What is to be written of one incident, whose ``record`` is as it was read; of a new one there is none.
 
     ``decides`` is whether it changes what people decide on: whoever saw it before has to look again.
@@ -35,125 +44,125 @@ class Step:
 
     record: IncidentRecord | None
     columns: Mapping[str, Any]
-    events: Sequence[Event]
-    members: Sequence[Member] = ()
+    events: Sequence[IncidentEvent]
+    members: Sequence[IncidentMember] = ()
     dropped: frozenset[int] = frozenset()
-    lines: Sequence[Member] = ()
-    decides: bool = False
+    moves: Sequence[IncidentMember] = ()
+    bumps_revision: bool = False
     gone: bool = False
 
     @property
-    def rows(self) -> int:
-        return 1 + len(self.members) + len(self.dropped) + len(self.lines)
+    def row_count(self) -> int:
+        return 1 + len(self.members) + len(self.dropped) + len(self.moves)
 
 
-def differences(tx: Transaction, project: Project, found: Situation, now: datetime) -> list[Step]:
+def plan_writes(tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime) -> list[IncidentWrite]:
     """What is to be written, the oldest first; of what is as it was, nothing."""
-    return _Comparison(tx, project, found, now, suspensions(tx, project.id, now)).steps()
+    return _WritePlanner(tx, project, evaluation, now, load_mutes(tx, project.id, now)).plan()
 
 
 @dataclass(frozen=True, slots=True)
-class _Comparison:
+class _WritePlanner:
     """One look beside what is stored."""
 
     tx: Transaction
     project: Project
-    found: Situation
+    evaluation: ProjectEvaluation
     now: datetime
-    suspended: Sequence[Suspension]
+    mutes: Sequence[Mute]
 
-    def steps(self) -> list[Step]:
-        records = stored.of_project(self.tx, self.project.id)
-        members = members_of(self.tx, [one.id for one in records], dropped=True)
-        place = {sha: -at for at, sha in enumerate(self.found.commits)}
-        kept_ones = [_kept(one, members[one.id]) for one in records]
-        pairs = matched(self._parts(), kept_ones, place)
-        parts: dict[int, list[Found]] = defaultdict(list)
+    def plan(self) -> list[IncidentWrite]:
+        records = stored.load_incidents(self.tx, self.project.id)
+        members = load_members_by_incident(self.tx, [one.id for one in records], include_dropped=True)
+        place = {sha: -at for at, sha in enumerate(self.evaluation.commits)}
+        kept_ones = [_build_stored_incident(one, members[one.id]) for one in records]
+        pairs = match_incidents(self._collect_derived(), kept_ones, place)
+        parts: dict[int, list[DerivedIncident]] = defaultdict(list)
         for one, kept in pairs:
             if kept is not None:
                 parts[kept.record.id].append(one)
-        steps: list[Step | None] = [self._new(one) for one, kept in pairs if kept is None]
-        steps += [self._again(one, members[one.id], parts[one.id]) for one in records if one.id in parts]
-        steps += [self._lost(one) for one in records if one.id not in parts and one.gone_at is None]
+        steps: list[IncidentWrite | None] = [self._plan_new(one) for one, kept in pairs if kept is None]
+        steps += [self._plan_existing(one, members[one.id], parts[one.id]) for one in records if one.id in parts]
+        steps += [self._plan_disappeared(one) for one in records if one.id not in parts and one.gone_at is None]
         return [step for step in steps if step is not None]
 
-    def _parts(self) -> list[Found]:
+    def _collect_derived(self) -> list[DerivedIncident]:
         """A series that moved more than once in one incident is its member once, with its largest move."""
-        moved = {change.series for told in self.found.told for change in told.incident.members}
-        ids = ids_of_series(self.tx, self.project.slug, moved)
+        moved = {change.series for told in self.evaluation.incidents for change in told.incident.members}
+        ids = find_ids_of_series(self.tx, self.project.slug, moved)
         found = []
-        for told in reversed(self.found.told):
-            members: dict[int, Member] = {}
+        for told in reversed(self.evaluation.incidents):
+            members: dict[int, IncidentMember] = {}
             for change in told.incident.members:
                 row_id = ids[change.series]
-                move = (change.commit, change.last_good, change.rel, change.before, change.after)
-                members.setdefault(row_id, Member(row_id, *move))
-            found.append(Found(told, members))
+                move = (change.commit, change.last_good, change.relative_change, change.before, change.after)
+                members.setdefault(row_id, IncidentMember(row_id, *move))
+            found.append(DerivedIncident(told, members))
         return found
 
-    def _new(self, one: Found) -> Step:
-        told, members = one.told, list(one.members.values())
-        columns = described(told, self.found, monitored=self._monitored(told))
-        decided = accept_expected.at_first(told, self.now)
+    def _plan_new(self, derived: DerivedIncident) -> IncidentWrite:
+        told, members = derived.budgeted, list(derived.members.values())
+        columns = build_incident_columns(told, self.evaluation, muted=self._is_muted(told))
+        decided = accept_expected.decide_new(told, self.now)
         columns |= {"state": IncidentState.NEW.value, "first_seen": self.now, "changed_at": self.now, **decided.columns}
-        event = Event(self.now, PERFCI, "state", "", IncidentState.NEW.value, columns["headline"])
-        return Step(None, columns, [event, *decided.events], members, lines=_lines(told, members))
+        event = IncidentEvent(self.now, SYSTEM_ACTOR, "state", "", IncidentState.NEW.value, columns["headline"])
+        return IncidentWrite(None, columns, [event, *decided.events], members, moves=_select_commit_moves(told, members))
 
-    def _again(self, record: IncidentRecord, known: Sequence[Member], parts: Sequence[Found]) -> Step | None:
+    def _plan_existing(self, record: IncidentRecord, stored_members: Sequence[IncidentMember], parts: Sequence[DerivedIncident]) -> IncidentWrite | None:
         """What is not as it was, if anything."""
-        told, members = parts[0].told, dict(parts[0].members)
-        decided = accept_expected.later(self.tx, record, _least_foretold(parts), self.now)
+        told, members = parts[0].budgeted, dict(parts[0].members)
+        decided = accept_expected.decide_existing(self.tx, record, _find_least_expected(parts), self.now)
         for part in parts[1:]:
             members |= {k: member for k, member in part.members.items() if k not in members}
-        had = {one.series_id: one for one in known if one.dropped_at is None}
+        had = {one.series_id: one for one in stored_members if one.dropped_at is None}
         if record.pinned:
             members = {k: had[k] for k in had.keys() - members.keys()} | members
-            told = as_pinned(told, record, changes(self.tx, list(members.values())))
-        moved = [one for k, one in members.items() if k not in had or had[k].move != one.move]
+            told = apply_pinned_range(told, record, load_member_change_points(self.tx, list(members.values())))
+        moved = [one for k, one in members.items() if k not in had or had[k].move_values != one.move_values]
         dropped = frozenset(had.keys() - members.keys())
-        different = self._different(record, told)
+        different = self._find_changed_columns(record, told)
         if not different and not moved and not dropped and not decided.columns:
             return None
-        events, again = [*events_of(record, different, self.now), *decided.events], dict(decided.columns)
-        if "gone_at" in different and record.state is IncidentState.INVALID and record.reason == SEEN_NO_MORE:
-            anew = accept_expected.at_first(told, self.now)
+        events, again = [*build_sync_events(record, different, self.now), *decided.events], dict(decided.columns)
+        if "gone_at" in different and record.state is IncidentState.INVALID and record.reason == NO_LONGER_SEEN:
+            anew = accept_expected.decide_new(told, self.now)
             again = {"state": IncidentState.NEW.value, "reason": "", "changed_at": self.now}  # nobody is told twice
             again, events = {**again, **anew.columns}, [*events, *anew.events]
-        return Step(record, different | again, events, moved, dropped, _lines(told, moved), decides=bool(again))
+        return IncidentWrite(record, different | again, events, moved, dropped, _select_commit_moves(told, moved), bumps_revision=bool(again))
 
-    def _different(self, record: IncidentRecord, told: Told) -> dict[str, Any]:
-        columns = described(told, self.found, monitored=self._monitored(told)) | {"gone_at": None}
+    def _find_changed_columns(self, record: IncidentRecord, budgeted: BudgetedIncident) -> dict[str, Any]:
+        columns = build_incident_columns(budgeted, self.evaluation, muted=self._is_muted(budgeted)) | {"gone_at": None}
         if record.pinned:
             columns["derived_id"] = record.derived_id
             columns["detail"] |= {name: record.detail.get(name) for name in ("suspects", "measure")}
         return {name: value for name, value in columns.items() if getattr(record, name) != value}
 
-    def _lost(self, record: IncidentRecord) -> Step:
+    def _plan_disappeared(self, record: IncidentRecord) -> IncidentWrite:
         """Untouched, it was nothing; one that somebody worked on keeps its state and says so."""
         if record.state is IncidentState.NEW and record.triaged_at is None and not record.pinned:
-            event = Event(self.now, PERFCI, "state", record.state, IncidentState.INVALID, SEEN_NO_MORE)
-            columns = {"state": IncidentState.INVALID.value, "reason": SEEN_NO_MORE, "changed_at": self.now}
-            return Step(record, columns | {"gone_at": self.now}, [event], decides=True, gone=True)
-        event = Event(self.now, PERFCI, "sync", "seen", "gone", SEEN_NO_MORE)
-        return Step(record, {"gone_at": self.now}, [event], gone=True)
+            event = IncidentEvent(self.now, SYSTEM_ACTOR, "state", record.state, IncidentState.INVALID, NO_LONGER_SEEN)
+            columns = {"state": IncidentState.INVALID.value, "reason": NO_LONGER_SEEN, "changed_at": self.now}
+            return IncidentWrite(record, columns | {"gone_at": self.now}, [event], bumps_revision=True, gone=True)
+        event = IncidentEvent(self.now, SYSTEM_ACTOR, "sync", "seen", "gone", NO_LONGER_SEEN)
+        return IncidentWrite(record, {"gone_at": self.now}, [event], gone=True)
 
-    def _monitored(self, told: Told) -> bool:
+    def _is_muted(self, budgeted: BudgetedIncident) -> bool:
         """Whether all that moved is in quarantine."""
-        names = {(one.benchmark, one.metric) for one in self.suspended}
-        moved = {(change.series.benchmark.name, change.series.metric.name) for change in told.incident.members}
+        names = {(one.benchmark, one.metric) for one in self.mutes}
+        moved = {(change.series.benchmark.name, change.series.metric.name) for change in budgeted.incident.members}
         return bool(names) and all((name, "") in names or (name, metric) in names for name, metric in moved)
 
 
-def _kept(record: IncidentRecord, members: Sequence[Member]) -> Kept:
+def _build_stored_incident(record: IncidentRecord, members: Sequence[IncidentMember]) -> StoredIncident:
     dropped = frozenset(one.series_id for one in members if one.dropped_at)
-    return Kept(record, frozenset(one.series_id for one in members) - dropped, dropped)
+    return StoredIncident(record, frozenset(one.series_id for one in members) - dropped, dropped)
 
 
-def _least_foretold(parts: Sequence[Found]) -> Told:
+def _find_least_expected(parts: Sequence[DerivedIncident]) -> BudgetedIncident:
     """The part of an incident of which least was announced."""
-    return min((part.told for part in parts), key=lambda told: told.announced)
+    return min((part.budgeted for part in parts), key=lambda told: told.is_expected)
 
 
-def _lines(told: Told, members: Sequence[Member]) -> Sequence[Member]:
+def _select_commit_moves(budgeted: BudgetedIncident, members: Sequence[IncidentMember]) -> Sequence[IncidentMember]:
     """What is written into the ledger: moves that a commit is known to have made."""
-    return members if told.incident.kind in OF_COMMITS and told.incident.settled else ()
+    return members if budgeted.incident.kind in COMMIT_KINDS and budgeted.incident.settled else ()

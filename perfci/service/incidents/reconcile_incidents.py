@@ -14,28 +14,28 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
-from perfci.service.incidents.derive_incidents import Situation
-from perfci.service.incidents.incident_columns import PERFCI, look_of
-from perfci.service.incidents.lifecycle_sweep import attend
-from perfci.service.incidents.plan_updates import Step, differences
-from perfci.service.notify.enqueue_notifications import tell, tell_new
+from perfci.service.incidents.derive_incidents import ProjectEvaluation
+from perfci.service.incidents.incident_columns import SYSTEM_ACTOR, build_evaluation_record
+from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
+from perfci.service.incidents.plan_updates import IncidentWrite, plan_writes
+from perfci.service.notify.enqueue_notifications import enqueue_new_incidents, enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import accept_moves, add_members, drop_members, record_moves
-from perfci.store.projects import Project, touch
+from perfci.store.incidents.incident_members import add_members, drop_members, save_impacts, set_impacts_accepted
+from perfci.store.projects import Project, mark_changed
 from perfci.verdicts.policy import Policy
 
-MOST_ROWS = 500
+MAX_ROWS_PER_TRANSACTION = 500
 """Members and incidents written before others get a turn: some ten milliseconds."""
 
-TRIES = 5
+MAX_ATTEMPTS = 5
 """People change few incidents while a look is written: whoever changes one each time is left to the next look."""
 
-Writing = Callable[[], AbstractContextManager[Transaction]]
+BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class ReconcileResult:
     """What a look changed, by number."""
 
     new: tuple[int, ...] = ()
@@ -43,40 +43,40 @@ class Synced:
     gone: tuple[int, ...] = ()
 
 
-def sync(
-    store: Store, project: Project, policy: Policy, found: Situation, now: datetime, writing: Writing | None = None
-) -> Synced:
+def reconcile_incidents(
+    store: Store, project: Project, policy: Policy, evaluation: ProjectEvaluation, now: datetime, begin: BeginTransaction | None = None
+) -> ReconcileResult:
     """Write what a look found into the stored incidents, and put on their way the messages it calls for.
 
     ``writing`` opens a transaction, where it takes more than to open one of the store. Killed anywhere, the same look
     writes the rest: nobody is told before all is there, nor twice.
     """
-    writing = writing or store.begin
-    written: list[tuple[Step, int]] = []
-    for _ in range(TRIES):
+    begin = begin or store.begin
+    written: list[tuple[IncidentWrite, int]] = []
+    for _ in range(MAX_ATTEMPTS):
         with store.read() as tx:
-            steps = differences(tx, project, found, now)
-        taken = [number for some in _portions(steps) for number in _write(writing, project, some, now)]
+            steps = plan_writes(tx, project, evaluation, now)
+        taken = [number for some in _batch_writes(steps) for number in _apply_writes(begin, project, some, now)]
         written += [(step, number) for step, number in zip(steps, taken, strict=True) if number is not None]
         if None not in taken:
             break
-    attend(store, project, policy, now, writing)
-    with writing() as tx:
-        tell_new(tx, project, now, since_ever=stored.last_look(tx, project.id) is None)
-        stored.keep_look(tx, project.id, look_of(found, now))
-        touch(tx, [project.id])
-    return Synced(
+    run_lifecycle_sweep(store, project, policy, now, begin)
+    with begin() as tx:
+        enqueue_new_incidents(tx, project, now, first_evaluation=stored.load_last_evaluation(tx, project.id) is None)
+        stored.save_evaluation(tx, project.id, build_evaluation_record(evaluation, now))
+        mark_changed(tx, [project.id])
+    return ReconcileResult(
         tuple(number for step, number in written if step.record is None),
         tuple(number for step, number in written if step.record is not None and not step.gone),
         tuple(number for step, number in written if step.gone),
     )
 
 
-def _portions(steps: Sequence[Step]) -> Iterator[list[Step]]:
+def _batch_writes(planned: Sequence[IncidentWrite]) -> Iterator[list[IncidentWrite]]:
     """Steps that are written together: few, so that an upload waits for few."""
-    portion: list[Step] = []
-    for step in steps:
-        if portion and sum(one.rows for one in portion) + step.rows > MOST_ROWS:
+    portion: list[IncidentWrite] = []
+    for step in planned:
+        if portion and sum(one.row_count for one in portion) + step.row_count > MAX_ROWS_PER_TRANSACTION:
             yield portion
             portion = []
         portion.append(step)
@@ -84,32 +84,32 @@ def _portions(steps: Sequence[Step]) -> Iterator[list[Step]]:
         yield portion
 
 
-def _write(writing: Writing, project: Project, steps: Sequence[Step], now: datetime) -> list[int | None]:
+def _apply_writes(begin: BeginTransaction, project: Project, planned: Sequence[IncidentWrite], now: datetime) -> list[int | None]:
     """The number of each incident, or nothing where somebody changed it since it was read."""
-    with writing() as tx:
-        touch(tx, [project.id])
-        return [_write_one(tx, project, step, now) for step in steps]
+    with begin() as tx:
+        mark_changed(tx, [project.id])
+        return [_apply_write(tx, project, step, now) for step in planned]
 
 
-def _write_one(tx: Transaction, project: Project, step: Step, now: datetime) -> int | None:
-    record = step.record or stored.add_incident(tx, project.id, step.columns)
-    if step.record is not None:
-        write = stored.change if step.decides else stored.refresh_seen
-        if not write(tx, record.id, record.revision, step.columns):
+def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now: datetime) -> int | None:
+    record = planned.record or stored.add_incident(tx, project.id, planned.columns)
+    if planned.record is not None:
+        write = stored.update_incident if planned.bumps_revision else stored.update_derived_if_unchanged
+        if not write(tx, record.id, record.revision, planned.columns):
             return None
-    add_members(tx, record.id, step.members, first=step.record is None)
-    drop_members(tx, record.id, step.dropped, now)
-    record_moves(tx, project.id, record.id, step.lines, now)
-    stored.add_events(tx, [(record.id, event) for event in step.events])
-    if "state" in step.columns or record.state is IncidentState.ACCEPTED:
-        _follow(tx, project, step, record.number, now)
+    add_members(tx, record.id, planned.members, is_new_incident=planned.record is None)
+    drop_members(tx, record.id, planned.dropped, now)
+    save_impacts(tx, project.id, record.id, planned.moves, now)
+    stored.add_events(tx, [(record.id, event) for event in planned.events])
+    if "state" in planned.columns or record.state is IncidentState.ACCEPTED:
+        _apply_state_effects(tx, project, planned, record.number, now)
     return record.number
 
 
-def _follow(tx: Transaction, project: Project, step: Step, number: int, now: datetime) -> None:
+def _apply_state_effects(tx: Transaction, project: Project, planned: IncidentWrite, number: int, now: datetime) -> None:
     """What goes with a state: the lines of the ledger say whether they are accepted, and who was told hears on."""
-    record = stored.numbered(tx, project.id, number)
+    record = stored.find_incident(tx, project.id, number)
     assert record is not None
-    accept_moves(tx, [record.id], record.state is IncidentState.ACCEPTED)
-    if "state_number" in step.columns and record.paged_at is not None:
-        tell(tx, project, record, now, actor=PERFCI, reason=record.reason)
+    set_impacts_accepted(tx, [record.id], record.state is IncidentState.ACCEPTED)
+    if "state_number" in planned.columns and record.paged_at is not None:
+        enqueue_notifications(tx, project, record, now, actor=SYSTEM_ACTOR, reason=record.reason)

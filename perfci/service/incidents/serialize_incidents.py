@@ -11,152 +11,152 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Series
 from perfci.report.incidents import incident_text as words
-from perfci.report.serializers import series_fields
-from perfci.service.incidents.triage import incident_of
+from perfci.report.serializers import serialize_series
+from perfci.service.incidents.triage import require_incident
 from perfci.store.conversions import series_identity
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import members
-from perfci.store.incidents.records import Event, IncidentRecord, LedgerLine, Look, Member
-from perfci.store.jobs.delivery_queue import Delivery, deliveries
+from perfci.store.incidents.incident_members import load_members
+from perfci.store.incidents.records import EvaluationRecord, ImpactRecord, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.jobs.delivery_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
-from perfci.store.queries.loaders import series_by_ids
+from perfci.store.queries.loaders import load_series_by_ids
 
-PLAIN = (
+PLAIN_FIELDS = (
     "number", "kind", "revision", "last_good", "commit", "headline", "series_count", "cost", "assignee", "reason",
     "issue_url", "fix_sha", "culprit_sha", "pinned", "say", "standing", "open",
 )  # fmt: skip
-MOMENTS = (
+TIME_FIELDS = (
     "first_seen", "changed_at", "due_at", "snoozed_until", "accepted_until", "verified_at", "gone_at", "measured_at",
     "paged_at", "triaged_at",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class IncidentDetail:
     """All that is known of one incident."""
 
     record: IncidentRecord
-    members: Sequence[tuple[Member, Series]]
-    events: Sequence[Event]
+    members: Sequence[tuple[IncidentMember, Series]]
+    events: Sequence[IncidentEvent]
     deliveries: Sequence[Delivery]
 
 
-def whole(tx: Transaction, project: Project, number: int) -> Whole:
-    record = incident_of(tx, project, number)
-    moved = members(tx, record.id)
-    series = series_by_ids(tx, {member.series_id for member in moved})
+def load_incident_detail(tx: Transaction, project: Project, number: int) -> IncidentDetail:
+    record = require_incident(tx, project, number)
+    moved = load_members(tx, record.id)
+    series = load_series_by_ids(tx, {member.series_id for member in moved})
     named = [(member, series[member.series_id]) for member in moved]
-    return Whole(record, named, stored.events(tx, record.id), deliveries(tx, project.id, incident_id=record.id))
+    return IncidentDetail(record, named, stored.load_events(tx, record.id), load_deliveries(tx, project.id, incident_id=record.id))
 
 
-def incident_fields(record: IncidentRecord) -> dict[str, Any]:
+def serialize_incident(record: IncidentRecord) -> dict[str, Any]:
     """What a list says of an incident; what the last look found goes below what people decided."""
     return (
         dict(record.detail)
         | {"id": record.derived_id, "sentence": record.headline, "state": record.state.value}
-        | {name: getattr(record, name) for name in PLAIN}
-        | {name: _moment(getattr(record, name)) for name in MOMENTS}
+        | {name: getattr(record, name) for name in PLAIN_FIELDS}
+        | {name: _format_time(getattr(record, name)) for name in TIME_FIELDS}
         | {"duplicate_of": record.duplicate_number}
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class IncidentOverview:
     """The incidents of a project under their headings, and what the last look found beside them."""
 
     project: str
     sections: Mapping[str, Sequence[IncidentRecord]]
     counts: Mapping[str, int]
-    look: Look
+    evaluation: EvaluationRecord
 
     @property
-    def every(self) -> list[IncidentRecord]:
+    def all_incidents(self) -> list[IncidentRecord]:
         return [one for records in self.sections.values() for one in records]
 
     @property
     def sentence(self) -> str:
-        return words.summary_of(self.counts, len(self.look.retests), len(self.look.creeps))
+        return words.format_incident_counts(self.counts, len(self.evaluation.retests), len(self.evaluation.creeps))
 
 
-def listing(tx: Transaction, project: Project) -> Listing | None:
+def load_incident_overview(tx: Transaction, project: Project) -> IncidentOverview | None:
     """All incidents; nothing where no look was ever kept."""
-    look = stored.last_look(tx, project.id)
+    look = stored.load_last_evaluation(tx, project.id)
     if look is None:
         return None
-    sections = {name: stored.in_section(tx, project.id, name) for name in stored.SECTIONS}
-    return Listing(project.slug, sections, {name: len(found) for name, found in sections.items()}, look)
+    sections = {name: stored.list_section(tx, project.id, name) for name in stored.SECTIONS}
+    return IncidentOverview(project.slug, sections, {name: len(found) for name, found in sections.items()}, look)
 
 
-def listing_fields(found: Listing) -> dict[str, Any]:
+def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
     return {
-        "project": found.project,
-        "sentence": found.sentence,
-        "pages_per_week": found.look.pages_per_week,
-        "looked_at": _moment(found.look.looked_at),
-        "incidents": [incident_fields(one) for one in sorted(found.every, key=lambda one: -one.number)],
-        "retests": list(found.look.retests),
-        "creeps": list(found.look.creeps),
+        "project": overview.project,
+        "sentence": overview.sentence,
+        "pages_per_week": overview.evaluation.pages_per_week,
+        "looked_at": _format_time(overview.evaluation.evaluated_at),
+        "incidents": [serialize_incident(one) for one in sorted(overview.all_incidents, key=lambda one: -one.number)],
+        "retests": list(overview.evaluation.retests),
+        "creeps": list(overview.evaluation.creeps),
     }
 
 
-def whole_fields(project: Project, found: Whole) -> dict[str, Any]:
-    return incident_fields(found.record) | {
-        "members": [member_fields(project.slug, member, series) for member, series in found.members],
-        "events": [event_fields(event) for event in found.events],
-        "deliveries": [delivery_fields(one) for one in found.deliveries],
+def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[str, Any]:
+    return serialize_incident(detail.record) | {
+        "members": [serialize_incident_member(project.slug, member, series) for member, series in detail.members],
+        "events": [serialize_event(event) for event in detail.events],
+        "deliveries": [serialize_delivery(one) for one in detail.deliveries],
     }
 
 
-def member_fields(project: str, member: Member, series: Series) -> dict[str, Any]:
+def serialize_incident_member(project: str, member: IncidentMember, series: Series) -> dict[str, Any]:
     return {
         "identity": series_identity(project, series),
-        "series": series_fields(series),
-        "sentence": words.member(member.change(series)),
+        "series": serialize_series(series),
+        "sentence": words.member_sentence(member.to_change_point(series)),
         "last_good": member.last_good,
         "commit": member.commit,
-        "rel": member.rel,
+        "rel": member.relative_change,
         "before": member.before,
         "after": member.after,
         "added_by": member.added_by,
     }
 
 
-def event_fields(event: Event) -> dict[str, Any]:
+def serialize_event(event: IncidentEvent) -> dict[str, Any]:
     return {
-        "at": _moment(event.at),
+        "at": _format_time(event.at),
         "actor": event.actor,
-        "what": event.what,
+        "what": event.action,
         "before": event.before,
         "after": event.after,
         "text": event.text,
     }
 
 
-def ledger_fields(line: LedgerLine) -> dict[str, Any]:
+def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
     """What a commit did to a series, and under which number people spoke of it."""
-    change = ChangePoint(line.series, line.commit, "", line.rel, line.before, line.after)
+    change = ChangePoint(row.series, row.commit, "", row.relative_change, row.before, row.after)
     same = ("commit", "rel", "before", "after", "incident", "accepted")
-    return {name: getattr(line, name) for name in same} | {
-        "series": series_fields(line.series),
-        "sentence": words.member(change),
-        "state": line.state.value if line.state else None,
-        "recorded_at": _moment(line.recorded_at),
+    return {name: getattr(row, name) for name in same} | {
+        "series": serialize_series(row.series),
+        "sentence": words.member_sentence(change),
+        "state": row.state.value if row.state else None,
+        "recorded_at": _format_time(row.recorded_at),
     }
 
 
-def delivery_fields(one: Delivery) -> dict[str, Any]:
+def serialize_delivery(delivery: Delivery) -> dict[str, Any]:
     return {
-        "uid": one.uid,
-        "destination": one.destination.name,
-        "incident": one.number,
-        "state": one.state,
-        "about": one.body.get("state", ""),
-        "attempts": one.attempts,
-        "not_before": _moment(one.not_before),
-        "sent_at": _moment(one.sent_at),
-        "problem": one.problem,
+        "uid": delivery.uid,
+        "destination": delivery.destination.name,
+        "incident": delivery.number,
+        "state": delivery.state,
+        "about": delivery.body.get("state", ""),
+        "attempts": delivery.attempts,
+        "not_before": _format_time(delivery.not_before),
+        "sent_at": _format_time(delivery.sent_at),
+        "problem": delivery.problem,
     }
 
 
-def _moment(moment: datetime | None) -> str | None:
+def _format_time(moment: datetime | None) -> str | None:
     return moment.isoformat(timespec="milliseconds") if moment else None

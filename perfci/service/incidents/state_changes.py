@@ -9,27 +9,27 @@ from typing import Any, Final
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.store.incidents.records import Event, IncidentRecord
+from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 
 KEEP: Final = "\0keep"
 """Stands for a field that a change leaves as it is; an empty text and None empty it."""
 
 S = IncidentState
-WORKING = frozenset({S.NEW, S.INVESTIGATING, S.CULPRIT_FOUND})
-CLOSED = frozenset({S.FIXED, S.ACCEPTED, S.REVERTED, S.ENVIRONMENT, S.INVALID, S.DUPLICATE})
+ACTIVE_STATES = frozenset({S.NEW, S.INVESTIGATING, S.CULPRIT_FOUND})
+CLOSED_STATES = frozenset({S.FIXED, S.ACCEPTED, S.REVERTED, S.ENVIRONMENT, S.INVALID, S.DUPLICATE})
 
-ALLOWED: Mapping[IncidentState, frozenset[IncidentState]] = {
-    S.NEW: frozenset({S.INVESTIGATING, S.CULPRIT_FOUND, S.SNOOZED}) | CLOSED,
-    S.INVESTIGATING: frozenset({S.NEW, S.CULPRIT_FOUND, S.SNOOZED}) | CLOSED,
-    S.CULPRIT_FOUND: frozenset({S.NEW, S.INVESTIGATING, S.SNOOZED}) | CLOSED,
-    S.SNOOZED: WORKING | CLOSED,
-    **{closed: frozenset({S.NEW, S.INVESTIGATING}) | CLOSED - {closed} for closed in CLOSED},
+ALLOWED_TRANSITIONS: Mapping[IncidentState, frozenset[IncidentState]] = {
+    S.NEW: frozenset({S.INVESTIGATING, S.CULPRIT_FOUND, S.SNOOZED}) | CLOSED_STATES,
+    S.INVESTIGATING: frozenset({S.NEW, S.CULPRIT_FOUND, S.SNOOZED}) | CLOSED_STATES,
+    S.CULPRIT_FOUND: frozenset({S.NEW, S.INVESTIGATING, S.SNOOZED}) | CLOSED_STATES,
+    S.SNOOZED: ACTIVE_STATES | CLOSED_STATES,
+    **{closed: frozenset({S.NEW, S.INVESTIGATING}) | CLOSED_STATES - {closed} for closed in CLOSED_STATES},
 }
 """From each state the ones it may be followed by; what was closed may always be opened again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class IncidentUpdate:
     """What is to become different."""
 
     state: IncidentState | None = None
@@ -43,80 +43,80 @@ class Change:
     fix_sha: str = KEEP
     culprit_sha: str = KEEP
     note: str = ""
-    back: bool = False
+    is_undo: bool = False
     """Whether this takes back the last change of state, whatever it was before."""
 
 
-LINKS = ("assignee", "due_at", "issue_url", "fix_sha", "culprit_sha")
+LINK_FIELDS = ("assignee", "due_at", "issue_url", "fix_sha", "culprit_sha")
 """What a change may set beside the state."""
 
 
-def columns_of(
-    record: IncidentRecord, wanted: Change, now: datetime, original: IncidentRecord | None = None
+def build_update_columns(
+    record: IncidentRecord, update: IncidentUpdate, now: datetime, original: IncidentRecord | None = None
 ) -> dict[str, Any]:
     """What a change writes, checked against what the incident is; ``original`` is what a duplicate repeats."""
-    told = {name: getattr(wanted, name) for name in LINKS}
+    told = {name: getattr(update, name) for name in LINK_FIELDS}
     columns: dict[str, Any] = {k: value for k, value in told.items() if value not in (KEEP, getattr(record, k))}
-    wanted = _completed(record, wanted)
-    if _settles(record, wanted):
-        columns |= _state_columns(record, wanted, now, original)
+    update = _complete_update(record, update)
+    if _is_state_update(record, update):
+        columns |= _build_state_columns(record, update, now, original)
     if columns and record.triaged_at is None:
         columns["triaged_at"] = now
     return columns
 
 
-def _completed(record: IncidentRecord, wanted: Change) -> Change:
+def _complete_update(record: IncidentRecord, update: IncidentUpdate) -> IncidentUpdate:
     """A change that leaves the state as it is names only what of it becomes different; the rest stays."""
-    given = {name: getattr(wanted, name) for name in ("reason", *WITH_STATE)}
-    if wanted.back or wanted.state not in (None, record.state) or not any(given.values()):
-        return wanted
-    known = {name: value for name, value in with_state(record).items() if WITH_STATE[name] is record.state}
+    given = {name: getattr(update, name) for name in ("reason", *STATE_FIELDS)}
+    if update.is_undo or update.state not in (None, record.state) or not any(given.values()):
+        return update
+    known = {name: value for name, value in get_state_fields(record).items() if STATE_FIELDS[name] is record.state}
     kept = {"reason": record.reason} | known
     said: dict[str, Any] = {name: value or kept.get(name) for name, value in given.items()}
-    return replace(wanted, state=record.state, **said)
+    return replace(update, state=record.state, **said)
 
 
-def _settles(record: IncidentRecord, wanted: Change) -> bool:
+def _is_state_update(record: IncidentRecord, update: IncidentUpdate) -> bool:
     """Whether there is to be another state, or another reason, end or original of the same one."""
-    if wanted.state is None or wanted.state is not record.state:
-        return wanted.state is not None
-    given = (wanted.reason, with_state(wanted))
-    return (wanted.back or given != NOTHING_WITH_IT) and given != (record.reason, with_state(record))
+    if update.state is None or update.state is not record.state:
+        return update.state is not None
+    given = (update.reason, get_state_fields(update))
+    return (update.is_undo or given != NO_STATE_FIELDS) and given != (record.reason, get_state_fields(record))
 
 
-def with_state(one: IncidentRecord | Change) -> dict[str, Any]:
+def get_state_fields(source: IncidentRecord | IncidentUpdate) -> dict[str, Any]:
     """What belongs to the state of an incident, or is to belong to it; a duplicate by the number of its original."""
-    number = one.duplicate_of if isinstance(one, Change) else one.duplicate_number
-    return {"accepted_until": one.accepted_until, "snoozed_until": one.snoozed_until, "duplicate_of": number}
+    number = source.duplicate_of if isinstance(source, IncidentUpdate) else source.duplicate_number
+    return {"accepted_until": source.accepted_until, "snoozed_until": source.snoozed_until, "duplicate_of": number}
 
 
-def _state_columns(
-    record: IncidentRecord, wanted: Change, now: datetime, original: IncidentRecord | None
+def _build_state_columns(
+    record: IncidentRecord, update: IncidentUpdate, now: datetime, original: IncidentRecord | None
 ) -> dict[str, Any]:
-    state = wanted.state
+    state = update.state
     assert state is not None
     another = state is not record.state
-    if another and state not in ALLOWED[record.state] and not wanted.back:
-        known = ", ".join(sorted(ALLOWED[record.state]))
+    if another and state not in ALLOWED_TRANSITIONS[record.state] and not update.is_undo:
+        known = ", ".join(sorted(ALLOWED_TRANSITIONS[record.state]))
         raise PerfciError(f"Incident {record.number} is {record.state}: it can become {known}, not {state}.")
-    for name, belongs_to in WITH_STATE.items():
-        if getattr(wanted, name) is not None and state is not belongs_to:
-            raise PerfciError(f"{SAID[name]} goes with the state {belongs_to}, not with {state}.")
-    for_good = (wanted.back or not another) and wanted.accepted_until is None  # as perfci does what was announced
+    for name, belongs_to in STATE_FIELDS.items():
+        if getattr(update, name) is not None and state is not belongs_to:
+            raise PerfciError(f"{FIELD_LABELS[name]} goes with the state {belongs_to}, not with {state}.")
+    for_good = (update.is_undo or not another) and update.accepted_until is None  # as perfci does what was announced
     if state is S.ACCEPTED and not (
-        wanted.reason and (for_good or (wanted.accepted_until and wanted.accepted_until > now))
+        update.reason and (for_good or (update.accepted_until and update.accepted_until > now))
     ):
         raise PerfciError("Accepting needs a reason and a day in the future until which it holds.")
-    if state is S.SNOOZED and not (wanted.snoozed_until and wanted.snoozed_until > now):
+    if state is S.SNOOZED and not (update.snoozed_until and update.snoozed_until > now):
         raise PerfciError("Snoozing needs a moment in the future until which it holds.")
-    if state is S.DUPLICATE and wanted.duplicate_of is None:
+    if state is S.DUPLICATE and update.duplicate_of is None:
         raise PerfciError("A duplicate needs the number of the incident it repeats.")
     if original is not None and (original.id == record.id or original.duplicate_of is not None):
         raise PerfciError(f"Incident {original.number} cannot stand for {record.number}: it is that or a duplicate.")
     columns = {
-        "reason": wanted.reason,
-        "accepted_until": wanted.accepted_until,
-        "snoozed_until": wanted.snoozed_until,
+        "reason": update.reason,
+        "accepted_until": update.accepted_until,
+        "snoozed_until": update.snoozed_until,
         "duplicate_of": original.id if original is not None else None,
     }
     if not another:
@@ -125,43 +125,43 @@ def _state_columns(
     return columns | begun
 
 
-UNDO = "undo"
+UNDO_EVENT = "undo"
 """The line of a history that takes back the change of state before it."""
 
-WITH_STATE = {"accepted_until": S.ACCEPTED, "snoozed_until": S.SNOOZED, "duplicate_of": S.DUPLICATE}
+STATE_FIELDS = {"accepted_until": S.ACCEPTED, "snoozed_until": S.SNOOZED, "duplicate_of": S.DUPLICATE}
 """What comes and goes with a state; the history keeps it, so that a state can be taken back to what it was."""
 
-NOTHING_WITH_IT = ("", dict.fromkeys(WITH_STATE))
+NO_STATE_FIELDS = ("", dict.fromkeys(STATE_FIELDS))
 """No reason, no end, no original."""
 
-SAID = {
+FIELD_LABELS = {
     "accepted_until": "A day until which it is accepted",
     "snoozed_until": "A moment until which it sleeps",
     "duplicate_of": "The number of another incident",
 }
 
 
-def events_of(record: IncidentRecord, wanted: Change, by: AuditContext) -> list[Event]:
+def build_update_events(record: IncidentRecord, update: IncidentUpdate, context: AuditContext) -> list[IncidentEvent]:
     found = []
-    wanted = _completed(record, wanted)
-    if wanted.state is not None and _settles(record, wanted):
-        what = UNDO if wanted.back else "state"
-        found.append(Event(by.at, by.actor.name, what, record.state, wanted.state, wanted.reason))
-        found += _events_with_state(record, wanted, by)
-    for name in LINKS:
+    update = _complete_update(record, update)
+    if update.state is not None and _is_state_update(record, update):
+        what = UNDO_EVENT if update.is_undo else "state"
+        found.append(IncidentEvent(context.at, context.actor.name, what, record.state, update.state, update.reason))
+        found += _build_state_field_events(record, update, context)
+    for name in LINK_FIELDS:
         what = "link" if name.endswith(("_url", "_sha")) else "assign"
-        before, after = getattr(record, name), getattr(wanted, name)
+        before, after = getattr(record, name), getattr(update, name)
         if after not in (KEEP, before):
-            found.append(Event(by.at, by.actor.name, what, str(before or ""), str(after or ""), name))
-    if wanted.note:
-        found.append(Event(by.at, by.actor.name, "note", text=wanted.note))
+            found.append(IncidentEvent(context.at, context.actor.name, what, str(before or ""), str(after or ""), name))
+    if update.note:
+        found.append(IncidentEvent(context.at, context.actor.name, "note", text=update.note))
     return found
 
 
-def _events_with_state(record: IncidentRecord, wanted: Change, by: AuditContext) -> list[Event]:
-    before, after = with_state(record), with_state(wanted)
+def _build_state_field_events(record: IncidentRecord, update: IncidentUpdate, context: AuditContext) -> list[IncidentEvent]:
+    before, after = get_state_fields(record), get_state_fields(update)
     return [
-        Event(by.at, by.actor.name, "until", str(before[name] or ""), str(after[name] or ""), name)
-        for name in WITH_STATE
+        IncidentEvent(context.at, context.actor.name, "until", str(before[name] or ""), str(after[name] or ""), name)
+        for name in STATE_FIELDS
         if before[name] != after[name]
     ]

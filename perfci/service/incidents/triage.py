@@ -10,17 +10,17 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.state_changes import KEEP, Change, columns_of, events_of
-from perfci.service.notify.enqueue_notifications import tell
+from perfci.service.incidents.state_changes import KEEP, IncidentUpdate, build_update_columns, build_update_events
+from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import accept_moves
+from perfci.store.incidents.incident_members import set_impacts_accepted
 from perfci.store.incidents.records import IncidentRecord
-from perfci.store.jobs.delivery_queue import destinations
-from perfci.store.projects import Project, touch
+from perfci.store.jobs.delivery_queue import load_destinations
+from perfci.store.projects import Project, mark_changed
 
 
-class Stale(PerfciError):
+class StaleRevision(PerfciError):
     """Somebody changed the incident since it was looked at."""
 
     def __init__(self, record: IncidentRecord) -> None:
@@ -31,12 +31,12 @@ class Stale(PerfciError):
         self.record = record
 
 
-MOST_LISTED = 500
+MAX_LISTED = 500
 """Incidents that one line of the audit log names; more are not changed at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bulk:
+class BulkResult:
     """What became of a change to many: what took it, what somebody else had changed, and what cannot take it."""
 
     changed: tuple[int, ...] = ()
@@ -44,88 +44,88 @@ class Bulk:
     refused: Mapping[int, str] = field(default_factory=dict)
 
 
-def incident_of(tx: Transaction, project: Project, number: int) -> IncidentRecord:
-    found = stored.numbered(tx, project.id, number)
+def require_incident(tx: Transaction, project: Project, number: int) -> IncidentRecord:
+    found = stored.find_incident(tx, project.id, number)
     if found is None:
         raise PerfciError(f"{project.slug} has no incident {number}: perfci alerts list shows them.")
     return found
 
 
-def change(
-    tx: Transaction, project: Project, number: int, revision: int, wanted: Change, by: AuditContext
+def update_incident(
+    tx: Transaction, project: Project, number: int, revision: int, update: IncidentUpdate, context: AuditContext
 ) -> IncidentRecord:
     """Change one incident as it was seen at this revision."""
-    record = incident_of(tx, project, number)
+    record = require_incident(tx, project, number)
     if record.revision != revision:
-        raise Stale(record)
-    columns = columns_of(record, wanted, by.at, _original(tx, project, wanted))
-    if columns and not stored.change(tx, record.id, revision, columns):
-        raise Stale(incident_of(tx, project, number))
-    _keep(tx, project, [record], wanted, by)
-    return incident_of(tx, project, number)
+        raise StaleRevision(record)
+    columns = build_update_columns(record, update, context.at, _load_original(tx, project, update))
+    if columns and not stored.update_incident(tx, record.id, revision, columns):
+        raise StaleRevision(require_incident(tx, project, number))
+    _record_update(tx, project, [record], update, context)
+    return require_incident(tx, project, number)
 
 
-def change_many(
-    tx: Transaction, project: Project, revisions: Mapping[int, int], wanted: Change, by: AuditContext
-) -> Bulk:
+def update_incidents(
+    tx: Transaction, project: Project, revisions: Mapping[int, int], update: IncidentUpdate, context: AuditContext
+) -> BulkResult:
     """The same change to many incidents (number to revision), in a few statements however many there are."""
-    found = stored.numbered_all(tx, project.id, revisions)
+    found = stored.find_incidents(tx, project.id, revisions)
     refused = dict.fromkeys(revisions.keys() - found.keys(), "there is no such incident")
     takers: dict[str, tuple[dict[str, Any], list[IncidentRecord]]] = {}
-    original = _original(tx, project, wanted)
+    original = _load_original(tx, project, update)
     stale = {one.number for one in found.values() if one.revision != revisions[one.number]}
     for record in found.values():
         if record.number in stale:
             continue
         try:
-            columns = columns_of(record, wanted, by.at, original)
+            columns = build_update_columns(record, update, context.at, original)
         except PerfciError as error:
             refused[record.number] = str(error)
             continue
         takers.setdefault(repr(sorted(columns.items(), key=str)), (columns, []))[1].append(record)
     changed: list[IncidentRecord] = []
     for columns, records in takers.values():
-        took = stored.change_all(tx, {one.id: one.revision for one in records}, columns) if columns else set()
+        took = stored.update_incidents(tx, {one.id: one.revision for one in records}, columns) if columns else set()
         changed += [one for one in records if one.id in took or not columns]
         stale |= {one.number for one in records if columns and one.id not in took}
-    _keep(tx, project, changed, wanted, by)
-    return Bulk(tuple(sorted(one.number for one in changed)), tuple(sorted(stale)), refused)
+    _record_update(tx, project, changed, update, context)
+    return BulkResult(tuple(sorted(one.number for one in changed)), tuple(sorted(stale)), refused)
 
 
-def _original(tx: Transaction, project: Project, wanted: Change) -> IncidentRecord | None:
-    return None if wanted.duplicate_of is None else incident_of(tx, project, wanted.duplicate_of)
+def _load_original(tx: Transaction, project: Project, update: IncidentUpdate) -> IncidentRecord | None:
+    return None if update.duplicate_of is None else require_incident(tx, project, update.duplicate_of)
 
 
-def _keep(
-    tx: Transaction, project: Project, before: Sequence[IncidentRecord], wanted: Change, by: AuditContext
+def _record_update(
+    tx: Transaction, project: Project, before: Sequence[IncidentRecord], update: IncidentUpdate, context: AuditContext
 ) -> None:
     """Histories, the audit log, the ledger and the messages that go with a change."""
     if not before:
         return
-    stored.add_events(tx, [(one.id, event) for one in before for event in events_of(one, wanted, by)])
+    stored.add_events(tx, [(one.id, event) for one in before for event in build_update_events(one, update, context)])
     numbers = [one.number for one in before]
-    told = {name: getattr(wanted, name) for name in ("state", "assignee", "reason")}
+    told = {name: getattr(update, name) for name in ("state", "assignee", "reason")}
     detail: dict[str, Any] = {name: str(value) for name, value in told.items() if value not in (None, "", KEEP)}
-    detail |= {"note": "added"} if wanted.note else {}
+    detail |= {"note": "added"} if update.note else {}
     subject = f"incident {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} incidents"
-    listed = {"numbers": numbers[:MOST_LISTED]} if len(numbers) > 1 else {}
-    audit_log.record(
-        tx, by.actor.name, "incident.change", subject, at=by.at, project_id=project.id, detail=detail | listed,
-        request_id=by.request_id,
+    listed = {"numbers": numbers[:MAX_LISTED]} if len(numbers) > 1 else {}
+    audit_log.add_entry(
+        tx, context.actor.name, "incident.change", subject, at=context.at, project_id=project.id, detail=detail | listed,
+        request_id=context.request_id,
     )  # fmt: skip
-    switched = [one for one in before if wanted.state is not None and wanted.state is not one.state]
-    if switched and wanted.state is not None:
-        accepted = wanted.state is IncidentState.ACCEPTED
-        accept_moves(tx, [one.id for one in switched if accepted or one.state is IncidentState.ACCEPTED], accepted)
-        _tell(tx, project, switched, wanted, by)
-    touch(tx, [project.id])
+    switched = [one for one in before if update.state is not None and update.state is not one.state]
+    if switched and update.state is not None:
+        accepted = update.state is IncidentState.ACCEPTED
+        set_impacts_accepted(tx, [one.id for one in switched if accepted or one.state is IncidentState.ACCEPTED], accepted)
+        _notify_followers(tx, project, switched, update, context)
+    mark_changed(tx, [project.id])
 
 
-def _tell(
-    tx: Transaction, project: Project, before: Sequence[IncidentRecord], wanted: Change, by: AuditContext
+def _notify_followers(
+    tx: Transaction, project: Project, before: Sequence[IncidentRecord], update: IncidentUpdate, context: AuditContext
 ) -> None:
     """Who was told that an incident began may want to hear how it goes on."""
-    now_are = stored.numbered_all(tx, project.id, [one.number for one in before if one.paged_at is not None])
-    known = destinations(tx, project.id)
+    now_are = stored.find_incidents(tx, project.id, [one.number for one in before if one.paged_at is not None])
+    known = load_destinations(tx, project.id)
     for record in now_are.values():
-        tell(tx, project, record, by.at, actor=by.actor.name, reason=wanted.reason, among=known)
+        enqueue_notifications(tx, project, record, context.at, actor=context.actor.name, reason=update.reason, candidates=known)

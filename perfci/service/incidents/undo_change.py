@@ -9,74 +9,74 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.incident_columns import PERFCI
-from perfci.service.incidents.state_changes import UNDO, Change, with_state
-from perfci.service.incidents.triage import Stale, change, incident_of
+from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
+from perfci.service.incidents.state_changes import UNDO_EVENT, IncidentUpdate, get_state_fields
+from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.records import Event, IncidentRecord
+from perfci.store.incidents.records import IncidentEvent, IncidentRecord
 from perfci.store.projects import Project
 
 
-def undo(tx: Transaction, project: Project, number: int, revision: int, by: AuditContext) -> IncidentRecord:
+def undo_last_change(tx: Transaction, project: Project, number: int, revision: int, context: AuditContext) -> IncidentRecord:
     """Give an incident the state it had before a person changed it last; assignee, links and notes stay."""
-    record = incident_of(tx, project, number)
+    record = require_incident(tx, project, number)
     if record.revision != revision:
-        raise Stale(record)
-    history = stored.events(tx, record.id)
-    if why := refusal(record, history):
+        raise StaleRevision(record)
+    history = stored.load_events(tx, record.id)
+    if why := find_undo_refusal(record, history):
         raise PerfciError(why)
-    return change(tx, project, number, revision, _reverse(record, history), by)
+    return update_incident(tx, project, number, revision, _build_reverse_update(record, history), context)
 
 
-def refusal(record: IncidentRecord, history: Sequence[Event]) -> str:
+def find_undo_refusal(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
     """Why there is nothing to take back; empty where there is."""
-    last = _last(history)
+    last = _find_last_state_change(history)
     if last is not None and last.after != record.state:
         return f"Incident {record.number} was merged with another one since: split takes its series out again."
     if last is None or not last.before:
         return f"Nobody changed the state of incident {record.number} so far."
-    if last.what == UNDO:
+    if last.action == UNDO_EVENT:
         return f"The last change of state of incident {record.number} was taken back already: set the state you want."
-    if last.actor == PERFCI:
+    if last.actor == SYSTEM_ACTOR:
         return f"Incident {record.number} was last changed by perfci itself ({last.text}): set the state you want."
     return ""
 
 
-def undoable(record: IncidentRecord, history: Sequence[Event]) -> Event | None:
+def find_undoable_change(record: IncidentRecord, history: Sequence[IncidentEvent]) -> IncidentEvent | None:
     """The change of state that could be taken back now."""
-    return None if refusal(record, history) else _last(history)
+    return None if find_undo_refusal(record, history) else _find_last_state_change(history)
 
 
-def _reverse(record: IncidentRecord, history: Sequence[Event]) -> Change:
+def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEvent]) -> IncidentUpdate:
     """The state before the last change of it, with what belonged to that."""
-    last = _last(history)
+    last = _find_last_state_change(history)
     assert last is not None
-    with_it = {name: str(value) for name, value in with_state(record).items() if value and last.before == last.after}
-    with_it |= {one.text: one.before for one in history if one.what == "until" and one.at == last.at}
+    with_it = {name: str(value) for name, value in get_state_fields(record).items() if value and last.before == last.after}
+    with_it |= {one.text: one.before for one in history if one.action == "until" and one.at == last.at}
     duplicate = with_it.get("duplicate_of", "")
-    return Change(
+    return IncidentUpdate(
         state=IncidentState(last.before),
-        reason=_reason(history, last),
-        accepted_until=_moment(with_it.get("accepted_until", "")),
-        snoozed_until=_moment(with_it.get("snoozed_until", "")),
+        reason=_find_previous_reason(history, last),
+        accepted_until=_parse_time(with_it.get("accepted_until", "")),
+        snoozed_until=_parse_time(with_it.get("snoozed_until", "")),
         duplicate_of=int(duplicate) if duplicate else None,
-        back=True,
+        is_undo=True,
     )
 
 
-def _reason(history: Sequence[Event], last: Event) -> str:
+def _find_previous_reason(history: Sequence[IncidentEvent], last: IncidentEvent) -> str:
     """Why it was in the state it goes back to; the first line of a history gives the headline, which is no reason."""
-    earlier = [one for one in history if _of_state(one) and one is not last]
+    earlier = [one for one in history if _is_state_change(one) and one is not last]
     return earlier[-1].text if earlier and earlier[-1].before else ""
 
 
-def _last(history: Sequence[Event]) -> Event | None:
-    return next((one for one in reversed(history) if _of_state(one)), None)
+def _find_last_state_change(history: Sequence[IncidentEvent]) -> IncidentEvent | None:
+    return next((one for one in reversed(history) if _is_state_change(one)), None)
 
 
-def _of_state(event: Event) -> bool:
-    return event.what in ("state", UNDO)
+def _is_state_change(event: IncidentEvent) -> bool:
+    return event.action in ("state", UNDO_EVENT)
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None

@@ -9,76 +9,76 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from perfci.model import Status
-from perfci.store.incidents.reporting_schedules import Arrival
+from perfci.store.incidents.reporting_schedules import RunArrival
 
-ONE_REPORT = timedelta(hours=1)
+REPORT_WINDOW = timedelta(hours=1)
 """Runs that arrive within an hour of the first belong together: rounds over several commits, a matrix of jobs."""
 
-GAPS = 10
+MAX_GAPS = 10
 """The longest of the last ten gaps counts, so that a weekend is no alarm."""
 
-FEWEST_REPORTS = 4
+MIN_REPORTS = 4
 """Fewer teach nothing: two gaps of one week say little about the next."""
 
-PATIENCE, SLACK = 2.0, timedelta(hours=1)
+LATE_FACTOR, LATE_SLACK = 2.0, timedelta(hours=1)
 """Late is what has not come after twice its longest gap and an hour."""
 
-LOOKED_AT, RAN_IN, NOT_IN = 5, 3, 2
+EXAMINED_REPORTS, MIN_REPORTS_PRESENT, MIN_REPORTS_ABSENT = 5, 3, 2
 """Of the last five reports a series was in three, but not in the last two: it has vanished."""
 
-SHRUNKEN = 0.8
+SHRUNKEN_SHARE = 0.8
 """A report with less than this share of the series that reports before it had has lost some."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SuiteReport:
     """Runs that arrived together: the first when it ``began``, the last ``at``."""
 
-    began: datetime
-    at: datetime
+    started_at: datetime
+    ended_at: datetime
     run_ids: tuple[int, ...]
 
 
-def reports_of(arrivals: Sequence[Arrival]) -> list[Report]:
+def group_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
     """Runs that arrive together, oldest first."""
-    groups: list[list[Arrival]] = []
+    groups: list[list[RunArrival]] = []
     for one in arrivals:
-        if groups and one.at - groups[-1][0].at < ONE_REPORT:
+        if groups and one.arrived_at - groups[-1][0].arrived_at < REPORT_WINDOW:
             groups[-1].append(one)
         else:
             groups.append([one])
-    return [Report(group[0].at, group[-1].at, tuple(one.run_id for one in group)) for group in groups]
+    return [SuiteReport(group[0].arrived_at, group[-1].arrived_at, tuple(one.run_id for one in group)) for group in groups]
 
 
-def learned_every(reports: Sequence[Report]) -> float | None:
+def learn_interval_s(reports: Sequence[SuiteReport]) -> float | None:
     """Seconds of the longest of the last gaps; nothing after too few reports."""
-    if len(reports) < FEWEST_REPORTS:
+    if len(reports) < MIN_REPORTS:
         return None
-    times = [report.at for report in reports][-GAPS - 1 :]
+    times = [report.ended_at for report in reports][-MAX_GAPS - 1 :]
     return max((later - earlier).total_seconds() for earlier, later in pairwise(times))
 
 
-def late_since(last: datetime, every_s: float) -> datetime:
+def compute_late_time(last: datetime, every_s: float) -> datetime:
     """The moment from which a report is missed."""
-    return last + PATIENCE * timedelta(seconds=every_s) + SLACK
+    return last + LATE_FACTOR * timedelta(seconds=every_s) + LATE_SLACK
 
 
-def vanished(ran: Sequence[AbstractSet[int]]) -> set[int]:
+def find_vanished_series(reports: Sequence[AbstractSet[int]]) -> set[int]:
     """Series of the last five reports, oldest first, that have stopped."""
-    if len(ran) < LOOKED_AT:
+    if len(reports) < EXAMINED_REPORTS:
         return set()
-    recent = ran[-LOOKED_AT:]
-    often = {one for held in recent for one in held if sum(one in other for other in recent) >= RAN_IN}
-    return often - set().union(*recent[-NOT_IN:])
+    recent = reports[-EXAMINED_REPORTS:]
+    often = {one for held in recent for one in held if sum(one in other for other in recent) >= MIN_REPORTS_PRESENT}
+    return often - set().union(*recent[-MIN_REPORTS_ABSENT:])
 
 
-def shrunken(counts: Sequence[int]) -> bool:
+def has_shrunk(counts: Sequence[int]) -> bool:
     """Whether the last report holds far fewer series than the median of the four before."""
-    before = sorted(counts[-LOOKED_AT:-1])
-    return len(before) == LOOKED_AT - 1 and counts[-1] < SHRUNKEN * (before[1] + before[2]) / 2
+    before = sorted(counts[-EXAMINED_REPORTS:-1])
+    return len(before) == EXAMINED_REPORTS - 1 and counts[-1] < SHRUNKEN_SHARE * (before[1] + before[2]) / 2
 
 
-def all_failed(held: Mapping[int, Status]) -> bool:
+def has_only_failures(statuses: Mapping[int, Status]) -> bool:
     """Whether a report measured nothing at all; what was skipped was not meant to be measured."""
-    tried = [status for status in held.values() if status is not Status.SKIPPED]
+    tried = [status for status in statuses.values() if status is not Status.SKIPPED]
     return bool(tried) and Status.OK not in tried

@@ -8,14 +8,14 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
-from perfci.service.incidents.incident_columns import PERFCI
-from perfci.service.notify.enqueue_notifications import tell_new
+from perfci.service.incidents.incident_columns import SYSTEM_ACTOR
+from perfci.service.notify.enqueue_notifications import enqueue_new_incidents
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_members import add_members
-from perfci.store.incidents.records import DATA, PAGE, Event, IncidentRecord, Member
-from perfci.store.projects import Project, touch
+from perfci.store.incidents.records import DATA_KIND, PAGE, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.projects import Project, mark_changed
 
-RETURNED = "data came again"
+DATA_RETURNED = "data came again"
 
 
 def open_data_incident(
@@ -33,14 +33,14 @@ def open_data_incident(
     While it is missing there is one incident of a key, however often this is called, and people are told once. What
     was missing before, came and is missing again is an incident of its own.
     """
-    known = stored.data_incident(tx, project.id, key)
+    known = stored.find_data_incident(tx, project.id, key)
     if known is not None and known.gone_at is None:
         if (known.headline, known.detail.get("explanation", "")) != (headline, explanation):
-            stored.refresh(tx, known.id, {"headline": headline, "detail": {"explanation": explanation}})
+            stored.update_derived(tx, known.id, {"headline": headline, "detail": {"explanation": explanation}})
         return known
     columns = {
         "derived_id": key,
-        "kind": DATA,
+        "kind": DATA_KIND,
         "state": IncidentState.NEW.value,
         "last_good": "",
         "commit": "",
@@ -53,30 +53,30 @@ def open_data_incident(
         "detail": {"explanation": explanation},
     }
     record = stored.add_incident(tx, project.id, columns)
-    add_members(tx, record.id, [Member(one, "", "", 0.0, 0.0, 0.0) for one in sorted(set(series_ids))])
-    stored.add_events(tx, [(record.id, Event(now, PERFCI, "state", "", record.state, headline))])
-    tell_new(tx, project, now)
-    touch(tx, [project.id])
+    add_members(tx, record.id, [IncidentMember(one, "", "", 0.0, 0.0, 0.0) for one in sorted(set(series_ids))])
+    stored.add_events(tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))])
+    enqueue_new_incidents(tx, project, now)
+    mark_changed(tx, [project.id])
     return record
 
 
 def close_data_incident(tx: Transaction, project: Project, key: str, now: datetime) -> IncidentRecord | None:
     """Say that what a key names came again; answers the incident that this ended."""
-    known = stored.data_incident(tx, project.id, key)
+    known = stored.find_data_incident(tx, project.id, key)
     if known is None or known.gone_at is not None:
         return None
-    stored.refresh(tx, known.id, {"gone_at": now})
-    columns = {"state": IncidentState.FIXED.value, "reason": RETURNED, "verified_at": now, "changed_at": now}
+    stored.update_derived(tx, known.id, {"gone_at": now})
+    columns = {"state": IncidentState.FIXED.value, "reason": DATA_RETURNED, "verified_at": now, "changed_at": now}
     open_still = known.state in (IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND)
-    if open_still and stored.change(tx, known.id, known.revision, columns):
-        event = Event(now, PERFCI, "state", known.state, IncidentState.FIXED, RETURNED)
+    if open_still and stored.update_incident(tx, known.id, known.revision, columns):
+        event = IncidentEvent(now, SYSTEM_ACTOR, "state", known.state, IncidentState.FIXED, DATA_RETURNED)
     else:
-        event = Event(now, PERFCI, "verified", "missing", "there", RETURNED)
+        event = IncidentEvent(now, SYSTEM_ACTOR, "verified", "missing", "there", DATA_RETURNED)
     stored.add_events(tx, [(known.id, event)])
-    touch(tx, [project.id])
-    return stored.numbered(tx, project.id, known.number)
+    mark_changed(tx, [project.id])
+    return stored.find_incident(tx, project.id, known.number)
 
 
 def open_data_incidents(tx: Transaction, project: Project) -> list[IncidentRecord]:
     """What is missing now, by key in ``derived_id``."""
-    return stored.missing(tx, project.id)
+    return stored.load_missing_data_incidents(tx, project.id)

@@ -9,21 +9,21 @@ from itertools import groupby
 from types import MappingProxyType
 
 from perfci.model import PerfciError
-from perfci.net.address_check import Forbidden
-from perfci.service.notify.github_issues import to_issue
-from perfci.service.notify.quiet_hours import send_at
-from perfci.service.notify.senders import Means, Sender, Undelivered, to_mail, to_slack, to_webhook
-from perfci.service.retry import again_at
+from perfci.net.address_check import ForbiddenAddress
+from perfci.service.notify.github_issues import send_github_issue
+from perfci.service.notify.quiet_hours import compute_send_time
+from perfci.service.notify.senders import DeliveryError, Sender, SenderConfig, send_mail, send_slack, send_webhook
+from perfci.service.retry import compute_next_attempt
 from perfci.store import Store
 from perfci.store.jobs import delivery_queue as stored
 from perfci.store.jobs.delivery_queue import CLAIMED, Delivery
 
 SENDERS: Mapping[str, Sender] = MappingProxyType(
-    {"slack": to_slack, "webhook": to_webhook, "email": to_mail, "github_issue": to_issue}
+    {"slack": send_slack, "webhook": send_webhook, "email": send_mail, "github_issue": send_github_issue}
 )
 
 
-def deliver(store: Store, means: Means, now: datetime, *, limit: int = 20) -> int:
+def deliver_notifications(store: Store, config: SenderConfig, now: datetime, *, limit: int = 20) -> int:
     """Send what is due, and answer how many messages left.
 
     Only one may be at work at a time, which the caller's lease sees to: what an earlier call had in hand when it ended
@@ -31,14 +31,14 @@ def deliver(store: Store, means: Means, now: datetime, *, limit: int = 20) -> in
     """
     holder = secrets.token_hex(8)
     with store.read() as tx:
-        due = stored.due(tx, holder, now, limit)
+        due = stored.load_due_deliveries(tx, holder, now, limit)
     sent = 0
-    for batch in _batches(due):
-        sent += _deliver(store, holder, batch, means, now)
+    for batch in _group_batches(due):
+        sent += _deliver_batch(store, holder, batch, config, now)
     return sent
 
 
-def _batches(due: Sequence[Delivery]) -> list[list[Delivery]]:
+def _group_batches(due: Sequence[Delivery]) -> list[list[Delivery]]:
     """What travels together: all that waits for one digest, or what was on its way together when somebody died."""
 
     def together(one: Delivery) -> tuple[int, str]:
@@ -49,22 +49,22 @@ def _batches(due: Sequence[Delivery]) -> list[list[Delivery]]:
     return [list(group) for _, group in groupby(sorted(due, key=together), key=together)]
 
 
-def _deliver(store: Store, holder: str, batch: Sequence[Delivery], means: Means, now: datetime) -> int:
+def _deliver_batch(store: Store, holder: str, batch: Sequence[Delivery], config: SenderConfig, now: datetime) -> int:
     destination, again = batch[0].destination, batch[0].state == CLAIMED
-    if not again and (later := send_at(now, destination.quiet, urgent=_urgent(batch))) > now:
+    if not again and (later := compute_send_time(now, destination.quiet, urgent=_is_urgent(batch))) > now:
         with store.begin() as tx:
-            stored.hold(tx, batch, later)
+            stored.postpone_deliveries(tx, batch, later)
         return 0
     uid = batch[0].batch if again else batch[0].uid
     with store.begin() as tx:
-        mine = stored.claim(tx, stored.of_batch(tx, uid) if again else batch, holder, uid)
+        mine = stored.claim_deliveries(tx, stored.load_batch(tx, uid) if again else batch, holder, uid)
     if not mine:
         return 0
     try:
-        found = SENDERS[destination.kind](mine, uid, means, now)
+        found = SENDERS[destination.kind](mine, uid, config, now)
     except PerfciError as error:
         with store.begin() as tx:
-            stored.mark_failed(tx, mine, holder, str(error), _again_at(error, mine, now))
+            stored.mark_failed(tx, mine, holder, str(error), _compute_next_attempt(error, mine, now))
         return 0
     with store.begin() as tx:
         if found.url:
@@ -72,13 +72,13 @@ def _deliver(store: Store, holder: str, batch: Sequence[Delivery], means: Means,
         return stored.mark_sent(tx, mine, holder, now)
 
 
-def _again_at(error: PerfciError, batch: Sequence[Delivery], now: datetime) -> datetime | None:
+def _compute_next_attempt(error: PerfciError, batch: Sequence[Delivery], now: datetime) -> datetime | None:
     """When to try again; never where the receiver refused it, or was asked often enough."""
-    undelivered = error if isinstance(error, Undelivered) else None
-    final = isinstance(error, Forbidden) or bool(undelivered and undelivered.final)
+    undelivered = error if isinstance(error, DeliveryError) else None
+    final = isinstance(error, ForbiddenAddress) or bool(undelivered and undelivered.final)
     tries = max(one.attempts for one in batch) + 1
-    return again_at(now, tries, final=final, after_s=undelivered.after_s if undelivered else None)
+    return compute_next_attempt(now, tries, final=final, retry_after_s=undelivered.retry_after_s if undelivered else None)
 
 
-def _urgent(batch: Sequence[Delivery]) -> bool:
+def _is_urgent(batch: Sequence[Delivery]) -> bool:
     return bool(batch[0].destination.routes.get("urgent"))

@@ -10,73 +10,73 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.github.operations import place
+from perfci.github.operations import repository_path_values
 from perfci.model import PerfciError
-from perfci.net.checked_http import destination as web_address
-from perfci.net.shapes import VISIBLE
-from perfci.net.smtp_mail import recipient
+from perfci.net.checked_http import parse_destination as web_address
+from perfci.net.shapes import VISIBLE_LINE_PATTERN
+from perfci.net.smtp_mail import parse_recipient
 from perfci.service.audit_context import AuditContext
 from perfci.service.notify.deliver_notifications import SENDERS
-from perfci.service.notify.quiet_hours import clock, send_at
-from perfci.service.notify.senders import Means
+from perfci.service.notify.quiet_hours import compute_send_time, parse_time
+from perfci.service.notify.senders import SenderConfig
 from perfci.store.access import audit_log
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import WAITING, Delivery, Destination
-from perfci.store.projects import Project, touch
+from perfci.store.projects import Project, mark_changed
 
-CHECKS: Mapping[str, Callable[[str], object]] = {
+ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {
     "slack": web_address,
     "webhook": web_address,
-    "email": recipient,
-    "github_issue": place,
+    "email": parse_recipient,
+    "github_issue": repository_path_values,
 }
 """What an address has to be, for each kind."""
 
 
-def keep_destination(
-    tx: Transaction, project: Project, wanted: Destination, by: AuditContext, *, secret: str | None
+def save_destination(
+    tx: Transaction, project: Project, destination: Destination, context: AuditContext, *, secret: str | None
 ) -> bool:
     """Add or change a destination; a ``secret`` of None leaves the old one. True where it is new."""
-    if wanted.kind not in CHECKS:
-        raise PerfciError(f"{wanted.kind!r} is no kind of destination; expected {', '.join(CHECKS)}.")
-    CHECKS[wanted.kind](wanted.address)
-    _require_names(wanted)
-    send_at(by.at, wanted.quiet, wanted.digest)
-    for end in {"from", "to"} & wanted.quiet.keys():
-        clock(wanted.quiet[end])
-    known = delivery_queue.destination(tx, project.id, wanted.name)
+    if destination.kind not in ADDRESS_CHECKS:
+        raise PerfciError(f"{destination.kind!r} is no kind of destination; expected {', '.join(ADDRESS_CHECKS)}.")
+    ADDRESS_CHECKS[destination.kind](destination.address)
+    _require_valid_names(destination)
+    compute_send_time(context.at, destination.quiet, destination.digest)
+    for end in {"from", "to"} & destination.quiet.keys():
+        parse_time(destination.quiet[end])
+    known = delivery_queue.find_destination(tx, project.id, destination.name)
     kept = known.secret if secret is None and known is not None else secret or ""
-    if wanted.kind == "github_issue" and not kept:
+    if destination.kind == "github_issue" and not kept:
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
-    new = delivery_queue.keep_destination(tx, project.id, replace(wanted, secret=kept))
-    _record(tx, project, "destination.set", wanted.name, by, {"kind": wanted.kind, "enabled": wanted.enabled})
+    new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept))
+    _record_audit(tx, project, "destination.set", destination.name, context, {"kind": destination.kind, "enabled": destination.enabled})
     return new
 
 
-def _require_names(wanted: Destination) -> None:
+def _require_valid_names(destination: Destination) -> None:
     """Names that a list can tell again, on one line each."""
-    if len(wanted.name) > MOST_OF_NAME or not re.fullmatch(VISIBLE, wanted.name):
-        raise PerfciError(f"The name of a destination is one line of at most {MOST_OF_NAME} visible characters.")
-    globs = wanted.routes.get("benchmarks", ())
-    if len(globs) > MOST_GLOBS or any(len(one) > MOST_OF_GLOB or not re.fullmatch(VISIBLE, one) for one in globs):
+    if len(destination.name) > MAX_NAME_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, destination.name):
+        raise PerfciError(f"The name of a destination is one line of at most {MAX_NAME_LENGTH} visible characters.")
+    globs = destination.routes.get("benchmarks", ())
+    if len(globs) > MAX_GLOBS or any(len(one) > MAX_GLOB_LENGTH or not re.fullmatch(VISIBLE_LINE_PATTERN, one) for one in globs):
         raise PerfciError(
-            f"A destination hears of at most {MOST_GLOBS} names of benchmarks, each at most {MOST_OF_GLOB} visible "
+            f"A destination hears of at most {MAX_GLOBS} names of benchmarks, each at most {MAX_GLOB_LENGTH} visible "
             "characters, with * for any."
         )
 
 
-MOST_OF_NAME, MOST_OF_GLOB, MOST_GLOBS = 100, 200, 50
+MAX_NAME_LENGTH, MAX_GLOB_LENGTH, MAX_GLOBS = 100, 200, 50
 
 
-def drop_destination(tx: Transaction, project: Project, name: str, by: AuditContext) -> bool:
+def delete_destination(tx: Transaction, project: Project, name: str, context: AuditContext) -> bool:
     """Remove a destination and what still waits for it; False where there is none."""
-    there = delivery_queue.drop_destination(tx, project.id, name)
+    there = delivery_queue.delete_destination(tx, project.id, name)
     if there:
-        _record(tx, project, "destination.remove", name, by, {})
+        _record_audit(tx, project, "destination.remove", name, context, {})
     return there
 
 
-def try_destination(project: str, wanted: Destination, means: Means, now: datetime) -> str:
+def send_test_message(project: str, destination: Destination, config: SenderConfig, now: datetime) -> str:
     """Send a message that only tries the way; answers what went wrong, or nothing."""
     body = {
         "project": project,
@@ -87,27 +87,27 @@ def try_destination(project: str, wanted: Destination, means: Means, now: dateti
     }
     uid = secrets.token_hex(16)
     trial = Delivery(
-        id=0, uid=uid, destination=wanted, project=project, incident_id=0, number=0, state_number=0, not_before=now,
+        id=0, uid=uid, destination=destination, project=project, incident_id=0, number=0, state_number=0, not_before=now,
         state=WAITING, claimed_by="", claim=0, batch="", attempts=0, sent_at=None, problem="", body=body, issue_url="",
     )  # fmt: skip
     try:
-        SENDERS[wanted.kind]([trial], uid, means, now)
+        SENDERS[destination.kind]([trial], uid, config, now)
     except PerfciError as error:
         return str(error)
     return ""
 
 
-def note_trial(tx: Transaction, project: Project, name: str, by: AuditContext) -> None:
+def record_test_message(tx: Transaction, project: Project, name: str, context: AuditContext) -> None:
     """Write down that somebody tries a destination: what he sends leaves this server in its name."""
-    audit_log.record(
-        tx, by.actor.name, "destination.test", name, at=by.at, project_id=project.id, request_id=by.request_id
+    audit_log.add_entry(
+        tx, context.actor.name, "destination.test", name, at=context.at, project_id=project.id, request_id=context.request_id
     )
 
 
-def _record(
-    tx: Transaction, project: Project, action: str, name: str, by: AuditContext, detail: dict[str, object]
+def _record_audit(
+    tx: Transaction, project: Project, action: str, name: str, context: AuditContext, detail: dict[str, object]
 ) -> None:
-    audit_log.record(
-        tx, by.actor.name, action, name, at=by.at, project_id=project.id, detail=detail, request_id=by.request_id
+    audit_log.add_entry(
+        tx, context.actor.name, action, name, at=context.at, project_id=project.id, detail=detail, request_id=context.request_id
     )
-    touch(tx, [project.id])
+    mark_changed(tx, [project.id])

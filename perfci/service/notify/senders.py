@@ -13,27 +13,27 @@ from typing import Any, Protocol
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.net import smtp_mail
-from perfci.net.address_check import Network
-from perfci.net.checked_http import Answer, request
-from perfci.net.url_segments import segment
+from perfci.net.address_check import IpNetwork
+from perfci.net.checked_http import CheckedResponse, send_request
+from perfci.net.url_segments import encode_segment
 from perfci.report.incidents import notification_text
 from perfci.store.jobs.delivery_queue import Delivery
 
-Link = Callable[[str, int], str]
+IncidentLink = Callable[[str, int], str]
 """Where an incident of a project is shown; empty where no server is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SenderConfig:
     """What all senders need: networks that may be reached beside the public one, the mail server, and addresses."""
 
-    allowed: Sequence[Network] = ()
+    allowed_networks: Sequence[IpNetwork] = ()
     mail_server: smtp_mail.MailServer = field(default_factory=lambda: smtp_mail.MailServer(""))
     github_api: str = "https://api.github.com"
-    link: Link = lambda project, number: ""
+    build_link: IncidentLink = lambda project, number: ""
 
 
-def means_of(settings: Settings, secrets: Secrets) -> Means:
+def build_sender_config(settings: Settings, secrets: Secrets) -> SenderConfig:
     """What senders need, as it is configured."""
     notify, public = settings.notify, settings.server.public_url
     server = smtp_mail.MailServer(
@@ -46,87 +46,87 @@ def means_of(settings: Settings, secrets: Secrets) -> Means:
     )
 
     def link(project: str, number: int) -> str:
-        return f"{public}/{segment(project)}/incidents/{number}" if public else ""
+        return f"{public}/{encode_segment(project)}/incidents/{number}" if public else ""
 
-    return Means(notify.allow_networks, server, notify.github_api or "https://api.github.com", link)
+    return SenderConfig(notify.allow_networks, server, notify.github_api or "https://api.github.com", link)
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SendResult:
     """Where a message can be found now, if anywhere."""
 
     url: str = ""
 
 
-class Undelivered(PerfciError):
+class DeliveryError(PerfciError):
     """The receiver did not take it; ``final`` says that it never will, ``after_s`` when it wants to be asked again."""
 
-    def __init__(self, sentence: str, *, final: bool = False, after_s: float | None = None) -> None:
+    def __init__(self, sentence: str, *, final: bool = False, retry_after_s: float | None = None) -> None:
         super().__init__(sentence)
         self.final = final
-        self.after_s = after_s
+        self.retry_after_s = retry_after_s
 
 
 class Sender(Protocol):
-    def __call__(self, batch: Sequence[Delivery], uid: str, means: Means, now: datetime) -> Sent: ...
+    def __call__(self, batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult: ...
 
 
-def to_slack(batch: Sequence[Delivery], uid: str, means: Means, now: datetime) -> Sent:
+def send_slack(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """Text as Slack's incoming webhooks, Mattermost, Rocket.Chat and Discord (``/slack``) take it."""
-    text = _escaped(f"*{_subject(batch)}*\n{_text(batch, means)}")
+    text = _escape_slack(f"*{_build_subject(batch)}*\n{_build_text(batch, config)}")
     body = json.dumps({"text": text}, ensure_ascii=False).encode()
-    _post(batch[0].destination.address, body, {"X-Perfci-Delivery": uid}, means)
-    return Sent()
+    _post_request(batch[0].destination.address, body, {"X-Perfci-Delivery": uid}, config)
+    return SendResult()
 
 
-def to_webhook(batch: Sequence[Delivery], uid: str, means: Means, now: datetime) -> Sent:
+def send_webhook(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """The incidents as JSON, signed over the bytes of the body as GitHub signs its own webhooks."""
-    incidents = [dict(one.body) | {"url": means.link(one.project, one.number)} for one in batch]
-    body = json.dumps({"delivery": uid, "subject": _subject(batch), "incidents": incidents}).encode()
+    incidents = [dict(one.body) | {"url": config.build_link(one.project, one.number)} for one in batch]
+    body = json.dumps({"delivery": uid, "subject": _build_subject(batch), "incidents": incidents}).encode()
     headers = {"X-Perfci-Delivery": uid, "X-Perfci-Event": "incident"}
     if secret := batch[0].destination.secret:
-        headers["X-Perfci-Signature"] = signature(secret, body)
-    _post(batch[0].destination.address, body, headers, means)
-    return Sent()
+        headers["X-Perfci-Signature"] = compute_signature(secret, body)
+    _post_request(batch[0].destination.address, body, headers, config)
+    return SendResult()
 
 
-def to_mail(batch: Sequence[Delivery], uid: str, means: Means, now: datetime) -> Sent:
+def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """Plain text; the same ``Message-ID`` each time it is tried."""
-    to, server = batch[0].destination.address, means.mail_server
-    smtp_mail.send(smtp_mail.message(server, to, _subject(batch), _text(batch, means), uid, now), server)
-    return Sent()
+    to, server = batch[0].destination.address, config.mail_server
+    smtp_mail.send_mail(smtp_mail.build_message(server, to, _build_subject(batch), _build_text(batch, config), uid, now), server)
+    return SendResult()
 
 
-def signature(secret: str, body: bytes) -> str:
+def compute_signature(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-def checked(answer: Answer, what: str) -> Answer:
+def require_accepted(response: CheckedResponse, receiver: str) -> CheckedResponse:
     """What a status means for another try: too much or broken there is tried again, refused is not."""
-    if answer.ok:
-        return answer
-    later = answer.status in (408, 425, 429) or answer.status >= 500
-    limited = answer.status == 403 and (answer.retry_after_s or answer.headers.get("x-ratelimit-remaining") == "0")
-    raise Undelivered(f"{what} answered {answer.status}", final=not (later or limited), after_s=answer.retry_after_s)
+    if response.ok:
+        return response
+    later = response.status in (408, 425, 429) or response.status >= 500
+    limited = response.status == 403 and (response.retry_after_s or response.headers.get("x-ratelimit-remaining") == "0")
+    raise DeliveryError(f"{receiver} answered {response.status}", final=not (later or limited), retry_after_s=response.retry_after_s)
 
 
-def _post(url: str, body: bytes, headers: Mapping[str, str], means: Means) -> None:
+def _post_request(url: str, body: bytes, headers: Mapping[str, str], config: SenderConfig) -> None:
     told = {"Content-Type": "application/json; charset=utf-8", **headers}
-    checked(request("POST", url, body=body, headers=told, allowed=means.allowed), "the receiver")
+    require_accepted(send_request("POST", url, body=body, headers=told, allowed_networks=config.allowed_networks), "the receiver")
 
 
-def _subject(batch: Sequence[Delivery]) -> str:
+def _build_subject(batch: Sequence[Delivery]) -> str:
     bodies: list[Mapping[str, Any]] = [one.body for one in batch]
-    return notification_text.subject(bodies[0]) if len(batch) == 1 else notification_text.digest_subject(bodies)
+    return notification_text.notification_subject(bodies[0]) if len(batch) == 1 else notification_text.digest_subject(bodies)
 
 
-def _text(batch: Sequence[Delivery], means: Means) -> str:
-    links = [means.link(one.project, one.number) for one in batch]
+def _build_text(batch: Sequence[Delivery], config: SenderConfig) -> str:
+    links = [config.build_link(one.project, one.number) for one in batch]
     if len(batch) == 1:
-        return notification_text.text(batch[0].body, links[0])
-    return notification_text.digest_text([one.body for one in batch], links)
+        return notification_text.notification_body(batch[0].body, links[0])
+    return notification_text.digest_body([one.body for one in batch], links)
 
 
-def _escaped(text: str) -> str:
+def _escape_slack(text: str) -> str:
     """Slack reads <...> as a link or a call for everybody (``<!channel>``), and these three characters end that."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

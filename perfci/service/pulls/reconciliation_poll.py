@@ -11,70 +11,70 @@ from itertools import groupby
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfci.github.app_auth import App
+from perfci.github.app_auth import GitHubApp
 from perfci.model import PerfciError
-from perfci.service.pulls.missed_deliveries import LOOKS, Happened, Look, Place
+from perfci.service.pulls.missed_deliveries import EVENT_SOURCES, EventSource, MissedEvent, PolledRepository
 from perfci.store import Store
 from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import Binding
+from perfci.store.access.github_bindings import ProjectBinding
 from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import Told
+from perfci.store.jobs.run_events import RunEventPayload
 
-EVERY = timedelta(minutes=15)
+POLL_INTERVAL = timedelta(minutes=15)
 
 log = logging.getLogger("perfci.github")
 
 
 @dataclass(frozen=True, slots=True)
-class CatchingUp:
+class ReconciliationPoll:
     """Asks what became of bound repositories; what nobody heard of waits from then on as if GitHub had told it."""
 
     store: Store
-    app: App
+    app: GitHubApp
 
     def __call__(self, now: datetime) -> int:
         """How much was found; where GitHub does not answer, the next look finds it."""
         with self.store.read() as tx:
-            bound = github_bindings.bindings(tx)
+            bound = github_bindings.load_bindings(tx)
         of_each = groupby(bound, key=lambda one: one.repository.repository_id)
-        return sum(self._of_repository(list(some), now) for _, some in of_each)
+        return sum(self._poll_repository(list(some), now) for _, some in of_each)
 
-    def _of_repository(self, bound: Sequence[Binding], now: datetime) -> int:
+    def _poll_repository(self, bound: Sequence[ProjectBinding], now: datetime) -> int:
         """Nothing where the App is not installed; what cannot be asked for holds up nothing else."""
         slug, number = bound[0].repository.slug, bound[0].repository.repository_id
-        with _again_later(slug):
-            installation = self.app.installation(slug)
+        with _log_github_failures(slug):
+            installation = self.app.find_installation(slug)
             if installation is None:
                 return 0
-            place = Place(self.app.client(installation, [number]), slug, installation, now)
-            return sum(self._found(what, look, place, bound) for what, look in LOOKS.items())
+            place = PolledRepository(self.app.open_installation_client(installation, [number]), slug, installation, now)
+            return sum(self._poll_source(what, look, place, bound) for what, look in EVENT_SOURCES.items())
         return 0
 
-    def _found(self, what: str, look: Look, place: Place, bound: Sequence[Binding]) -> int:
-        with _again_later(place.slug):
-            missed = self._unheard(list(look(place)), bound)
+    def _poll_source(self, description: str, source: EventSource, polled: PolledRepository, bound: Sequence[ProjectBinding]) -> int:
+        with _log_github_failures(polled.slug):
+            missed = self._select_missed(list(source(polled)), bound)
             if not missed:
                 return 0
             with self.store.begin() as tx:
-                kept = sum(run_events.add(tx, project_id, told, place.now) for project_id, told in missed)
-            log.info("found in %s, of which GitHub did not tell: %s (%d)", place.slug, what, kept)
+                kept = sum(run_events.add_run_event(tx, project_id, told, polled.now) for project_id, told in missed)
+            log.info("found in %s, of which GitHub did not tell: %s (%d)", polled.slug, description, kept)
             return kept
         return 0
 
-    def _unheard(self, happened: Sequence[Happened], bound: Sequence[Binding]) -> list[tuple[int, Told]]:
+    def _select_missed(self, events: Sequence[MissedEvent], bound: Sequence[ProjectBinding]) -> list[tuple[int, RunEventPayload]]:
         """What was never told, for each project that it concerns."""
         with self.store.read() as tx:
             return [
-                (one.project_id, it.told)
-                for it in happened
+                (one.project_id, it.payload)
+                for it in events
                 for one in bound
                 if it.concerns(one.repository)
-                and not run_events.is_heard(tx, one.project_id, it.told.number, it.told.action, it.at)
+                and not run_events.has_run_event(tx, one.project_id, it.payload.number, it.payload.action, it.at)
             ]
 
 
 @contextmanager
-def _again_later(slug: str) -> Iterator[None]:
+def _log_github_failures(slug: str) -> Iterator[None]:
     """What GitHub does not answer is said, and no more; what the database does not is no fault of the repository."""
     try:
         yield

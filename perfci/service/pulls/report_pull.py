@@ -5,30 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from perfci.config.github_job import GitHubJob
-from perfci.github import accept_comment, webhook_events
-from perfci.github.client import Client
-from perfci.github.deliver_report import Delivered, deliver
-from perfci.github.find_pulls import pulls_of_run
-from perfci.github.publish_comment import age_comment
-from perfci.github.pull_report import Author, Check, PullReport
+from perfci.github import accept_comment, publish_comment, webhook_events
+from perfci.github.client import GitHubClient
+from perfci.github.deliver_report import DeliveryResult, deliver_report
+from perfci.github.find_pulls import find_pulls_of_run
+from perfci.github.pull_report import CheckReport, CommentAuthor, PullReport
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
 from perfci.model import Commit, PerfciError
-from perfci.net.url_segments import segment
-from perfci.report.escaping import printable
-from perfci.report.pulls.check_result import Gate, State, check_title, conclusion, state_of, status_text
+from perfci.net.url_segments import encode_segment
+from perfci.report.escaping import make_printable
+from perfci.report.pulls.check_result import (
+    CheckState,
+    GateMode,
+    check_result,
+    check_state,
+    check_title,
+    commit_status_description,
+)
 from perfci.report.pulls.comparison_findings import is_worse
-from perfci.report.pulls.placeholder_comment import NotMeasured, not_measured, outdated
-from perfci.report.pulls.pull_comment import comment, worth_a_comment
-from perfci.service.expected_changes.read_pulls import announced_by
-from perfci.service.pulls.read_artifact import left_in, newest_of_commit
-from perfci.service.pulls.results_artifact import HandedOver
+from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
+from perfci.report.pulls.pull_comment import render_comment, should_comment
+from perfci.service.expected_changes.read_pulls import fetch_expected_changes
+from perfci.service.pulls.read_artifact import find_newest_for_commit, read_artifact
+from perfci.service.pulls.results_artifact import PullResults
 
-LONGEST_NAME = 100
+MAX_CHECK_NAME_LENGTH = 100
 """Characters of a check's name; GitHub cuts longer ones where it lists them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pull:
+class PullRef:
     """A pull request as GitHub itself names it: never taken from what a job made."""
 
     repository: str
@@ -37,160 +43,160 @@ class Pull:
     head: str
 
 
-def pull_of(job: GitHubJob) -> Pull:
+def parse_pull(job: GitHubJob) -> PullRef:
     """The pull request that a job was started for."""
-    event = _event(job)
+    event = _read_event(job)
     if not isinstance(event, PullRequestEvent):
         raise PerfciError(
             f"this job was started by {job.event_name or 'nothing'}, a pull request was expected: "
             "let the workflow run `on: pull_request`, or name two commits to `perfci compare`"
         )
     proposed = event.pull_request
-    return Pull(event.repository.full_name, event.number, proposed.base.sha, proposed.head.sha)
+    return PullRef(event.repository.full_name, event.number, proposed.base.sha, proposed.head.sha)
 
 
-def pulls_of(job: GitHubJob, client: Client) -> list[Pull]:
+def list_pulls(job: GitHubJob, client: GitHubClient) -> list[PullRef]:
     """The pull requests a job reports to: that of its event, or those of the workflow run that it follows."""
-    event = _event(job)
+    event = _read_event(job)
     if isinstance(event, IssueCommentEvent):
-        return _pull_talked_about(event, client)
+        return _find_commented_pull(event, client)
     if not isinstance(event, WorkflowRunEvent):
-        return [pull_of(job)]
-    found = pulls_of_run(client, event.workflow_run)
-    return [Pull(event.repository.full_name, one.number, one.base.sha, one.head.sha) for one in found]
+        return [parse_pull(job)]
+    found = find_pulls_of_run(client, event.workflow_run)
+    return [PullRef(event.repository.full_name, one.number, one.base.sha, one.head.sha) for one in found]
 
 
-def outcome_of(job: GitHubJob) -> str:
+def get_run_conclusion(job: GitHubJob) -> str:
     """How the workflow run ended that this job follows, in GitHub's word; nothing where it follows none."""
-    event = _event(job)
+    event = _read_event(job)
     return (event.workflow_run.conclusion or "") if isinstance(event, WorkflowRunEvent) else ""
 
 
-def log_of(job: GitHubJob) -> str:
+def get_log_url(job: GitHubJob) -> str:
     """Where a person sees how it was measured: in the workflow run that this job follows, or in its own."""
-    event = _event(job)
+    event = _read_event(job)
     followed = event.workflow_run if isinstance(event, WorkflowRunEvent) else None
-    return job.url_of(followed.id, followed.run_attempt) if followed else job.url
+    return job.format_url(followed.id, followed.run_attempt) if followed else job.url
 
 
-def kept_of(client: Client, pull: Pull) -> HandedOver | None:
+def fetch_results(client: GitHubClient, pull: PullRef) -> PullResults | None:
     """What was measured of a pull request's newest commit, as long as GitHub keeps it; nothing where there is none."""
-    newest = newest_of_commit(client, pull.repository, pull.head)
-    return left_in(client, pull.repository, newest, pull.head).handed if newest else None
+    newest = find_newest_for_commit(client, pull.repository, pull.head)
+    return read_artifact(client, pull.repository, newest, pull.head).results if newest else None
 
 
-def pushed_to(job: GitHubJob) -> list[str]:
+def list_pushed_commits(job: GitHubJob) -> list[str]:
     """The commits that a push brought, the newest first; of a job that something else started, its own."""
-    event = _event(job)
+    event = _read_event(job)
     brought = [one.id for one in reversed(event.commits)] if isinstance(event, PushEvent) else []
     return list(dict.fromkeys([job.sha, *brought]))
 
 
-def is_talk(job: GitHubJob) -> bool:
+def is_comment_event(job: GitHubJob) -> bool:
     """Whether somebody's comment started this job."""
-    return isinstance(_event(job), IssueCommentEvent)
+    return isinstance(_read_event(job), IssueCommentEvent)
 
 
-def nothing_of(pull: Pull, project: str, outcome: str) -> HandedOver:
+def build_missing_results(pull: PullRef, project: str, run_conclusion: str) -> PullResults:
     """What stands for results that never came: silence and calm must not look alike."""
-    ending = NotMeasured.CANCELLED if outcome == "cancelled" else NotMeasured.BROKEN
-    return HandedOver(project, Commit(pull.base), Commit(pull.head), ending=ending)
+    ending = NotMeasuredReason.CANCELLED if run_conclusion == "cancelled" else NotMeasuredReason.BROKEN
+    return PullResults(project, Commit(pull.base), Commit(pull.head), not_measured=ending)
 
 
-def is_only_begun(job: GitHubJob) -> bool:
+def is_run_in_progress(job: GitHubJob) -> bool:
     """Whether the workflow run that this job follows has not ended yet."""
-    event = _event(job)
+    event = _read_event(job)
     return isinstance(event, WorkflowRunEvent) and event.action != "completed"
 
 
-def age(client: Client, author: Author, pull: Pull, key: str) -> str:
+def mark_comment_outdated(client: GitHubClient, author: CommentAuthor, pull: PullRef, key: str) -> str:
     """Where a comment stands that told of an older commit and now says so."""
     newer = Commit(pull.head)
-    return age_comment(client, author, pull.repository, pull.number, key, pull.head, lambda text: outdated(text, newer))
+    return publish_comment.mark_comment_outdated(client, author, pull.repository, pull.number, key, pull.head, lambda text: render_outdated(text, newer))
 
 
-def tell(
-    client: Client, author: Author, pull: Pull, key: str, handed: HandedOver, *, gate: Gate, page: str, log: str
-) -> Delivered:
+def report_to_pull(
+    client: GitHubClient, author: CommentAuthor, pull: PullRef, key: str, results: PullResults, *, gate: GateMode, page_url: str, log_url: str
+) -> DeliveryResult:
     """Bring comment and check of a pull request to what was measured; what is about another commit is refused."""
-    if handed.head.sha != pull.head:
+    if results.head.sha != pull.head:
         raise PerfciError(
-            f"what was measured is about {handed.head.sha[:12]} and {pull.repository}#{pull.number} is at "
+            f"what was measured is about {results.head.sha[:12]} and {pull.repository}#{pull.number} is at "
             f"{pull.head[:12]}: nothing was written"
         )
-    handed = _as_meant(client, pull, handed)
-    return deliver(client, author, report_of(pull, key, handed, gate, page, log))
+    results = _apply_expected_changes(client, pull, results)
+    return deliver_report(client, author, build_pull_report(pull, key, results, gate, page_url, log_url))
 
 
-def report_of(pull: Pull, key: str, handed: HandedOver, gate: Gate, page: str, log: str) -> PullReport:
+def build_pull_report(pull: PullRef, key: str, results: PullResults, gate: GateMode, page_url: str, log_url: str) -> PullReport:
     """What a pull request is to show; ``key`` is the project as this side knows it, not as the results say."""
-    text, found = told(handed, page, log), handed.outcome
-    ended = conclusion(found, gate)
-    check = Check(
-        name="perfci" if key == pull.repository else printable(f"perfci/{key}", LONGEST_NAME),
+    text, found = render_results(results, page_url, log_url), results.outcome
+    ended = check_result(found, gate)
+    check = CheckReport(
+        name="perfci" if key == pull.repository else make_printable(f"perfci/{key}", MAX_CHECK_NAME_LENGTH),
         external_id=key,
         state="completed",
         title=check_title(found),
         summary=text,
         conclusion=ended.check,
         status=ended.status,
-        line=status_text(found, gate),
-        details_url=page or log,
+        status_text=commit_status_description(found, gate),
+        details_url=page_url or log_url,
     )
-    opens = handed.findings is None or worth_a_comment(handed.findings)
-    return PullReport(pull.repository, pull.number, pull.head, key, text, check, opens_comment=opens)
+    opens = results.findings is None or should_comment(results.findings)
+    return PullReport(pull.repository, pull.number, pull.head, key, text, check, may_create_comment=opens)
 
 
-def told(handed: HandedOver, page: str = "", log: str = "") -> str:
+def render_results(results: PullResults, page_url: str = "", log_url: str = "") -> str:
     """Comment, summary of the check and summary of the job: the same text."""
-    if handed.findings is not None:
-        return comment(replace(handed.findings, page=page))
-    assert handed.ending is not None
-    return not_measured(handed.ending, handed.base, handed.head, detail=handed.detail, page=log)
+    if results.findings is not None:
+        return render_comment(replace(results.findings, report_url=page_url))
+    assert results.not_measured is not None
+    return render_not_measured(results.not_measured, results.base, results.head, detail=results.detail, page=log_url)
 
 
-def tell_job(job: GitHubJob, handed: HandedOver) -> None:
+def write_job_summary(job: GitHubJob, results: PullResults) -> None:
     """The same for whoever reads the job, and a word and a number for its other steps."""
     if job.summary:
         with job.summary.open("a", encoding="utf-8") as file:
-            file.write(told(handed, log=job.url))
+            file.write(render_results(results, log_url=job.url))
     if job.outputs:
-        worse = sum(map(is_worse, handed.findings.verdicts)) if handed.findings else 0
+        worse = sum(map(is_worse, results.findings.verdicts)) if results.findings else 0
         with job.outputs.open("a", encoding="utf-8") as file:
-            file.write(f"verdict={state_of(handed.outcome)}\nregressions={worse}\n")
+            file.write(f"verdict={check_state(results.outcome)}\nregressions={worse}\n")
 
 
-def page_of(server: str, handed: HandedOver) -> str:
+def build_page_url(server: str, results: PullResults) -> str:
     """Where the dashboard shows this comparison; nothing without a server."""
     if not server:
         return ""
-    return f"{server.rstrip('/')}/{segment(handed.project)}/compare/{handed.base.sha}...{handed.head.sha}"
+    return f"{server.rstrip('/')}/{encode_segment(results.project)}/compare/{results.base.sha}...{results.head.sha}"
 
 
-def _as_meant(client: Client, pull: Pull, handed: HandedOver) -> HandedOver:
+def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullResults) -> PullResults:
     """What got worse may be meant: announced by the pull request, or accepted of this very commit."""
-    if handed.findings is None or state_of(handed.findings) is not State.WORSE:
-        return handed
-    proposed = client.pull(pull.repository, pull.number)
-    told = replace(handed.findings, announced=announced_by(client, pull.repository, proposed))
-    if state_of(told) is State.WORSE:
-        found = accept_comment.acceptance(client, pull.repository, pull.number, pull.head)
-        told = replace(told, accept=accept_comment.command(pull.head), accepted=str(found) if found else "")
-    return replace(handed, findings=told)
+    if results.findings is None or check_state(results.findings) is not CheckState.WORSE:
+        return results
+    proposed = client.get_pull(pull.repository, pull.number)
+    told = replace(results.findings, expected_changes=fetch_expected_changes(client, pull.repository, proposed))
+    if check_state(told) is CheckState.WORSE:
+        found = accept_comment.find_acceptance(client, pull.repository, pull.number, pull.head)
+        told = replace(told, accept_command=accept_comment.accept_command(pull.head), acceptance=str(found) if found else "")
+    return replace(results, findings=told)
 
 
-def _pull_talked_about(event: IssueCommentEvent, client: Client) -> list[Pull]:
+def _find_commented_pull(event: IssueCommentEvent, client: GitHubClient) -> list[PullRef]:
     """The pull request of a comment that accepts something; nothing is to be done about any other."""
-    if event.issue.pull_request is None or not accept_comment.asks_to_accept(event.comment.body):
+    if event.issue.pull_request is None or not accept_comment.is_accept_request(event.comment.body):
         return []
-    found = client.pull(event.repository.full_name, event.issue.number)
-    return [Pull(event.repository.full_name, found.number, found.base.sha, found.head.sha)]
+    found = client.get_pull(event.repository.full_name, event.issue.number)
+    return [PullRef(event.repository.full_name, found.number, found.base.sha, found.head.sha)]
 
 
-def _event(job: GitHubJob) -> webhook_events.Event | None:
+def _read_event(job: GitHubJob) -> webhook_events.WebhookEvent | None:
     if job.event is None:
         raise PerfciError("GITHUB_EVENT_PATH is not set: a job of GitHub Actions tells there why it was started")
     try:
-        return webhook_events.event(job.event_name, job.event.read_bytes())
+        return webhook_events.parse_event(job.event_name, job.event.read_bytes())
     except OSError as error:
         raise PerfciError(f"the event {job.event} cannot be read: {error.strerror}") from None

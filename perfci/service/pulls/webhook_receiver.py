@@ -8,66 +8,66 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.auth.github_jobs import PULL_REQUEST
-from perfci.github.accept_comment import asks_to_accept
+from perfci.github.accept_comment import is_accept_request
 from perfci.github.shapes import RepositoryRef, WorkflowRun
-from perfci.github.webhook_events import Event, IssueCommentEvent, PullRequestEvent, WorkflowRunEvent
-from perfci.service.accounts.repository_bindings import follow_name
+from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, WebhookEvent, WorkflowRunEvent
+from perfci.service.accounts.repository_bindings import update_repository_name
 from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import Repository
+from perfci.store.access.github_bindings import BoundRepository
 from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import Told
-from perfci.verdicts.expected_change import announcements
+from perfci.store.jobs.run_events import RunEventPayload
+from perfci.verdicts.expected_change import parse_expected_changes
 
-BEGUN, ENDED = frozenset({"requested", "in_progress"}), "completed"
-ACCEPTED = "accepted"
+STARTED_ACTIONS, COMPLETED_ACTION = frozenset({"requested", "in_progress"}), "completed"
+ACCEPT_COMMENT = "accepted"
 """What is kept of a comment on a pull request that accepts something; the others are words of GitHub's."""
 
-MERGED = "merged"
+MERGED_PULL = "merged"
 """What is kept of a pull request that announced something and was merged; GitHub says that it was closed."""
 
 
-def hear(tx: Session, event: Event | None, delivery: str, now: datetime) -> int:
+def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: datetime) -> int:
     """For how many projects something is to be done that was not told before."""
-    if isinstance(event, WorkflowRunEvent) and event.installation and _concerns_a_pull_request(event):
+    if isinstance(event, WorkflowRunEvent) and event.installation and _is_about_pull(event):
         run, place = event.workflow_run, event.repository
-        told = Told(delivery, event.installation.id, place.full_name, run.id, event.action)
-        return _keep(tx, told, place, lambda bound: is_bound_run(run, bound), now)
-    if isinstance(event, IssueCommentEvent) and event.installation and _accepts(event):
-        told = Told(delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPTED)
-        return _keep(tx, told, event.repository, lambda bound: is_bound(event.repository, bound), now)
-    if isinstance(event, PullRequestEvent) and event.installation and _announces(event):
-        told = Told(delivery, event.installation.id, event.repository.full_name, event.number, MERGED)
-        return _keep(tx, told, event.repository, lambda bound: is_bound(event.repository, bound), now)
+        told = RunEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
+        return _store_event(tx, told, place, lambda bound: is_bound_run(run, bound), now)
+    if isinstance(event, IssueCommentEvent) and event.installation and _is_acceptance(event):
+        told = RunEventPayload(delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPT_COMMENT)
+        return _store_event(tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now)
+    if isinstance(event, PullRequestEvent) and event.installation and _has_expected_changes(event):
+        told = RunEventPayload(delivery, event.installation.id, event.repository.full_name, event.number, MERGED_PULL)
+        return _store_event(tx, told, event.repository, lambda bound: is_bound_repository(event.repository, bound), now)
     return 0
 
 
-def is_bound_run(run: WorkflowRun, bound: Repository) -> bool:
+def is_bound_run(run: WorkflowRun, bound: BoundRepository) -> bool:
     """Whether a project was bound to the repository, the owner and the file of a run."""
-    return is_bound(run.repository, bound) and bound.workflow in run.files
+    return is_bound_repository(run.repository, bound) and bound.workflow in run.files
 
 
-def is_bound(repository: RepositoryRef, bound: Repository) -> bool:
+def is_bound_repository(repository: RepositoryRef, bound: BoundRepository) -> bool:
     """By numbers: one that was renamed is the same, one that changed hands must be bound anew."""
     owner = repository.owner.id if repository.owner else None
     return (repository.id, owner) == (bound.repository_id, bound.owner_id)
 
 
-def _keep(tx: Session, told: Told, of: RepositoryRef, concerns: Callable[[Repository], bool], now: datetime) -> int:
-    bound = [one for one in github_bindings.bindings_to(tx, of.id) if concerns(one.repository)]
-    new = [one for one in bound if run_events.add(tx, one.project_id, told, now)]
+def _store_event(tx: Session, payload: RunEventPayload, repository: RepositoryRef, concerns: Callable[[BoundRepository], bool], now: datetime) -> int:
+    bound = [one for one in github_bindings.load_bindings_of_repository(tx, repository.id) if concerns(one.repository)]
+    new = [one for one in bound if run_events.add_run_event(tx, one.project_id, payload, now)]
     for one in new:
-        follow_name(tx, one, of.full_name, now, told.delivery)
+        update_repository_name(tx, one, repository.full_name, now, payload.delivery)
     return len(new)
 
 
-def _concerns_a_pull_request(event: WorkflowRunEvent) -> bool:
-    return event.workflow_run.event == PULL_REQUEST and event.action in BEGUN | {ENDED}
+def _is_about_pull(event: WorkflowRunEvent) -> bool:
+    return event.workflow_run.event == PULL_REQUEST and event.action in STARTED_ACTIONS | {COMPLETED_ACTION}
 
 
-def _accepts(event: IssueCommentEvent) -> bool:
-    return event.issue.pull_request is not None and asks_to_accept(event.comment.body)
+def _is_acceptance(event: IssueCommentEvent) -> bool:
+    return event.issue.pull_request is not None and is_accept_request(event.comment.body)
 
 
-def _announces(event: PullRequestEvent) -> bool:
+def _has_expected_changes(event: PullRequestEvent) -> bool:
     proposed = event.pull_request
-    return event.action == "closed" and proposed.merged_at is not None and bool(announcements(proposed.body or ""))
+    return event.action == "closed" and proposed.merged_at is not None and bool(parse_expected_changes(proposed.body or ""))

@@ -9,33 +9,44 @@ from functools import cached_property
 from pathlib import Path
 
 from perfci.config import Config, Settings
-from perfci.github.app_auth import App, Key
-from perfci.github.client import Client
-from perfci.github.errors import Refused, Unanswered, Unreachable
-from perfci.github.find_pulls import pulls_of_run
-from perfci.github.pull_report import Author, Overtaken
+from perfci.github.app_auth import AppKey, GitHubApp
+from perfci.github.client import GitHubClient
+from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
+from perfci.github.find_pulls import find_pulls_of_run
+from perfci.github.pull_report import CommentAuthor, ReportOutdated
 from perfci.github.shapes import WorkflowRun
 from perfci.model import Commit, PerfciError
-from perfci.report.pulls.placeholder_comment import NotMeasured
+from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
-from perfci.service.pulls.read_artifact import Left, left_in, newest_of_commit, newest_of_run
-from perfci.service.pulls.record_merged_pull import take_announced
-from perfci.service.pulls.report_pull import Pull, age, nothing_of, page_of, tell
-from perfci.service.pulls.results_artifact import HandedOver
-from perfci.service.pulls.store_results import actor_of, take_in
-from perfci.service.pulls.webhook_receiver import ACCEPTED, BEGUN, MERGED, is_bound_run
+from perfci.service.pulls.read_artifact import (
+    ResultsArtifact,
+    find_newest_for_commit,
+    find_newest_for_run,
+    read_artifact,
+)
+from perfci.service.pulls.record_merged_pull import record_merged_pull
+from perfci.service.pulls.report_pull import (
+    PullRef,
+    build_missing_results,
+    build_page_url,
+    mark_comment_outdated,
+    report_to_pull,
+)
+from perfci.service.pulls.results_artifact import PullResults
+from perfci.service.pulls.store_results import build_workflow_run_actor, store_artifact_runs
+from perfci.service.pulls.webhook_receiver import ACCEPT_COMMENT, MERGED_PULL, STARTED_ACTIONS, is_bound_run
 from perfci.store import Store
 from perfci.store.access import github_bindings
-from perfci.store.jobs.run_events import RunEvent, Told
-from perfci.store.projects import Project, project
+from perfci.store.jobs.run_events import RunEvent, RunEventPayload
+from perfci.store.projects import Project, find_project
 
-NEVER_RAN = frozenset({"action_required", "skipped", "stale"})
+UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
 """Conclusions of runs in which nothing was to be measured: one that waits for an approval is told of when it ran."""
 
 log = logging.getLogger("perfci.github")
 
 
-def app_of(config: Config) -> App:
+def build_app(config: Config) -> GitHubApp:
     """The GitHub App as it is configured, with a key that can sign."""
     table, pem = config.settings.app, config.secrets.app_private_key.get_secret_value()
     if not pem and not table.key_file:
@@ -43,12 +54,12 @@ def app_of(config: Config) -> App:
             "[app] id names a GitHub App and there is no private key of it: set PERFCI_APP_PRIVATE_KEY, or key_file in "
             "[app], for the process that judges."
         )
-    key = Key(table.id, pem or _key_in(config.root / table.key_file))
-    key.signed(0)
-    return App(key, table.api)
+    key = AppKey(table.id, pem or _read_private_key(config.root / table.key_file))
+    key.sign_jwt(0)
+    return GitHubApp(key, table.api)
 
 
-def _key_in(path: Path) -> str:
+def _read_private_key(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
@@ -56,97 +67,97 @@ def _key_in(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Follower:
+class WorkflowRunHandler:
     """Who acts upon what GitHub told: with the App's key, and on nothing that a pull request wrote."""
 
     store: Store
-    app: App
+    app: GitHubApp
     settings: Settings
 
     def __call__(self, event: RunEvent, now: datetime) -> str:
         """Do it, and answer why there was nothing to do; to do it twice writes nothing twice."""
         with self.store.read() as tx:
-            of, bound = project(tx, event.project), github_bindings.repository_of(tx, event.project_id)
+            of, bound = find_project(tx, event.project), github_bindings.find_bound_repository(tx, event.project_id)
         if of is None or of.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
-        told, client = event.told, self.app.client(event.told.installation, [bound.repository_id])
-        if told.action == MERGED:
-            return take_announced(self.store, client, told, of, bound, now)
-        ran = _run_of(client, told)
+        told, client = event.payload, self.app.open_installation_client(event.payload.installation, [bound.repository_id])
+        if told.action == MERGED_PULL:
+            return record_merged_pull(self.store, client, told, of, bound, now)
+        ran = _fetch_workflow_run(client, told)
         if ran is None:
             return "No results of the newest commit are kept: they have to be measured again."
         if not is_bound_run(ran, bound):
             return "The project is bound to another repository or workflow by now."
-        if (told.action in BEGUN) == (ran.status == "completed"):
+        if (told.action in STARTED_ACTIONS) == (ran.status == "completed"):
             return f"The run is {ran.status} by now, which GitHub tells by itself."
         try:
-            return self._follow(
-                client, ran, told.action in BEGUN, of, AuditContext(actor_of(of, ran), now, told.delivery)
+            return self._handle_run(
+                client, ran, told.action in STARTED_ACTIONS, of, AuditContext(build_workflow_run_actor(of, ran), now, told.delivery)
             )
-        except Overtaken as gone:
+        except ReportOutdated as gone:
             return str(gone)
 
-    def _follow(self, client: Client, ran: WorkflowRun, begun: bool, of: Project, act: AuditContext) -> str:
-        repository = ran.repository.full_name
-        pulls = [Pull(repository, one.number, one.base.sha, one.head.sha) for one in pulls_of_run(client, ran)]
-        if begun:
+    def _handle_run(self, client: GitHubClient, workflow_run: WorkflowRun, started: bool, project: Project, context: AuditContext) -> str:
+        repository = workflow_run.repository.full_name
+        pulls = [PullRef(repository, one.number, one.base.sha, one.head.sha) for one in find_pulls_of_run(client, workflow_run)]
+        if started:
             for pull in pulls:
-                age(client, self._author, pull, of.slug)
+                mark_comment_outdated(client, self._author, pull, project.slug)
             return ""
-        left = _left_by(client, ran)
-        if left.handed is None and ran.conclusion in NEVER_RAN:
-            return f"Nothing was measured: the run ended as {ran.conclusion}."
-        page = self._page(ran, left, of, act)
+        left = _fetch_artifact(client, workflow_run)
+        if left.results is None and workflow_run.conclusion in UNMEASURED_CONCLUSIONS:
+            return f"Nothing was measured: the run ended as {workflow_run.conclusion}."
+        page = self._store_and_link(workflow_run, left, project, context)
         for pull in pulls:
-            shown, gate = _shown(left, pull, of.slug, ran), self.settings.app.gate
-            told = tell(client, self._author, pull, of.slug, shown, gate=gate, page=page, log=ran.log_url)
+            shown, gate = _build_results(left, pull, project.slug, workflow_run), self.settings.app.gate
+            told = report_to_pull(client, self._author, pull, project.slug, shown, gate=gate, page_url=page, log_url=workflow_run.log_url)
             log.info("%s#%d is told: %s", repository, pull.number, ", ".join(told.written) or "nothing new")
         return ""
 
-    def _page(self, ran: WorkflowRun, left: Left, of: Project, act: AuditContext) -> str:
+    def _store_and_link(self, workflow_run: WorkflowRun, artifact: ResultsArtifact, project: Project, context: AuditContext) -> str:
         """Where the comparison is shown, once it is stored; nowhere, where nothing of it could be."""
-        here, refused = take_in(self.store, of, ran, left.runs, act)
+        here, refused = store_artifact_runs(self.store, project, workflow_run, artifact.runs, context)
         if refused:
             what = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"
-            log.warning("run %d of %s: %s", ran.id, ran.repository.full_name, what)
-        if not here or left.handed is None or left.handed.findings is None:
+            log.warning("run %d of %s: %s", workflow_run.id, workflow_run.repository.full_name, what)
+        if not here or artifact.results is None or artifact.results.findings is None:
             return ""
-        return page_of(self.settings.server.public_url, replace(left.handed, project=of.slug))
+        return build_page_url(self.settings.server.public_url, replace(artifact.results, project=project.slug))
 
     @cached_property
-    def _author(self) -> Author:
-        return self.app.author()
+    def _author(self) -> CommentAuthor:
+        return self.app.comment_author()
 
 
-def _run_of(client: Client, told: Told) -> WorkflowRun | None:
+def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> WorkflowRun | None:
     """The run as it is now, for what was told may be old; of a pull request the one that measured its newest commit."""
-    if told.action != ACCEPTED:
-        return client.workflow_run(told.repository, told.number)
-    head = client.pull(told.repository, told.number).head.sha
-    found = newest_of_commit(client, told.repository, head)
+    if payload.action != ACCEPT_COMMENT:
+        return client.get_workflow_run(payload.repository, payload.number)
+    head = client.get_pull(payload.repository, payload.number).head.sha
+    found = find_newest_for_commit(client, payload.repository, head)
     measured_by = found.workflow_run.id if found and found.workflow_run else None
-    return None if measured_by is None else client.workflow_run(told.repository, measured_by)
+    return None if measured_by is None else client.get_workflow_run(payload.repository, measured_by)
 
 
-def _left_by(client: Client, ran: WorkflowRun) -> Left:
+def _fetch_artifact(client: GitHubClient, workflow_run: WorkflowRun) -> ResultsArtifact:
     """The newest artifact of a run; one that cannot be read is no reason to ask again."""
-    repository = ran.repository.full_name
-    newest = newest_of_run(client, repository, ran.id)
+    repository = workflow_run.repository.full_name
+    newest = find_newest_for_run(client, repository, workflow_run.id)
     if newest is None:
-        return Left()
+        return ResultsArtifact()
     try:
-        return left_in(client, repository, newest, ran.head_sha)
-    except (Refused, Unanswered, Unreachable):
+        return read_artifact(client, repository, newest, workflow_run.head_sha)
+    except (GitHubError, GitHubNoResponse, GitHubUnreachable):
         raise
     except PerfciError as error:
-        log.warning("run %d of %s: %s", ran.id, repository, error)
-        return Left(problem=str(error))
+        log.warning("run %d of %s: %s", workflow_run.id, repository, error)
+        return ResultsArtifact(problem=str(error))
 
 
-def _shown(left: Left, pull: Pull, key: str, ran: WorkflowRun) -> HandedOver:
-    if left.problem:
+def _build_results(artifact: ResultsArtifact, pull: PullRef, key: str, workflow_run: WorkflowRun) -> PullResults:
+    if artifact.problem:
         sides = Commit(pull.base), Commit(pull.head)
-        return HandedOver(key, *sides, ending=NotMeasured.BROKEN, detail=left.problem)
-    if left.handed is None:
-        return nothing_of(pull, key, ran.conclusion or "")
-    return replace(left.handed, project=key)
+        return PullResults(key, *sides, not_measured=NotMeasuredReason.BROKEN, detail=artifact.problem)
+    if artifact.results is None:
+        return build_missing_results(pull, key, workflow_run.conclusion or "")
+    return replace(artifact.results, project=key)

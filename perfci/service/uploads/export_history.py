@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perfci.formats import WRITERS, Warn, csv_export, writer_named
+from perfci.formats import WRITER_MODULES, WarnCallback, csv_export, get_writer
 from perfci.model import Run
-from perfci.report.escaping import csv_cell
+from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store
-from perfci.store.exports import history_runs
+from perfci.store.exports import load_history_run_ids
 from perfci.store.queries.measurements import load_run
 
-EXPORTS = ("csv", *WRITERS)
+EXPORT_FORMATS = ("csv", *WRITER_MODULES)
 
 
-def export(store: Store, project: str, format: str, lost: Warn, *, samples: bool = False) -> Iterator[bytes]:
+def export_history(store: Store, project: str, format: str, on_loss: WarnCallback, *, samples: bool = False) -> Iterator[bytes]:
     """``lost`` takes a sentence for each thing the format cannot say; ``samples`` makes CSV a row for each of them."""
     if format == "csv":
-        return _table(store, project, samples)
-    return writer_named(format).write(_runs(store, project), lost)
+        return _export_csv(store, project, samples)
+    return get_writer(format).write(_load_runs(store, project), on_loss)
 
 
-def _table(store: Store, project: str, samples: bool) -> Iterator[bytes]:
+def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
-        for line in csv_export.export(tx, project, samples=samples, named=csv_cell):
+        for line in csv_export.export_csv(tx, project, samples=samples, write_name=escape_csv_cell):
             yield line.encode()
 
 
-def _runs(store: Store, project: str) -> Iterator[Run]:
+def _load_runs(store: Store, project: str) -> Iterator[Run]:
     """Each commit in a transaction of its own: a reader that stays for minutes would keep the log from being cut."""
     with store.read() as tx:
-        of_commits = history_runs(tx, project)
+        of_commits = load_history_run_ids(tx, project)
     for ids in of_commits:
         with store.read() as tx:
             runs = [load_run(tx, run_id) for run_id in ids]

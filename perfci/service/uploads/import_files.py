@@ -14,16 +14,16 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.formats import Document, Given, detect_format, format_named, read_documents, run_document
+from perfci.formats import ImportDefaults, ImportedRun, detect_format, get_reader, read_documents, run_document
 from perfci.model import Benchmark, Commit, Run
-from perfci.service.uploads.unresolved_units import apply_answers
+from perfci.service.uploads.unresolved_units import resolve_known_units
 from perfci.store import Store
 from perfci.store.queries import unresolved_results
-from perfci.store.queries.unresolved_results import Answer
+from perfci.store.queries.unresolved_results import UnitAnswer
 from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
-from perfci.verdicts.process_levels import digest
+from perfci.verdicts.process_levels import summarize_result
 
-APPROXIMATE = "commits ordered by date: their git was not at hand"
+APPROXIMATE_ORDER = "commits ordered by date: their git was not at hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class IngestReport:
     values: int
     samples: int
     warnings: tuple[str, ...]
-    quarantined: int = 0
+    unresolved: int = 0
 
 
 def ingest_path(
     store: Store,
     path: Path,
     format: str,
-    project: str | Given,
-    line: Mapping[str, Commit] | None = None,
-    meanings: Mapping[str, Answer] = MappingProxyType({}),
+    project: str | ImportDefaults,
+    known_commits: Mapping[str, Commit] | None = None,
+    metric_units: Mapping[str, UnitAnswer] = MappingProxyType({}),
 ) -> IngestReport:
     """Read a file or folder of ``format`` (``auto`` looks at the content) in one transaction.
 
@@ -52,74 +52,74 @@ def ingest_path(
     ``meanings`` are units and directions of metrics that perfci does not know.
     """
     name = detect_format(path) if format == "auto" else format
-    given = project if isinstance(project, Given) else Given(project)
-    arriving = _Arriving(line or {}, meanings)
+    given = project if isinstance(project, ImportDefaults) else ImportDefaults(project)
+    arriving = _RunImport(known_commits or {}, metric_units)
     documents = read_documents(path, name, given, lambda sentence: arriving.warnings.update([sentence]))
-    with _without_collector(), store.begin() as tx:
-        counts = ingest_runs(tx, arriving.runs(documents), changed=format_named(name).CHANGED, came_to=digest)
-        describe_benchmarks(tx, given.project, arriving.described)
-        quarantined = arriving.keep_apart(tx, given.project, name, datetime.now(UTC))
-        unresolved_results.say_source(tx, sorted(arriving.unplaced), APPROXIMATE)
+    with _disable_gc(), store.begin() as tx:
+        counts = ingest_runs(tx, arriving.runs(documents), on_changed=get_reader(name).ON_CHANGED_BODY, summarize=summarize_result)
+        describe_benchmarks(tx, given.project, arriving.descriptions)
+        quarantined = arriving.save_unresolved(tx, given.project, name, datetime.now(UTC))
+        unresolved_results.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
     return IngestReport(
         runs_new=counts.runs_new,
         runs_known=counts.runs_known,
         values=counts.values,
         samples=counts.samples,
         warnings=tuple(f"{text} ({n} times)" if n > 1 else text for text, n in arriving.warnings.items()),
-        quarantined=quarantined,
+        unresolved=quarantined,
     )
 
 
-class _Arriving:
+class _RunImport:
     """Runs on their way into the store, and what is learnt while they pass."""
 
-    def __init__(self, line: Mapping[str, Commit], meanings: Mapping[str, Answer]) -> None:
+    def __init__(self, known_commits: Mapping[str, Commit], metric_units: Mapping[str, UnitAnswer]) -> None:
         self.warnings: Counter[str] = Counter()
-        self.described: dict[Benchmark, tuple[str, Mapping[str, Any]]] = {}
-        self.unplaced: set[str] = set()
-        self._apart: list[Document] = []
-        self._line, self._meanings = line, meanings
+        self.descriptions: dict[Benchmark, tuple[str, Mapping[str, Any]]] = {}
+        self.unordered_sessions: set[str] = set()
+        self._unresolved: list[ImportedRun] = []
+        self._known_commits, self._metric_units = known_commits, metric_units
 
-    def runs(self, documents: Iterator[Document]) -> Iterator[tuple[Run, str, str]]:
+    def runs(self, documents: Iterator[ImportedRun]) -> Iterator[tuple[Run, str, str]]:
         for document in documents:
-            self.described.update(document.described)
-            if document.quarantined:
-                self._apart.append(document)
-            yield self._placed(document.run), document.key, document.body_hash
+            self.descriptions.update(document.benchmark_sources)
+            if document.unresolved:
+                self._unresolved.append(document)
+            yield self._complete_commit(document.run), document.idempotency_key, document.body_hash
 
-    def keep_apart(self, tx: Session, project: str, format_name: str, at: datetime) -> int:
+    def save_unresolved(self, tx: Session, project: str, format_name: str, at: datetime) -> int:
         """Store what nobody can judge yet beside its run."""
         kept = 0
-        for document in self._apart:
+        for document in self._unresolved:
             rows = [
-                (one.metric, {"found": one.found, "result": run_document.result_content(one.result)}, one.reason)
-                for one in document.quarantined
+                (one.metric, {"found": one.source_fields, "result": run_document.result_to_content(one.result)}, one.reason)
+                for one in document.unresolved
             ]
-            kept += unresolved_results.add(tx, document.key, format_name, rows, at)
-        resolved = apply_answers(tx, project, self._meanings, at) if kept else set[str]()
-        for one in (one for document in self._apart for one in document.quarantined):
+            kept += unresolved_results.add_unresolved_results(tx, document.idempotency_key, format_name, rows, at)
+        resolved = resolve_known_units(tx, project, self._metric_units, at) if kept else set[str]()
+        for one in (one for document in self._unresolved for one in document.unresolved):
             if one.metric not in resolved:
                 self.warnings[f"{one.metric} is kept apart: {one.reason}"] += 1
         return kept
 
-    def _placed(self, run: Run) -> Run:
+    def _complete_commit(self, run: Run) -> Run:
         """A run with all that git knows of its commit; without it the order of its history is that of dates."""
-        found = self._line.get(run.commit.sha) or self._abbreviated(run.commit.sha)
+        found = self._known_commits.get(run.commit.sha) or self._find_by_prefix(run.commit.sha)
         if found is not None:
             return replace(run, commit=replace(found, dirty=run.commit.dirty))
         if run.commit.position is None:
-            self.unplaced.add(run.session)
+            self.unordered_sessions.add(run.session)
         return run
 
-    def _abbreviated(self, sha: str) -> Commit | None:
+    def _find_by_prefix(self, sha: str) -> Commit | None:
         if len(sha) >= 40:
             return None
-        found = [commit for full, commit in self._line.items() if full.startswith(sha)]
+        found = [commit for full, commit in self._known_commits.items() if full.startswith(sha)]
         return found[0] if len(found) == 1 else None
 
 
 @contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
+def _disable_gc() -> Iterator[None]:
     """Millions of small values that hold no cycles pass through: searching them for some costs a sixth of the time."""
     was_on = gc.isenabled()
     gc.disable()

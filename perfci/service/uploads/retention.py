@@ -6,46 +6,46 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from perfci.store import Store
-from perfci.store.maintenance.retention import Thinned, thin
-from perfci.store.projects import Project, projects
+from perfci.store.maintenance.retention import ReducedSamples, reduce_samples
+from perfci.store.projects import Project, load_projects
 from perfci.verdicts.process_levels import process_level
 
-STEP = 500
+BATCH_SIZE = 500
 """Results of one transaction: some 2,500 processes, which take about a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pruned:
+class PruneCounts:
     processes: int = 0
     samples: int = 0
 
 
-def prune(store: Store, older_than: datetime, *, now: datetime, dry_run: bool = False) -> Pruned:
+def prune(store: Store, older_than: datetime, *, now: datetime, dry_run: bool = False) -> PruneCounts:
     """Keep of processes of histories that began before a moment only their levels; a dry run only counts."""
     with store.read() as tx:
-        known = projects(tx)
-    steps = [step for project in known for step in _steps(store, project, older_than, now, dry_run)]
-    return Pruned(sum(step.processes for step in steps), sum(step.samples for step in steps))
+        known = load_projects(tx)
+    steps = [step for project in known for step in _prune_project(store, project, older_than, now, dry_run)]
+    return PruneCounts(sum(step.processes for step in steps), sum(step.samples for step in steps))
 
 
-def _steps(store: Store, project: Project, older_than: datetime, now: datetime, dry_run: bool) -> list[Thinned]:
-    steps: list[Thinned] = []
+def _prune_project(store: Store, project: Project, older_than: datetime, now: datetime, dry_run: bool) -> list[ReducedSamples]:
+    steps: list[ReducedSamples] = []
     after = 0
     while not steps or after:
-        steps.append(_step(store, project, older_than, now, after, dry_run))
-        after = steps[-1].last
+        steps.append(_prune_batch(store, project, older_than, now, after, dry_run))
+        after = steps[-1].last_result_id
     return steps
 
 
-def _step(store: Store, project: Project, older_than: datetime, now: datetime, after: int, dry_run: bool) -> Thinned:
+def _prune_batch(store: Store, project: Project, older_than: datetime, now: datetime, after: int, dry_run: bool) -> ReducedSamples:
     with store.begin() as tx:
-        found = thin(tx, project.id, older_than, level_of=process_level, at=now, after=after, limit=STEP)
+        found = reduce_samples(tx, project.id, older_than, compute_level=process_level, at=now, after=after, limit=BATCH_SIZE)
         if dry_run:
             tx.rollback()
     return found
 
 
-class Retention:
+class RetentionJob:
     """What the judge does between two looks: prune once a day, by the clock it is told."""
 
     def __init__(self, store: Store, raw_days: int) -> None:

@@ -9,22 +9,22 @@ from datetime import datetime
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.formats import Given, Warn, detect_format, read_documents, run_document
+from perfci.formats import ImportDefaults, WarnCallback, detect_format, read_documents, run_document
 from perfci.model import PerfciError, Run
-from perfci.net.api_client import Client
-from perfci.net.github_job_auth import JobLogin
-from perfci.net.http_client import open_client
-from perfci.net.shapes.expected_changes import NewAnnouncement, NewAnnouncements
-from perfci.net.spool_sender import Flushed, Patience, flush
+from perfci.net.api_client import ApiClient
+from perfci.net.github_job_auth import GitHubJobAuth
+from perfci.net.http_client import open_http_client
+from perfci.net.shapes.expected_changes import NewExpectedChange, NewExpectedChanges
+from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
 from perfci.store.queries import measurements, run_lookup
-from perfci.verdicts.incidents.expected_change_match import Arrived
+from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 
 
-def server_of(config: Config, given: str = "") -> str:
+def resolve_server(config: Config, option: str = "") -> str:
     """The server that was named on the command line or is configured."""
-    server = given or config.settings.client.server
+    server = option or config.settings.client.server
     if not server:
         raise PerfciError(
             "No server is named: give --server https://perf.example.com, or set server in [client] of perfci.toml."
@@ -32,64 +32,64 @@ def server_of(config: Config, given: str = "") -> str:
     return server.rstrip("/")
 
 
-def spool_of(config: Config) -> Spool:
+def open_spool(config: Config) -> Spool:
     return Spool(config.root / config.settings.client.spool)
 
 
-def client_of(config: Config, server: str) -> Client:
+def build_client(config: Config, server: str) -> ApiClient:
     """A job of GitHub Actions needs no token of ours: GitHub signs what it is."""
     token, job = config.secrets.token.get_secret_value(), config.github
     if token or job is None:
-        return Client(open_client(server, token=token))
-    login = JobLogin(job.id_token_url, job.id_token_secret.get_secret_value(), server, config.project)
-    return Client(open_client(server, login=login))
+        return ApiClient(open_http_client(server, token=token))
+    login = GitHubJobAuth(job.id_token_url, job.id_token_secret.get_secret_value(), server, config.project)
+    return ApiClient(open_http_client(server, auth=login))
 
 
-def patience_of(config: Config) -> Patience:
+def build_patience(config: Config) -> FlushRetryPolicy:
     client = config.settings.client
-    return Patience(give_up_after_s=client.give_up_after_s, keep_days=client.keep_days)
+    return FlushRetryPolicy(give_up_after_s=client.give_up_after_s, keep_days=client.keep_days)
 
 
-def upload(config: Config, server: str, runs: Iterable[Run]) -> Flushed:
+def upload_runs(config: Config, server: str, runs: Iterable[Run]) -> FlushReport:
     """Keep all runs on disk, then send them and whatever waited before them."""
-    spool = spool_of(config)
-    with closing(client_of(config, server)) as client:
+    spool = open_spool(config)
+    with closing(build_client(config, server)) as client:
         for run in runs:
-            spool.put(run_document.write(run).encode(), run_document.idempotency_key(run), client.server)
-        return flush(spool, client, patience_of(config))
+            spool.put(run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server)
+        return flush_spool(spool, client, build_patience(config))
 
 
-def send_waiting(config: Config, server: str) -> Flushed:
+def send_spooled_runs(config: Config, server: str) -> FlushReport:
     """Send what waits for a server."""
-    with closing(client_of(config, server)) as client:
-        return flush(spool_of(config), client, patience_of(config))
+    with closing(build_client(config, server)) as client:
+        return flush_spool(open_spool(config), client, build_patience(config))
 
 
-def tell_announced(config: Config, server: str, arrived: Iterable[Arrived]) -> int:
+def send_expected_changes(config: Config, server: str, expected_changes: Iterable[MergedExpectedChange]) -> int:
     """Tell a server what was announced and counts; answers how many it had not been told before."""
-    told: dict[tuple[str, str, datetime | None], list[NewAnnouncement]] = defaultdict(list)
-    for one in arrived:
-        said = one.announcement
-        about = NewAnnouncement(match=said.match, change=said.change, reason=said.reason)
-        told[one.sha, one.source, one.at].append(about)
-    with closing(client_of(config, server)) as client:
+    told: dict[tuple[str, str, datetime | None], list[NewExpectedChange]] = defaultdict(list)
+    for one in expected_changes:
+        said = one.expected
+        about = NewExpectedChange(match=said.match, relative_change=said.change, reason=said.reason)
+        told[one.sha, one.source, one.merged_at].append(about)
+    with closing(build_client(config, server)) as client:
         return sum(
-            client.announce(
-                config.project, NewAnnouncements(commit=sha, source=source, arrived_at=at, items=tuple(items))
-            ).kept
+            client.add_expected_changes(
+                config.project, NewExpectedChanges(commit=sha, source=source, merged_at=at, items=tuple(items))
+            ).added
             for (sha, source, at), items in told.items()
         )
 
 
-def runs_in(path: Path, project: str, warn: Warn) -> Iterator[Run]:
+def read_runs(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
     """The runs of a file of any format; documents of our own name their project themselves."""
     name = detect_format(path)
     if name == "perfci":
-        yield from run_document.read_all(path)
+        yield from run_document.read_runs(path)
     else:
-        yield from (document.run for document in read_documents(path, name, Given(project), warn))
+        yield from (document.run for document in read_documents(path, name, ImportDefaults(project), warn))
 
 
-def runs_of_session(store: Store, uid: str) -> list[Run]:
+def load_session_runs(store: Store, uid: str) -> list[Run]:
     with store.read() as tx:
-        return [measurements.load_run(tx, run_id) for run_id in run_lookup.runs_of_session(tx, uid)]
+        return [measurements.load_run(tx, run_id) for run_id in run_lookup.load_session_run_ids(tx, uid)]

@@ -10,95 +10,95 @@ from datetime import datetime
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history import uploaded_pairs
-from perfci.history.derive_change_points import Histories
-from perfci.history.uploaded_pairs import Decided, UploadedPairs
+from perfci.history.derive_change_points import SeriesHistories
+from perfci.history.uploaded_pairs import UploadedPairs, VerdictDecision
 from perfci.model import ChangePoint, Series
-from perfci.policies import Standards, StandardsOf
-from perfci.service.incidents.derive_incidents import Situation, situation
-from perfci.service.incidents.reconcile_incidents import sync
+from perfci.policies import LoadPolicies, ProjectPolicies
+from perfci.service.incidents.derive_incidents import ProjectEvaluation, evaluate_project
+from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.lease import Lease
 from perfci.store import Store
 from perfci.store.jobs import outbox
-from perfci.store.jobs.outbox import Work
-from perfci.store.projects import Project, project, touch
+from perfci.store.jobs.outbox import OutboxItem
+from perfci.store.projects import Project, find_project, mark_changed
 from perfci.store.queries import run_lookup
-from perfci.store.queries.result_summaries import set_levels
-from perfci.store.writes.ingest import keep_change_points
-from perfci.verdicts.history.change_point_detection import Memory
+from perfci.store.queries.result_summaries import save_result_summaries
+from perfci.store.writes.ingest import save_change_points
+from perfci.verdicts.history.change_point_detection import SegmentationCache
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _EvaluationInput:
     """The work on one project, and all that has to be known to do it."""
 
     project: Project
-    work: Sequence[Work]
-    histories: Histories
+    work: Sequence[OutboxItem]
+    histories: SeriesHistories
     pairs: Sequence[UploadedPairs]
 
 
 @dataclass(frozen=True)
-class Looking:
+class ProjectEvaluator:
     """Whoever looks: under a lease, by the standards of each project, remembering what the looks before have seen."""
 
     store: Store
     lease: Lease
-    standards_of: StandardsOf
-    memory: Memory
+    load_policies: LoadPolicies
+    memory: SegmentationCache
     clock: Callable[[], datetime]
 
-    def look(self, work: Sequence[Work]) -> None:
+    def evaluate(self, work: Sequence[OutboxItem]) -> None:
         """Do the work of one project. It is written twice, for incidents rest on the change points as stored."""
-        with self.lease.beating():
-            read = self._read(work)
-            standards = self.standards_of(read.project)
-            changes = read.histories.changes(standards.policy, self.memory)
-            decided = [(pairs, pairs.judged(standards.policy)) for pairs in read.pairs]
-            self._write(read, changes, decided)
-            told = self._situation(read.project, standards)
-            sync(self.store, read.project, standards.policy, told, self.clock(), self._writing)
-        self._finish(read)
+        with self.lease.keep_alive():
+            read = self._load_input(work)
+            standards = self.load_policies(read.project)
+            changes = read.histories.find_change_points(standards.policy, self.memory)
+            decided = [(pairs, pairs.judge(standards.policy)) for pairs in read.pairs]
+            self._save_results(read, changes, decided)
+            told = self._derive_incidents(read.project, standards)
+            reconcile_incidents(self.store, read.project, standards.policy, told, self.clock(), self._begin_leased)
+        self._finish_work(read)
 
-    def _read(self, work: Sequence[Work]) -> _Read:
+    def _load_input(self, work: Sequence[OutboxItem]) -> _EvaluationInput:
         runs = [one.subject for one in work if one.kind == "judge"]
         sessions = dict.fromkeys(one.subject for one in work if one.kind == "judge_pr")
         with self.store.read() as tx:
-            found = project(tx, work[0].project)
+            found = find_project(tx, work[0].project)
             assert found is not None  # the outbox refers to it
-            return _Read(
+            return _EvaluationInput(
                 found,
                 work,
-                Histories.of(tx, run_lookup.series_of_runs(tx, runs)),
-                [UploadedPairs.of(tx, found.slug, uid) for uid in sessions],
+                SeriesHistories.load(tx, run_lookup.load_series_ids_of_runs(tx, runs)),
+                [UploadedPairs.load(tx, found.slug, uid) for uid in sessions],
             )
 
-    def _write(
+    def _save_results(
         self,
-        read: _Read,
+        inputs: _EvaluationInput,
         changes: Mapping[Series, Sequence[ChangePoint]],
-        decided: Sequence[tuple[UploadedPairs, Sequence[Decided]]],
+        verdicts_by_pairs: Sequence[tuple[UploadedPairs, Sequence[VerdictDecision]]],
     ) -> None:
         now = self.clock()
-        with self._writing() as tx:
-            keep_change_points(tx, read.project.slug, changes)
-            set_levels(tx, read.histories.digests)
-            for pairs, verdicts in decided:
+        with self._begin_leased() as tx:
+            save_change_points(tx, inputs.project.slug, changes)
+            save_result_summaries(tx, inputs.histories.summaries)
+            for pairs, verdicts in verdicts_by_pairs:
                 if verdicts:
-                    uploaded_pairs.write(tx, read.project.slug, pairs.uid, verdicts, now)
+                    uploaded_pairs.save_verdicts(tx, inputs.project.slug, pairs.uid, verdicts, now)
 
-    def _situation(self, of: Project, standards: Standards) -> Situation:
+    def _derive_incidents(self, project: Project, policies: ProjectPolicies) -> ProjectEvaluation:
         with self.store.read() as tx:
-            return situation(tx, of.slug, standards.policy, standards.history)
+            return evaluate_project(tx, project.slug, policies.policy, policies.history)
 
-    def _finish(self, read: _Read) -> None:
+    def _finish_work(self, inputs: _EvaluationInput) -> None:
         """Forget exactly the work that was read: whoever dies before that does it again to the same result."""
-        with self._writing() as tx:
-            outbox.done(tx, [one.id for one in read.work])
-            touch(tx, [read.project.id])
+        with self._begin_leased() as tx:
+            outbox.delete_work(tx, [one.id for one in inputs.work])
+            mark_changed(tx, [inputs.project.id])
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[Transaction]:
+    def _begin_leased(self) -> Iterator[Transaction]:
         """A transaction of whoever holds the lease."""
         with self.store.begin() as tx:
-            self.lease.renewing(tx)
+            self.lease.renew_in_transaction(tx)
             yield tx

@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session
 from perfci.store.access.users import changed
 from perfci.store.tables.access import TokenRow
 from perfci.store.tables.measurements import ABSENT
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-TOKENS = table(TokenRow)
+TOKENS = core_table(TokenRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,21 @@ def add_token(
     tx.execute(sa.insert(TOKENS), row)
 
 
-def token_of_hash(tx: Session, secret_hash: str) -> Token | None:
+def find_token_by_hash(tx: Session, secret_hash: str) -> Token | None:
     found = tx.execute(sa.select(*TOKENS.c).where(TOKENS.c.secret_hash == secret_hash)).first()
-    return _token(found) if found else None
+    return _build_token(found) if found else None
 
 
-def token_of_uid(tx: Session, project_id: int, uid: str) -> Token | None:
+def find_token(tx: Session, project_id: int, uid: str) -> Token | None:
     here = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid)
     found = tx.execute(sa.select(*TOKENS.c).where(*here)).first()
-    return _token(found) if found else None
+    return _build_token(found) if found else None
 
 
-def tokens_of(tx: Session, project_id: int, *, after: int = 0, limit: int | None = None) -> Sequence[Token]:
+def list_tokens(tx: Session, project_id: int, *, after: int = 0, limit: int | None = None) -> Sequence[Token]:
     """The tokens of a project in the order they were made, revoked and expired ones as well."""
     query = sa.select(*TOKENS.c).where(TOKENS.c.project_id == project_id, TOKENS.c.id > after).order_by(TOKENS.c.id)
-    return [_token(row) for row in tx.execute(query.limit(limit))]
+    return [_build_token(row) for row in tx.execute(query.limit(limit))]
 
 
 def revoke_token(tx: Session, project_id: int, uid: str, at: datetime) -> bool:
@@ -88,12 +88,12 @@ def revoke_token(tx: Session, project_id: int, uid: str, at: datetime) -> bool:
     return changed(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
 
 
-def live_tokens_made_by(tx: Session, actor: str, project_id: int) -> Sequence[Token]:
+def load_live_tokens_by_creator(tx: Session, actor: str, project_id: int) -> Sequence[Token]:
     """What somebody made that still works here; for ABSENT, what he made anywhere."""
     query = sa.select(*TOKENS.c).where(TOKENS.c.created_by == actor, TOKENS.c.revoked_at.is_(None))
     if project_id != ABSENT:
         query = query.where(TOKENS.c.project_id == project_id)
-    return [_token(row) for row in tx.execute(query.order_by(TOKENS.c.id))]
+    return [_build_token(row) for row in tx.execute(query.order_by(TOKENS.c.id))]
 
 
 def revoke_tokens(tx: Session, ids: Collection[int], at: datetime) -> int:
@@ -101,11 +101,11 @@ def revoke_tokens(tx: Session, ids: Collection[int], at: datetime) -> int:
     return changed(tx, sa.update(TOKENS).where(*live).values(revoked_at=at))
 
 
-def token_was_used(tx: Session, token_id: int, at: datetime) -> None:
+def record_token_use(tx: Session, token_id: int, at: datetime) -> None:
     tx.execute(sa.update(TOKENS).where(TOKENS.c.id == token_id).values(last_used_at=at))
 
 
-def _token(row: Any) -> Token:
+def _build_token(row: Any) -> Token:
     return Token(
         row.id,
         row.uid,

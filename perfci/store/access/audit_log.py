@@ -10,14 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import ask
+from perfci.store.dialects import execute_sql
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.measurements import ABSENT, as_ms
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
 
 @dataclass(frozen=True, slots=True)
-class AuditLine:
+class AuditEntry:
     """``actor`` is 'token:ab12cd34ef56', 'user:github/123', 'local' or 'perfci'; ``action`` such as 'token.create'."""
 
     id: int
@@ -29,7 +29,7 @@ class AuditLine:
     request_id: str = ""
 
 
-def record(
+def add_entry(
     tx: Session,
     actor: str,
     action: str,
@@ -50,23 +50,23 @@ def record(
         "detail": dict(detail or {}),
         "request_id": request_id,
     }
-    tx.execute(sa.insert(table(AuditRow)), row)
+    tx.execute(sa.insert(core_table(AuditRow)), row)
 
 
-def lines(tx: Session, project_id: int, *, before: int | None = None, limit: int = 100) -> Sequence[AuditLine]:
+def list_entries(tx: Session, project_id: int, *, before: int | None = None, limit: int = 100) -> Sequence[AuditEntry]:
     """What was done in a project, newest first, below the line ``before``; ABSENT asks for the server's own lines."""
-    columns = table(AuditRow).c
+    columns = core_table(AuditRow).c
     query = sa.select(*columns).where(columns.project_id == project_id).order_by(columns.id.desc()).limit(limit)
     if before is not None:
         query = query.where(columns.id < before)
     return [
-        AuditLine(row.id, row.at, row.actor, row.action, row.subject, row.detail, row.request_id)
+        AuditEntry(row.id, row.at, row.actor, row.action, row.subject, row.detail, row.request_id)
         for row in tx.execute(query)
     ]
 
 
-def was_done(tx: Session, project_id: int, actor: str, action: str, since: datetime) -> bool:
+def has_entry_since(tx: Session, project_id: int, actor: str, action: str, since: datetime) -> bool:
     """Whether a line of this kind was written since a moment: what happens often is told once a day."""
     same = "project_id = ? AND actor = ? AND action = ? AND at >= ?"
     query = f"SELECT id FROM audit WHERE {same} ORDER BY id DESC LIMIT 1"
-    return ask(tx, query, (project_id, actor, action, as_ms(since))).fetchone() is not None
+    return execute_sql(tx, query, (project_id, actor, action, as_ms(since))).fetchone() is not None

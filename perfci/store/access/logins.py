@@ -9,12 +9,12 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.access.users import USERS, User, changed, user_of
+from perfci.store.access.users import USERS, User, build_user, changed
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables.access import LoginRow, SecretRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-LOGINS, SECRETS = table(LoginRow), table(SecretRow)
+LOGINS, SECRETS = core_table(LoginRow), core_table(SecretRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def add_login(
     tx.execute(sa.insert(LOGINS), row | moments)
 
 
-def login_of_hash(tx: Session, secret_hash: str) -> Login | None:
+def find_login(tx: Session, secret_hash: str) -> Login | None:
     query = (
         sa.select(*USERS.c, *(column.label(f"login_{column.name}") for column in LOGINS.c))
         .join(LOGINS, LOGINS.c.user_id == USERS.c.id)
@@ -54,14 +54,14 @@ def login_of_hash(tx: Session, secret_hash: str) -> Login | None:
     if row is None:
         return None
     moments = (row.login_expires_at, row.login_seen_at, row.login_checked_at)
-    return Login(row.login_id, user_of(row), row.login_csrf, *moments, row.login_grant)
+    return Login(row.login_id, build_user(row), row.login_csrf, *moments, row.login_grant)
 
 
-def login_was_seen(tx: Session, login_id: int, at: datetime) -> None:
+def record_login_use(tx: Session, login_id: int, at: datetime) -> None:
     tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(seen_at=at))
 
 
-def login_was_checked(tx: Session, login_id: int, at: datetime) -> None:
+def record_login_check(tx: Session, login_id: int, at: datetime) -> None:
     tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(checked_at=at))
 
 
@@ -69,7 +69,7 @@ def end_login(tx: Session, login_id: int) -> None:
     tx.execute(sa.delete(LOGINS).where(LOGINS.c.id == login_id))
 
 
-def end_logins_of(tx: Session, user_id: int) -> int:
+def end_user_logins(tx: Session, user_id: int) -> int:
     return changed(tx, sa.delete(LOGINS).where(LOGINS.c.user_id == user_id))
 
 
@@ -77,15 +77,15 @@ def end_expired_logins(tx: Session, now: datetime) -> int:
     return changed(tx, sa.delete(LOGINS).where(LOGINS.c.expires_at <= now))
 
 
-def secret(tx: Session, name: str) -> bytes | None:
+def find_secret(tx: Session, name: str) -> bytes | None:
     return tx.scalar(sa.select(SECRETS.c.value).where(SECRETS.c.name == name))
 
 
 def ensure_secret(tx: Session, name: str, make: Callable[[], bytes], at: datetime) -> bytes:
     """A key of the whole server: whoever comes first makes it, and everybody uses that one."""
-    known = secret(tx, name)
+    known = find_secret(tx, name)
     if known is None:
         tx.execute(insert_or_ignore(tx, SecretRow), {"name": name, "value": make(), "created_at": at})
-        known = secret(tx, name)
+        known = find_secret(tx, name)
     assert known is not None
     return known

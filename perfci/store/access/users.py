@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables.access import MembershipRow, UserRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-USERS, MEMBERSHIPS = table(UserRow), table(MembershipRow)
+USERS, MEMBERSHIPS = core_table(UserRow), core_table(MembershipRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ProjectMember:
     user: User
     role: str
 
 
 def find_user(tx: Session, provider: str, subject: str) -> User | None:
     found = tx.execute(sa.select(*USERS.c).where(USERS.c.provider == provider, USERS.c.subject == subject)).first()
-    return user_of(found) if found else None
+    return build_user(found) if found else None
 
 
 def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetime) -> User:
@@ -65,25 +65,25 @@ def set_disabled(tx: Session, user_id: int, at: datetime | None) -> None:
     tx.execute(sa.update(USERS).where(USERS.c.id == user_id).values(disabled_at=at))
 
 
-def roles_of(tx: Session, user_id: int) -> dict[int, str]:
+def load_roles(tx: Session, user_id: int) -> dict[int, str]:
     """The roles of a person by project id; ABSENT stands for all projects."""
     columns = MEMBERSHIPS.c
     found = tx.execute(sa.select(columns.project_id, columns.role).where(columns.user_id == user_id))
     return {row.project_id: row.role for row in found}
 
 
-def members(tx: Session, project_id: int) -> Sequence[Member]:
+def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
     query = (
         sa.select(*USERS.c, MEMBERSHIPS.c.role)
         .join(MEMBERSHIPS, MEMBERSHIPS.c.user_id == USERS.c.id)
         .where(MEMBERSHIPS.c.project_id == project_id)
     )
-    return sorted((Member(user_of(row), row.role) for row in tx.execute(query)), key=lambda one: one.user.address)
+    return sorted((ProjectMember(build_user(row), row.role) for row in tx.execute(query)), key=lambda one: one.user.address)
 
 
 def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | None:
     """Give a person a role; the one he had before is answered."""
-    before = roles_of(tx, user_id).get(project_id)
+    before = load_roles(tx, user_id).get(project_id)
     if before is None:
         tx.execute(insert_or_ignore(tx, MembershipRow), {"user_id": user_id, "project_id": project_id, "role": role})
     here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
@@ -96,7 +96,7 @@ def remove_member(tx: Session, user_id: int, project_id: int) -> bool:
     return changed(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1
 
 
-def user_of(row: Any) -> User:
+def build_user(row: Any) -> User:
     """Read a person from any row that has the columns of ``users``."""
     return User(row.id, row.provider, row.subject, row.name, row.disabled_at is not None)
 

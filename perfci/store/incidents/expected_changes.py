@@ -10,15 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import insert_or_ignore
-from perfci.store.queries.loaders import project_of
-from perfci.store.tables.incidents import AnnouncementRow
-from perfci.store.writes.row_ids import table
+from perfci.store.queries.loaders import matches_project
+from perfci.store.tables.incidents import ExpectedChangeRow
+from perfci.store.writes.row_ids import core_table
 
-ANNOUNCEMENTS = table(AnnouncementRow)
+EXPECTED_CHANGES = core_table(ExpectedChangeRow)
 
 
 @dataclass(frozen=True, slots=True)
-class AnnouncementRecord:
+class ExpectedChangeRecord:
     """``sha`` brought the change at ``arrived_at``; ``source`` is where it was announced: ``#12``, or a commit."""
 
     sha: str
@@ -26,43 +26,43 @@ class AnnouncementRecord:
     change: float
     reason: str
     source: str
-    arrived_at: datetime | None = None
+    merged_at: datetime | None = None
 
 
-FIELDS = tuple(AnnouncementRecord.__dataclass_fields__)
+FIELDS = tuple(ExpectedChangeRecord.__dataclass_fields__)
 
 
-def add(tx: Session, project_id: int, told: Sequence[AnnouncementRecord], by: str, at: datetime) -> int:
+def add_expected_changes(tx: Session, project_id: int, changes: Sequence[ExpectedChangeRecord], actor: str, at: datetime) -> int:
     """How many of them nobody told before: of a commit, one name and one size of change the first stays."""
-    statement = insert_or_ignore(tx, AnnouncementRow, "id")
-    rows = [asdict(one) | {"project_id": project_id, "told_by": by, "told_at": at} for one in told]
+    statement = insert_or_ignore(tx, ExpectedChangeRow, "id")
+    rows = [asdict(one) | {"project_id": project_id, "told_by": actor, "told_at": at} for one in changes]
     return sum(tx.scalar(statement, row) is not None for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
-class AnnouncementLine:
+class ExpectedChangeListItem:
     """An announcement as a list shows it: who told it, and when."""
 
     id: int
-    record: AnnouncementRecord
-    told_by: str
-    told_at: datetime
+    record: ExpectedChangeRecord
+    recorded_by: str
+    recorded_at: datetime
 
 
-def lines(tx: Session, project_id: int, *, before: int, limit: int) -> list[AnnouncementLine]:
+def list_expected_changes(tx: Session, project_id: int, *, before: int, limit: int) -> list[ExpectedChangeListItem]:
     """A page of them, last told first; ``before`` is the last id of the page before, 0 on the first."""
-    query = sa.select(*ANNOUNCEMENTS.c).where(ANNOUNCEMENTS.c.project_id == project_id)
-    query = query.where(ANNOUNCEMENTS.c.id < before) if before else query
-    rows = tx.execute(query.order_by(ANNOUNCEMENTS.c.id.desc()).limit(limit))
+    query = sa.select(*EXPECTED_CHANGES.c).where(EXPECTED_CHANGES.c.project_id == project_id)
+    query = query.where(EXPECTED_CHANGES.c.id < before) if before else query
+    rows = tx.execute(query.order_by(EXPECTED_CHANGES.c.id.desc()).limit(limit))
     return [
-        AnnouncementLine(row.id, AnnouncementRecord(*(getattr(row, name) for name in FIELDS)), row.told_by, row.told_at)
+        ExpectedChangeListItem(row.id, ExpectedChangeRecord(*(getattr(row, name) for name in FIELDS)), row.told_by, row.told_at)
         for row in rows
     ]
 
 
-def of_project(tx: Session, project: str) -> list[AnnouncementRecord]:
+def load_expected_changes(tx: Session, project: str) -> list[ExpectedChangeRecord]:
     """All of a project, in the order in which they were told."""
-    query = sa.select(*(ANNOUNCEMENTS.c[name] for name in FIELDS)).order_by(ANNOUNCEMENTS.c.id)
+    query = sa.select(*(EXPECTED_CHANGES.c[name] for name in FIELDS)).order_by(EXPECTED_CHANGES.c.id)
     return [
-        AnnouncementRecord(*row) for row in tx.execute(query.where(project_of(ANNOUNCEMENTS.c.project_id, project)))
+        ExpectedChangeRecord(*row) for row in tx.execute(query.where(matches_project(EXPECTED_CHANGES.c.project_id, project)))
     ]

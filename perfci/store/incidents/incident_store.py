@@ -11,77 +11,77 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
-from perfci.store.dialects import CHUNK, in_chunks, insert_or_ignore, rows_changed
-from perfci.store.incidents.records import DATA, OPEN, PAGE, Event, IncidentRecord, Look
-from perfci.store.tables.incidents import IncidentEventRow, IncidentRow, LookRow
-from perfci.store.writes.row_ids import sha_begins, table
+from perfci.store.dialects import CHUNK, execute_rowcount, in_chunks, insert_or_ignore
+from perfci.store.incidents.records import DATA_KIND, OPEN_STATES, PAGE, EvaluationRecord, IncidentEvent, IncidentRecord
+from perfci.store.tables.incidents import EvaluationRow, IncidentEventRow, IncidentRow
+from perfci.store.writes.row_ids import core_table, sha_starts_with
 
-INCIDENTS, EVENTS, LOOKS = table(IncidentRow), table(IncidentEventRow), table(LookRow)
+INCIDENTS, EVENTS, EVALUATIONS = core_table(IncidentRow), core_table(IncidentEventRow), core_table(EvaluationRow)
 OTHER = INCIDENTS.alias("other")
 
-_WORKING = sa.and_(INCIDENTS.c.state.in_([state.value for state in OPEN]), INCIDENTS.c.gone_at.is_(None))
-_ASKING = sa.or_(INCIDENTS.c.kind == DATA, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing))
+_UNRESOLVED = sa.and_(INCIDENTS.c.state.in_([state.value for state in OPEN_STATES]), INCIDENTS.c.gone_at.is_(None))
+_NEEDS_ATTENTION = sa.or_(INCIDENTS.c.kind == DATA_KIND, sa.and_(INCIDENTS.c.say == PAGE, INCIDENTS.c.standing))
 _HELD = INCIDENTS.c.say.in_(["held_back", "weak"])
-_WAITS = INCIDENTS.c.say == "waiting"
-_SLEEPS = INCIDENTS.c.state == IncidentState.SNOOZED.value
-_LISTED = sa.or_(_SLEEPS, sa.and_(_WORKING, sa.or_(_ASKING, _HELD, _WAITS)))
+_WAITING = INCIDENTS.c.say == "waiting"
+_SNOOZED = INCIDENTS.c.state == IncidentState.SNOOZED.value
+_LISTED = sa.or_(_SNOOZED, sa.and_(_UNRESOLVED, sa.or_(_NEEDS_ATTENTION, _HELD, _WAITING)))
 SECTIONS: Mapping[str, sa.ColumnElement[bool]] = {
-    "open": sa.and_(_WORKING, _ASKING),
-    "held": sa.and_(_WORKING, sa.not_(_ASKING), _HELD),
-    "waiting": sa.and_(_WORKING, sa.not_(_ASKING), _WAITS),
-    "snoozed": _SLEEPS,
+    "open": sa.and_(_UNRESOLVED, _NEEDS_ATTENTION),
+    "held": sa.and_(_UNRESOLVED, sa.not_(_NEEDS_ATTENTION), _HELD),
+    "waiting": sa.and_(_UNRESOLVED, sa.not_(_NEEDS_ATTENTION), _WAITING),
+    "snoozed": _SNOOZED,
     "rest": sa.not_(_LISTED),
 }
 """Every incident is under exactly one of these headings."""
 
-TRIES = 20
+MAX_NUMBER_ATTEMPTS = 20
 """Two writers may want the same next number; each round one of them gets it."""
 
 
-def numbered(tx: Session, project_id: int, number: int) -> IncidentRecord | None:
+def find_incident(tx: Session, project_id: int, number: int) -> IncidentRecord | None:
     """The incident that people call by this number."""
-    return next(iter(_records(tx, _of(project_id), INCIDENTS.c.number == number)), None)
+    return next(iter(_load_records(tx, _in_project(project_id), INCIDENTS.c.number == number)), None)
 
 
-def numbered_all(tx: Session, project_id: int, numbers: Collection[int]) -> dict[int, IncidentRecord]:
+def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> dict[int, IncidentRecord]:
     """Those of some incidents that are there, by number."""
     found: dict[int, IncidentRecord] = {}
     for some in in_chunks(numbers):
-        found |= {one.number: one for one in _records(tx, _of(project_id), INCIDENTS.c.number.in_(some))}
+        found |= {one.number: one for one in _load_records(tx, _in_project(project_id), INCIDENTS.c.number.in_(some))}
     return found
 
 
-def derived(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
+def find_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
     """The incidents whose derived id starts so: links that were sent before they had a number still lead somewhere."""
-    return _records(tx, _of(project_id), INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
+    return _load_records(tx, _in_project(project_id), INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
 
 
-def of_project(tx: Session, project_id: int) -> list[IncidentRecord]:
+def load_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
     """All incidents that come from measurements, oldest first, settled ones and duplicates too."""
-    return _records(tx, _of(project_id), INCIDENTS.c.kind != DATA)[::-1]
+    return _load_records(tx, _in_project(project_id), INCIDENTS.c.kind != DATA_KIND)[::-1]
 
 
-def data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
+def find_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
     """The newest incident about the same missing data."""
-    return next(iter(_records(tx, _of(project_id), INCIDENTS.c.kind == DATA, INCIDENTS.c.derived_id == key)), None)
+    return next(iter(_load_records(tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key)), None)
 
 
-def missing(tx: Session, project_id: int) -> list[IncidentRecord]:
+def load_missing_data_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
     """The incidents about data that is still missing, newest first."""
-    return _records(tx, _of(project_id), INCIDENTS.c.kind == DATA, INCIDENTS.c.gone_at.is_(None))
+    return _load_records(tx, _in_project(project_id), INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None))
 
 
-def unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
+def load_unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
     """What asks for a person and has not done so before, oldest first."""
     fresh = INCIDENTS.c.paged_at.is_(None)
-    return _records(tx, _of(project_id), SECTIONS["open"], fresh)[::-1]
+    return _load_records(tx, _in_project(project_id), SECTIONS["open"], fresh)[::-1]
 
 
-def in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:
-    return _records(tx, _of(project_id), INCIDENTS.c.state.in_([state.value for state in states]))
+def load_in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:
+    return _load_records(tx, _in_project(project_id), INCIDENTS.c.state.in_([state.value for state in states]))
 
 
-def listed(
+def list_incidents(
     tx: Session,
     project_id: int,
     *,
@@ -93,75 +93,75 @@ def listed(
     limit: int = 100,
 ) -> list[IncidentRecord]:
     """A page of incidents, newest number first; ``before`` is the last number of the page before."""
-    chosen = [_of(project_id)]
+    chosen = [_in_project(project_id)]
     chosen += [INCIDENTS.c.state.in_([state.value for state in states])] if states else []
     chosen += [INCIDENTS.c.kind.in_(list(kinds))] if kinds else []
     chosen += [INCIDENTS.c.assignee == assignee] if assignee is not None else []
-    chosen += [sha_begins(INCIDENTS.c.commit, commit)] if commit is not None else []
+    chosen += [sha_starts_with(INCIDENTS.c.commit, commit)] if commit is not None else []
     chosen += [INCIDENTS.c.number < before] if before is not None else []
-    return _records(tx, *chosen, limit=limit)
+    return _load_records(tx, *chosen, limit=limit)
 
 
-def in_section(tx: Session, project_id: int, section: str, *, limit: int | None = None) -> list[IncidentRecord]:
+def list_section(tx: Session, project_id: int, section: str, *, limit: int | None = None) -> list[IncidentRecord]:
     """What a page lists under one heading, newest number first."""
-    return _records(tx, _of(project_id), SECTIONS[section], limit=limit)
+    return _load_records(tx, _in_project(project_id), SECTIONS[section], limit=limit)
 
 
-def open_now(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[IncidentRecord]]:
+def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[IncidentRecord]]:
     """How many incidents are open, and the newest of them, in one question."""
-    chosen = (_of(project_id), SECTIONS["open"])
+    chosen = (_in_project(project_id), SECTIONS["open"])
     counted = sa.select(sa.func.count()).select_from(INCIDENTS).where(*chosen).scalar_subquery()
     query = sa.select(counted, *FIELDS).where(*chosen).order_by(INCIDENTS.c.number.desc()).limit(limit)
     rows = tx.execute(query).all()
     names = [column.name for column in FIELDS]
-    return (rows[0][0] if rows else 0), [_record(dict(zip(names, row[1:], strict=True))) for row in rows]
+    return (rows[0][0] if rows else 0), [_build_record(dict(zip(names, row[1:], strict=True))) for row in rows]
 
 
-def section_counts(tx: Session, project_id: int) -> dict[str, int]:
+def count_sections(tx: Session, project_id: int) -> dict[str, int]:
     """How many incidents each heading has."""
     counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
-    row = tx.execute(sa.select(*counted).where(_of(project_id))).one()
+    row = tx.execute(sa.select(*counted).where(_in_project(project_id))).one()
     return dict(zip(SECTIONS, row, strict=True))
 
 
-def paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
+def load_paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
     """What asked for a person since then, without the words of the look, newest first."""
     plain = [column for column in FIELDS if column.name != "detail"]
-    query = sa.select(*plain).where(_of(project_id), INCIDENTS.c.paged_at > moment).order_by(INCIDENTS.c.id.desc())
-    return [_record(row) for row in tx.execute(query).mappings()]
+    query = sa.select(*plain).where(_in_project(project_id), INCIDENTS.c.paged_at > moment).order_by(INCIDENTS.c.id.desc())
+    return [_build_record(row) for row in tx.execute(query).mappings()]
 
 
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:
     """Store an incident under the next number of its project."""
-    highest = sa.select(sa.func.max(INCIDENTS.c.number)).where(_of(project_id))
+    highest = sa.select(sa.func.max(INCIDENTS.c.number)).where(_in_project(project_id))
     statement = insert_or_ignore(tx, IncidentRow)
-    for _ in range(TRIES):
+    for _ in range(MAX_NUMBER_ATTEMPTS):
         number = (tx.scalar(highest) or 0) + 1
-        if rows_changed(tx, statement, {**columns, "project_id": project_id, "number": number}):
-            found = numbered(tx, project_id, number)
+        if execute_rowcount(tx, statement, {**columns, "project_id": project_id, "number": number}):
+            found = find_incident(tx, project_id, number)
             assert found is not None
             return found
     raise RuntimeError(f"no number was free for an incident of project {project_id}")
 
 
-def refresh(tx: Session, incident_id: int, columns: Mapping[str, Any]) -> None:
+def update_derived(tx: Session, incident_id: int, columns: Mapping[str, Any]) -> None:
     """Write what a look found; it changes nothing that people decided, so their revision stays."""
     tx.execute(sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(**columns))
 
 
-def refresh_seen(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
+def update_derived_if_unchanged(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
     """Write what a look found of an incident as it was read; False where a person was faster."""
     seen = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
-    return bool(rows_changed(tx, seen.values(**columns, revision=revision)))
+    return bool(execute_rowcount(tx, seen.values(**columns, revision=revision)))
 
 
-def change(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
+def update_incident(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
     """Write what a person decided on an incident as he saw it; False where somebody was faster."""
     changed = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
-    return bool(rows_changed(tx, changed.values(**columns, revision=INCIDENTS.c.revision + 1)))
+    return bool(execute_rowcount(tx, changed.values(**columns, revision=INCIDENTS.c.revision + 1)))
 
 
-def change_all(tx: Session, revisions: Mapping[int, int], columns: Mapping[str, Any]) -> set[int]:
+def update_incidents(tx: Session, revisions: Mapping[int, int], columns: Mapping[str, Any]) -> set[int]:
     """The same change to many incidents, each as it was seen (id to revision); answers those that took it."""
     changed: set[int] = set()
     pair = sa.tuple_(INCIDENTS.c.id, INCIDENTS.c.revision)
@@ -173,52 +173,52 @@ def change_all(tx: Session, revisions: Mapping[int, int], columns: Mapping[str, 
     return changed
 
 
-def add_events(tx: Session, events: Sequence[tuple[int, Event]]) -> None:
+def add_events(tx: Session, events: Sequence[tuple[int, IncidentEvent]]) -> None:
     """Append to the histories of incidents, given by id; nothing is ever taken out of one."""
     if events:
         tx.execute(sa.insert(EVENTS), [{"incident_id": incident, **asdict(event)} for incident, event in events])
 
 
-def events(tx: Session, incident_id: int) -> list[Event]:
+def load_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
     """The history of one incident, oldest first."""
     query = sa.select(EVENTS).where(EVENTS.c.incident_id == incident_id).order_by(EVENTS.c.id)
-    return [Event(row.at, row.actor, row.what, row.before, row.after, row.text) for row in tx.execute(query)]
+    return [IncidentEvent(row.at, row.actor, row.what, row.before, row.after, row.text) for row in tx.execute(query)]
 
 
-def keep_look(tx: Session, project_id: int, look: Look) -> None:
+def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) -> None:
     """Replace what the last look found."""
-    columns = asdict(look)
-    if not rows_changed(tx, sa.update(LOOKS).where(LOOKS.c.project_id == project_id).values(**columns)):
-        tx.execute(insert_or_ignore(tx, LookRow), {"project_id": project_id, **columns})
+    columns = asdict(evaluation)
+    if not execute_rowcount(tx, sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id).values(**columns)):
+        tx.execute(insert_or_ignore(tx, EvaluationRow), {"project_id": project_id, **columns})
 
 
-def was_looked_at(tx: Session, project_id: int) -> bool:
-    return tx.scalar(sa.select(LOOKS.c.id).where(LOOKS.c.project_id == project_id)) is not None
+def has_evaluation(tx: Session, project_id: int) -> bool:
+    return tx.scalar(sa.select(EVALUATIONS.c.id).where(EVALUATIONS.c.project_id == project_id)) is not None
 
 
-def last_look(tx: Session, project_id: int) -> Look | None:
-    row = tx.execute(sa.select(LOOKS).where(LOOKS.c.project_id == project_id)).first()
-    return None if row is None else Look(row.looked_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
+def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | None:
+    row = tx.execute(sa.select(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id)).first()
+    return None if row is None else EvaluationRecord(row.looked_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
 
 
-def _of(project_id: int) -> sa.ColumnElement[bool]:
+def _in_project(project_id: int) -> sa.ColumnElement[bool]:
     return INCIDENTS.c.project_id == project_id
 
 
 FIELDS = [column for column in INCIDENTS.c if column.name != "project_id"]
 
 
-def _records(tx: Session, *chosen: sa.ColumnElement[bool], limit: int | None = None) -> list[IncidentRecord]:
+def _load_records(tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[IncidentRecord]:
     """Newest number first."""
     query = (
         sa.select(*FIELDS, OTHER.c.number.label("duplicate_number"))
         .outerjoin(OTHER, INCIDENTS.c.duplicate_of == OTHER.c.id)
-        .where(*chosen)
+        .where(*conditions)
         .order_by(INCIDENTS.c.number.desc())
         .limit(limit)
     )
-    return [_record(row) for row in tx.execute(query).mappings()]
+    return [_build_record(row) for row in tx.execute(query).mappings()]
 
 
-def _record(row: Any) -> IncidentRecord:
+def _build_record(row: Any) -> IncidentRecord:
     return IncidentRecord(**{**row, "state": IncidentState(row["state"])})

@@ -9,7 +9,7 @@ from typing import Any
 
 from perfci.model import ChangePoint, IncidentState, Series
 
-DATA = "data"
+DATA_KIND = "data"
 """The kind of an incident that no change point made: something that should have been measured was not."""
 
 PAGE = "page"
@@ -18,7 +18,7 @@ PAGE = "page"
 MONITORED = "monitored"
 """What is said of one that would, were its benchmarks not quarantined."""
 
-OPEN = frozenset({IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND})
+OPEN_STATES = frozenset({IncidentState.NEW, IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND})
 """States in which a person is still to do something."""
 
 
@@ -39,7 +39,7 @@ class IncidentRecord:
     changed_at: datetime
     headline: str
     series_count: int
-    cost: float | None = None
+    severity: float | None = None
     assignee: str = ""
     due_at: datetime | None = None
     snoozed_until: datetime | None = None
@@ -52,8 +52,8 @@ class IncidentRecord:
     verified_at: datetime | None = None
     gone_at: datetime | None = None
     pinned: bool = False
-    say: str = "note"
-    standing: bool = True
+    disposition: str = "note"
+    ongoing: bool = True
     measured_at: datetime | None = None
     paged_at: datetime | None = None
     triaged_at: datetime | None = None
@@ -61,67 +61,67 @@ class IncidentRecord:
     duplicate_number: int | None = None
 
     @property
-    def asks(self) -> bool:
+    def needs_attention(self) -> bool:
         """Whether the statistics ask for a person, or data is missing, whatever people did since."""
-        return self.kind == DATA or (self.say == PAGE and self.standing)
+        return self.kind == DATA_KIND or (self.disposition == PAGE and self.ongoing)
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether a person is still needed for it."""
-        return self.asks and self.state in OPEN and self.gone_at is None
+        return self.needs_attention and self.state in OPEN_STATES and self.gone_at is None
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class IncidentMember:
     """One series of an incident and how it moved."""
 
     series_id: int
     commit: str
     last_good: str
-    rel: float
+    relative_change: float
     before: float
     after: float
     added_by: str = "perfci"
     dropped_at: datetime | None = None
 
     @property
-    def move(self) -> tuple[str, str, float, float, float]:
+    def move_values(self) -> tuple[str, str, float, float, float]:
         """What the statistics say of it."""
-        return (self.commit, self.last_good, self.rel, self.before, self.after)
+        return (self.commit, self.last_good, self.relative_change, self.before, self.after)
 
-    def change(self, series: Series) -> ChangePoint:
-        return ChangePoint(series, self.commit, self.last_good, self.rel, self.before, self.after)
+    def to_change_point(self, series: Series) -> ChangePoint:
+        return ChangePoint(series, self.commit, self.last_good, self.relative_change, self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class IncidentEvent:
     """One line of an incident's history: who did what, when."""
 
     at: datetime
     actor: str
-    what: str
+    action: str
     before: str = ""
     after: str = ""
     text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EvaluationRecord:
     """What the last look found beside the incidents, each with its sentence and its command."""
 
-    looked_at: datetime
+    evaluated_at: datetime
     pages_per_week: int
     retests: tuple[Mapping[str, Any], ...] = ()
     creeps: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerLine:
+class ImpactRecord:
     """This commit moved this series by so much."""
 
     commit: str
     series: Series
-    rel: float
+    relative_change: float
     before: float
     after: float
     incident: int | None
@@ -131,7 +131,7 @@ class LedgerLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspension:
+class Mute:
     """A benchmark that is watched and told to nobody."""
 
     benchmark: str
@@ -142,6 +142,6 @@ class Suspension:
     expires_at: datetime
     actor: str
 
-    def means(self, series: Series) -> bool:
+    def matches(self, series: Series) -> bool:
         """Whether this series is one of it; without a metric all of the benchmark are."""
         return self.benchmark == series.benchmark.name and self.metric in ("", series.metric.name)

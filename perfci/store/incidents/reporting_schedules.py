@@ -14,19 +14,19 @@ from sqlalchemy.orm import Session
 from perfci.model import Machine, Status
 from perfci.store.dialects import in_chunks, insert_or_ignore
 from perfci.store.queries.loaders import load_machines
-from perfci.store.tables.incidents import ExpectationRow
+from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-COLUMNS = table(ExpectationRow).c
+COLUMNS = core_table(ReportingScheduleRow).c
 
 LEARNED = "learned"
 
-MOST_RUNS = 200
+MAX_RUNS = 200
 """Runs of a suite on a machine that are looked at: the last ten reports, of twenty commits each."""
 
 
-class Source(NamedTuple):
+class ReportSource(NamedTuple):
     """What reports: a suite on a machine for a branch."""
 
     suite: str
@@ -34,17 +34,17 @@ class Source(NamedTuple):
     branch: str
 
 
-class Arrival(NamedTuple):
+class RunArrival(NamedTuple):
     run_id: int
-    at: datetime
+    arrived_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class ReportingSchedule:
     """``every_s`` is absent while too little is known; ``series`` is how many the last report held."""
 
     id: int
-    source: Source
+    source: ReportSource
     machine: Machine
     every_s: float | None
     set_by: str
@@ -53,7 +53,7 @@ class Expectation:
     muted: bool
 
 
-def arrivals(tx: Session, project_id: int) -> dict[Source, list[Arrival]]:
+def load_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunArrival]]:
     """The last runs of each source, oldest first, by when they arrived, or where that was not told were measured.
 
     Files read by hand say nothing of a cadence, and neither does what a pull request measured.
@@ -71,20 +71,20 @@ def arrivals(tx: Session, project_id: int) -> dict[Source, list[Arrival]]:
         .where(SessionRow.project_id == project_id, CommitRow.dirty.is_(False), reported)
         .subquery()
     )
-    found: dict[Source, list[Arrival]] = defaultdict(list)
-    for row in tx.execute(sa.select(placed).where(placed.c.place <= MOST_RUNS).order_by(placed.c.at, placed.c.id)):
-        found[Source(row.suite, row.machine_id, row.branch)].append(Arrival(row.id, row.at))
+    found: dict[ReportSource, list[RunArrival]] = defaultdict(list)
+    for row in tx.execute(sa.select(placed).where(placed.c.place <= MAX_RUNS).order_by(placed.c.at, placed.c.id)):
+        found[ReportSource(row.suite, row.machine_id, row.branch)].append(RunArrival(row.id, row.at))
     return found
 
 
-def expectations(tx: Session, project_id: int) -> list[Expectation]:
+def load_reporting_schedules(tx: Session, project_id: int) -> list[ReportingSchedule]:
     """All that a project expects, in a fixed order."""
     machines = load_machines(tx)
     rows = tx.execute(sa.select(*COLUMNS).where(COLUMNS.project_id == project_id).order_by(COLUMNS.id))
     return [
-        Expectation(
+        ReportingSchedule(
             id=row.id,
-            source=Source(row.suite, row.machine_id, row.branch),
+            source=ReportSource(row.suite, row.machine_id, row.branch),
             machine=machines[row.machine_id],
             every_s=row.every_s,
             set_by=row.set_by,
@@ -96,34 +96,34 @@ def expectations(tx: Session, project_id: int) -> list[Expectation]:
     ]
 
 
-def learn(
-    tx: Session, project_id: int, source: Source, every_s: float | None, series: int | None, last_run_at: datetime
+def save_learned_schedule(
+    tx: Session, project_id: int, source: ReportSource, every_s: float | None, series: int | None, last_run_at: datetime
 ) -> None:
     """Write down what reports show; a cadence that a person set stays."""
     key = {"project_id": project_id, **source._asdict()}
-    tx.execute(insert_or_ignore(tx, ExpectationRow), [{**key, "series": 0, "set_by": LEARNED, "muted": False}])
+    tx.execute(insert_or_ignore(tx, ReportingScheduleRow), [{**key, "series": 0, "set_by": LEARNED, "muted": False}])
     its = sa.and_(*(COLUMNS[name] == value for name, value in key.items()))
     seen: dict[str, Any] = {"last_run_at": last_run_at} | ({} if series is None else {"series": series})
-    tx.execute(sa.update(table(ExpectationRow)).where(its).values(**seen))
-    tx.execute(sa.update(table(ExpectationRow)).where(its, COLUMNS.set_by == LEARNED).values(every_s=every_s))
+    tx.execute(sa.update(core_table(ReportingScheduleRow)).where(its).values(**seen))
+    tx.execute(sa.update(core_table(ReportingScheduleRow)).where(its, COLUMNS.set_by == LEARNED).values(every_s=every_s))
 
 
-def set_expectation(
+def set_reporting_schedule(
     tx: Session, project_id: int, row_id: int, *, every_s: float | None, muted: bool, actor: str
 ) -> bool:
     """Let a person say how often a source reports; nothing for ``every_s`` lets it be learned again."""
     values = {"every_s": every_s, "muted": muted, "set_by": LEARNED if every_s is None else actor}
     its = sa.and_(COLUMNS.project_id == project_id, COLUMNS.id == row_id)
-    return bool(tx.execute(sa.update(table(ExpectationRow)).where(its).values(**values)).rowcount)  # type: ignore[attr-defined]
+    return bool(tx.execute(sa.update(core_table(ReportingScheduleRow)).where(its).values(**values)).rowcount)  # type: ignore[attr-defined]
 
 
-def latest_report(tx: Session) -> datetime | None:
+def load_latest_report_at(tx: Session) -> datetime | None:
     """When anything reported last, in any project: no clock of this store was ever earlier than that."""
     found: datetime | None = tx.scalar(sa.select(sa.func.max(COLUMNS.last_run_at)))
     return found
 
 
-def held(tx: Session, run_ids: Collection[int]) -> Mapping[int, dict[int, Status]]:
+def load_run_series_statuses(tx: Session, run_ids: Collection[int]) -> Mapping[int, dict[int, Status]]:
     """The series that runs held, by run, and how each ended."""
     found: dict[int, dict[int, Status]] = defaultdict(dict)
     for some in in_chunks(run_ids):

@@ -11,12 +11,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import insert_or_ignore, rows_changed
+from perfci.store.dialects import execute_rowcount, insert_or_ignore
 from perfci.store.tables.incidents import DeliveryRow, DestinationRow, IncidentRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-DESTINATIONS, DELIVERIES, INCIDENTS = table(DestinationRow), table(DeliveryRow), table(IncidentRow)
+DESTINATIONS, DELIVERIES, INCIDENTS = core_table(DestinationRow), core_table(DeliveryRow), core_table(IncidentRow)
 
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
 
@@ -59,33 +59,33 @@ class Delivery:
     issue_url: str
 
 
-def destinations(tx: Session, project_id: int) -> list[Destination]:
+def load_destinations(tx: Session, project_id: int) -> list[Destination]:
     """The destinations of a project by name, those switched off too."""
     query = sa.select(DESTINATIONS).where(DESTINATIONS.c.project_id == project_id)
-    return sorted((_destination(row) for row in tx.execute(query).mappings()), key=lambda one: one.name)
+    return sorted((_build_destination(row) for row in tx.execute(query).mappings()), key=lambda one: one.name)
 
 
-def destination(tx: Session, project_id: int, name: str) -> Destination | None:
-    return next((one for one in destinations(tx, project_id) if one.name == name), None)
+def find_destination(tx: Session, project_id: int, name: str) -> Destination | None:
+    return next((one for one in load_destinations(tx, project_id) if one.name == name), None)
 
 
-def keep_destination(tx: Session, project_id: int, wanted: Destination) -> bool:
+def save_destination(tx: Session, project_id: int, destination: Destination) -> bool:
     """Add a destination, or change the one of this name; True where it is new."""
-    columns = {key: value for key, value in asdict(wanted).items() if key not in ("id", "name")}
-    chosen = (DESTINATIONS.c.project_id == project_id, DESTINATIONS.c.name == wanted.name)
-    if rows_changed(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
+    columns = {key: value for key, value in asdict(destination).items() if key not in ("id", "name")}
+    chosen = (DESTINATIONS.c.project_id == project_id, DESTINATIONS.c.name == destination.name)
+    if execute_rowcount(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
         return False
-    tx.execute(insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": wanted.name, **columns})
+    tx.execute(insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": destination.name, **columns})
     return True
 
 
-def drop_destination(tx: Session, project_id: int, name: str) -> bool:
+def delete_destination(tx: Session, project_id: int, name: str) -> bool:
     """Remove a destination with all that was still to be sent there."""
-    found = destination(tx, project_id, name)
+    found = find_destination(tx, project_id, name)
     if found is None:
         return False
     tx.execute(sa.delete(DELIVERIES).where(DELIVERIES.c.destination_id == found.id))
-    return bool(rows_changed(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == found.id)))
+    return bool(execute_rowcount(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == found.id)))
 
 
 def add_delivery(
@@ -109,53 +109,53 @@ def add_delivery(
     return tx.scalar(insert_or_ignore(tx, DeliveryRow, "id"), row) is not None
 
 
-def due(tx: Session, holder: str, now: datetime, limit: int = 100) -> list[Delivery]:
+def load_due_deliveries(tx: Session, holder: str, now: datetime, limit: int = 100) -> list[Delivery]:
     """What may be sent now, and what another holder of the lease had in hand when it went away; oldest first."""
     waiting = sa.and_(DELIVERIES.c.state == WAITING, DELIVERIES.c.not_before <= now)
     orphaned = sa.and_(DELIVERIES.c.state == CLAIMED, DELIVERIES.c.claimed_by != holder)
-    return _deliveries(tx, sa.or_(waiting, orphaned), DESTINATIONS.c.enabled, limit=limit)
+    return _load_deliveries(tx, sa.or_(waiting, orphaned), DESTINATIONS.c.enabled, limit=limit)
 
 
-def of_batch(tx: Session, batch: str) -> list[Delivery]:
-    return _deliveries(tx, DELIVERIES.c.batch == batch, DELIVERIES.c.state == CLAIMED)
+def load_batch(tx: Session, batch: str) -> list[Delivery]:
+    return _load_deliveries(tx, DELIVERIES.c.batch == batch, DELIVERIES.c.state == CLAIMED)
 
 
-def claim(tx: Session, found: Sequence[Delivery], holder: str, batch: str) -> list[Delivery]:
+def claim_deliveries(tx: Session, deliveries: Sequence[Delivery], holder: str, batch: str) -> list[Delivery]:
     """Take messages to send them; those that somebody else took meanwhile are left out."""
     mine = []
-    for one in found:
+    for one in deliveries:
         chosen = (DELIVERIES.c.id == one.id, DELIVERIES.c.claim == one.claim, DELIVERIES.c.state == one.state)
         columns = {"state": CLAIMED, "claimed_by": holder, "claim": one.claim + 1, "batch": batch}
-        if rows_changed(tx, sa.update(DELIVERIES).where(*chosen).values(**columns)):
+        if execute_rowcount(tx, sa.update(DELIVERIES).where(*chosen).values(**columns)):
             mine.append(one)
     return mine
 
 
-def hold(tx: Session, found: Collection[Delivery], until: datetime) -> None:
+def postpone_deliveries(tx: Session, deliveries: Collection[Delivery], until: datetime) -> None:
     """Keep messages back that wait for their hour."""
-    chosen = (DELIVERIES.c.id.in_([one.id for one in found]), DELIVERIES.c.state == WAITING)
+    chosen = (DELIVERIES.c.id.in_([one.id for one in deliveries]), DELIVERIES.c.state == WAITING)
     tx.execute(sa.update(DELIVERIES).where(*chosen).values(not_before=until))
 
 
-def mark_sent(tx: Session, found: Collection[Delivery], holder: str, at: datetime) -> int:
+def mark_sent(tx: Session, deliveries: Collection[Delivery], holder: str, at: datetime) -> int:
     """One UPDATE for all that travelled together; those that somebody else took over meanwhile stay his."""
     columns = {"state": SENT, "sent_at": at, "problem": ""}
-    return rows_changed(tx, sa.update(DELIVERIES).where(_in_hand(found, holder)).values(**columns))
+    return execute_rowcount(tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns))
 
 
-def mark_failed(tx: Session, found: Collection[Delivery], holder: str, problem: str, again_at: datetime | None) -> int:
+def mark_failed(tx: Session, deliveries: Collection[Delivery], holder: str, problem: str, retry_at: datetime | None) -> int:
     """Another try later, or never."""
-    state = FAILED if again_at is None else WAITING
+    state = FAILED if retry_at is None else WAITING
     columns: dict[str, Any] = {"state": state, "problem": problem, "attempts": DELIVERIES.c.attempts + 1}
-    columns |= {} if again_at is None else {"not_before": again_at}
-    return rows_changed(tx, sa.update(DELIVERIES).where(_in_hand(found, holder)).values(**columns))
+    columns |= {} if retry_at is None else {"not_before": retry_at}
+    return execute_rowcount(tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns))
 
 
-def deliveries(tx: Session, project_id: int, *, incident_id: int | None = None, limit: int = 100) -> list[Delivery]:
+def load_deliveries(tx: Session, project_id: int, *, incident_id: int | None = None, limit: int = 100) -> list[Delivery]:
     """What was and will be sent for a project, newest first."""
     chosen = [DESTINATIONS.c.project_id == project_id]
     chosen += [DELIVERIES.c.incident_id == incident_id] if incident_id is not None else []
-    return _deliveries(tx, *chosen, limit=limit, newest_first=True)
+    return _load_deliveries(tx, *chosen, limit=limit, newest_first=True)
 
 
 def link_issue(tx: Session, incident_id: int, url: str) -> None:
@@ -164,22 +164,22 @@ def link_issue(tx: Session, incident_id: int, url: str) -> None:
     tx.execute(sa.update(INCIDENTS).where(*chosen).values(issue_url=url))
 
 
-def _in_hand(found: Collection[Delivery], holder: str) -> sa.ColumnElement[bool]:
-    ids = [one.id for one in found]
+def _claimed_by(deliveries: Collection[Delivery], holder: str) -> sa.ColumnElement[bool]:
+    ids = [one.id for one in deliveries]
     return sa.and_(DELIVERIES.c.id.in_(ids), DELIVERIES.c.state == CLAIMED, DELIVERIES.c.claimed_by == holder)
 
 
-OWN = ("id", "uid", "incident_id", "state_number", "not_before", "state", "claimed_by", "claim", "batch", "attempts",
+DELIVERY_COLUMNS = ("id", "uid", "incident_id", "state_number", "not_before", "state", "claimed_by", "claim", "batch", "attempts",
        "sent_at", "problem", "body")  # fmt: skip
 
 
-def _deliveries(
-    tx: Session, *chosen: sa.ColumnElement[bool], limit: int | None = None, newest_first: bool = False
+def _load_deliveries(
+    tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None, newest_first: bool = False
 ) -> list[Delivery]:
     there = [column.label(f"to_{column.name}") for column in DESTINATIONS.c if column.name != "project_id"]
     query = (
         sa.select(
-            *(DELIVERIES.c[name] for name in OWN),
+            *(DELIVERIES.c[name] for name in DELIVERY_COLUMNS),
             *there,
             INCIDENTS.c.number,
             INCIDENTS.c.issue_url,
@@ -188,18 +188,18 @@ def _deliveries(
         .join(DESTINATIONS, DELIVERIES.c.destination_id == DESTINATIONS.c.id)
         .join(INCIDENTS, DELIVERIES.c.incident_id == INCIDENTS.c.id)
         .join(ProjectRow, DESTINATIONS.c.project_id == ProjectRow.id)
-        .where(*chosen)
+        .where(*conditions)
         .order_by(DELIVERIES.c.id.desc() if newest_first else DELIVERIES.c.id)
         .limit(limit)
     )
-    return [_delivery(row) for row in tx.execute(query).mappings()]
+    return [_build_delivery(row) for row in tx.execute(query).mappings()]
 
 
-def _delivery(row: Any) -> Delivery:
+def _build_delivery(row: Any) -> Delivery:
     there = {name.removeprefix("to_"): value for name, value in row.items() if name.startswith("to_")}
     own = {name: value for name, value in row.items() if not name.startswith("to_")}
-    return Delivery(destination=_destination(there), **own)
+    return Delivery(destination=_build_destination(there), **own)
 
 
-def _destination(row: Any) -> Destination:
+def _build_destination(row: Any) -> Destination:
     return Destination(**{name: value for name, value in row.items() if name != "project_id"})

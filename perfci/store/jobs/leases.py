@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables.jobs import LeaseRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
 
-class Held(NamedTuple):
+class LeaseRecord(NamedTuple):
     """Who holds a lease: ``token`` grows with each new holder, ``beat`` with each sign of life of this one."""
 
     holder: str
@@ -20,41 +20,41 @@ class Held(NamedTuple):
     beat: int
 
 
-def lease(tx: Session, name: str) -> Held | None:
+def find_lease(tx: Session, name: str) -> LeaseRecord | None:
     found = tx.execute(sa.select(LeaseRow.holder, LeaseRow.token, LeaseRow.beat).where(LeaseRow.name == name)).first()
-    return None if found is None else Held(*found)
+    return None if found is None else LeaseRecord(*found)
 
 
-def claim(tx: Session, name: str, holder: str) -> bool:
+def claim_lease(tx: Session, name: str, holder: str) -> bool:
     """Take a lease that nobody ever held, or that its holder gave back."""
     tx.execute(insert_or_ignore(tx, LeaseRow), {"name": name, "holder": holder, "token": 1, "beat": 0})
     given_back = sa.and_(LeaseRow.name == name, LeaseRow.holder == "")
-    if _changed(tx, given_back, holder=holder, token=LeaseRow.token + 1, beat=0):
+    if _update_lease(tx, given_back, holder=holder, token=LeaseRow.token + 1, beat=0):
         return True
-    found = lease(tx, name)
+    found = find_lease(tx, name)
     return found is not None and found.holder == holder
 
 
-def take_over(tx: Session, name: str, seen: Held, holder: str) -> bool:
+def take_over_lease(tx: Session, name: str, seen: LeaseRecord, holder: str) -> bool:
     """Take a lease from a holder who was not heard of since ``seen``."""
-    return _changed(tx, _as(name, seen), holder=holder, token=LeaseRow.token + 1, beat=0)
+    return _update_lease(tx, _match_seen(name, seen), holder=holder, token=LeaseRow.token + 1, beat=0)
 
 
-def beat(tx: Session, name: str, holder: str, token: int) -> bool:
+def renew_lease(tx: Session, name: str, holder: str, token: int) -> bool:
     """Give a sign of life; false when somebody else holds the lease by now."""
     mine = sa.and_(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.token == token)
-    return _changed(tx, mine, beat=LeaseRow.beat + 1)
+    return _update_lease(tx, mine, beat=LeaseRow.beat + 1)
 
 
-def give_back(tx: Session, name: str, holder: str, token: int) -> bool:
+def release_lease(tx: Session, name: str, holder: str, token: int) -> bool:
     mine = sa.and_(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.token == token)
-    return _changed(tx, mine, holder="")
+    return _update_lease(tx, mine, holder="")
 
 
-def _as(name: str, seen: Held) -> sa.ColumnElement[bool]:
+def _match_seen(name: str, seen: LeaseRecord) -> sa.ColumnElement[bool]:
     return sa.and_(LeaseRow.name == name, LeaseRow.token == seen.token, LeaseRow.beat == seen.beat)
 
 
-def _changed(tx: Session, condition: sa.ColumnElement[bool], **columns: object) -> bool:
-    done: Any = tx.execute(sa.update(table(LeaseRow)).where(condition).values(**columns))
+def _update_lease(tx: Session, condition: sa.ColumnElement[bool], **columns: object) -> bool:
+    done: Any = tx.execute(sa.update(core_table(LeaseRow)).where(condition).values(**columns))
     return bool(done.rowcount == 1)

@@ -13,16 +13,16 @@ from sqlalchemy.orm import Session
 from perfci.store.dialects import in_chunks, insert_rows
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-Kind = Literal["judge", "judge_pr", "look"]
+WorkKind = Literal["judge", "judge_pr", "look"]
 
-MOST_ATTEMPTS = 8
+MAX_ATTEMPTS = 8
 """After so many failures work is left lying with its problem, for a person to look at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class OutboxItem:
     """One promise: ``subject`` is the key of a run whose series are to be judged, the uid of a compared session, or
     why the incidents are to be looked at again.
     """
@@ -37,58 +37,58 @@ class Work:
     problem: str = ""
 
 
-def add(tx: Session, project_id: int, kind: Kind, subject: str, at: datetime) -> None:
-    add_all(tx, project_id, kind, [subject], at)
+def add_work(tx: Session, project_id: int, kind: WorkKind, subject: str, at: datetime) -> None:
+    add_work_items(tx, project_id, kind, [subject], at)
 
 
-def add_all(tx: Session, project_id: int, kind: Kind, subjects: Iterable[str], at: datetime) -> None:
+def add_work_items(tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime) -> None:
     about = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
-    insert_rows(tx, table(OutboxRow), [{**about, "subject": subject} for subject in subjects], "id")
+    insert_rows(tx, core_table(OutboxRow), [{**about, "subject": subject} for subject in subjects], "id")
 
 
-def take(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[Work]:
+def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[OutboxItem]:
     """What is due for the project that waits longest, oldest first.
 
     No row is remembered as passed: on a server a lower id may be committed after a higher one.
     """
     due = sa.and_(
         OutboxRow.kind.in_(kinds),
-        OutboxRow.attempts < MOST_ATTEMPTS,
+        OutboxRow.attempts < MAX_ATTEMPTS,
         sa.or_(OutboxRow.not_before.is_(None), OutboxRow.not_before <= now),
     )
     first = tx.scalar(sa.select(OutboxRow.project_id).where(due).order_by(OutboxRow.id).limit(1))
     if first is None:
         return []
-    return _works(tx, sa.and_(due, OutboxRow.project_id == first), limit)
+    return _load_work(tx, sa.and_(due, OutboxRow.project_id == first), limit)
 
 
-def done(tx: Session, ids: Collection[int]) -> None:
+def delete_work(tx: Session, ids: Collection[int]) -> None:
     """Forget exactly the work that was read; what came meanwhile stays."""
     for some in in_chunks(ids):
-        tx.execute(sa.delete(table(OutboxRow)).where(OutboxRow.id.in_(some)))
+        tx.execute(sa.delete(core_table(OutboxRow)).where(OutboxRow.id.in_(some)))
 
 
-def failed(tx: Session, work_id: int, problem: str, not_before: datetime) -> None:
+def postpone_work(tx: Session, work_id: int, problem: str, not_before: datetime) -> None:
     """Try again later, and keep what went wrong."""
     again = {"attempts": OutboxRow.attempts + 1, "problem": problem, "not_before": not_before}
-    tx.execute(sa.update(table(OutboxRow)).where(OutboxRow.id == work_id).values(again))
+    tx.execute(sa.update(core_table(OutboxRow)).where(OutboxRow.id == work_id).values(again))
 
 
-def stuck(tx: Session, limit: int = 100) -> list[Work]:
+def load_failed_work(tx: Session, limit: int = 100) -> list[OutboxItem]:
     """Work nobody tries any more."""
-    return _works(tx, OutboxRow.attempts >= MOST_ATTEMPTS, limit)
+    return _load_work(tx, OutboxRow.attempts >= MAX_ATTEMPTS, limit)
 
 
-def oldest(tx: Session) -> datetime | None:
+def load_oldest_created_at(tx: Session) -> datetime | None:
     """Since when the work that waits longest waits."""
-    waits = sa.select(sa.func.min(OutboxRow.created_at, type_=table(OutboxRow).c.created_at.type))
-    return tx.scalar(waits.where(OutboxRow.attempts < MOST_ATTEMPTS))
+    waits = sa.select(sa.func.min(OutboxRow.created_at, type_=core_table(OutboxRow).c.created_at.type))
+    return tx.scalar(waits.where(OutboxRow.attempts < MAX_ATTEMPTS))
 
 
-def _works(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[Work]:
-    columns = (*table(OutboxRow).c, ProjectRow.slug)
+def _load_work(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[OutboxItem]:
+    columns = (*core_table(OutboxRow).c, ProjectRow.slug)
     query = sa.select(*columns).join(ProjectRow, OutboxRow.project_id == ProjectRow.id).where(condition)
     return [
-        Work(row.id, row.project_id, row.slug, row.kind, row.subject, row.created_at, row.attempts, row.problem)
+        OutboxItem(row.id, row.project_id, row.slug, row.kind, row.subject, row.created_at, row.attempts, row.problem)
         for row in tx.execute(query.order_by(OutboxRow.id).limit(limit))
     ]

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.dialects import size_of
-from perfci.store.engine import Store, address_of, path_of, sentences
+from perfci.store.dialects import database_size
+from perfci.store.engine import Store, parse_database_url, sqlite_path, translate_errors
 from perfci.store.jobs import outbox
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.incidents import DeliveryRow
@@ -21,7 +21,7 @@ from perfci.store.tables.jobs import LeaseRow, OutboxRow
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DatabaseStats:
     """``judge_beat`` grows while somebody judges; ages are in seconds, 0 where nothing waits."""
 
     database_bytes: int
@@ -35,13 +35,13 @@ class Figures:
     judge_beat: int
 
 
-def figures(tx: Session, now: datetime) -> Figures:
-    stuck = sa.func.count().filter(OutboxRow.attempts >= outbox.MOST_ATTEMPTS)
+def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
+    stuck = sa.func.count().filter(OutboxRow.attempts >= outbox.MAX_ATTEMPTS)
     waiting, failed = tx.execute(sa.select(sa.func.count(), stuck).select_from(OutboxRow)).one()
-    deliveries, events = _by_state(tx, DeliveryRow), _by_state(tx, RunEventRow)
-    oldest = outbox.oldest(tx)
-    return Figures(
-        database_bytes=size_of(tx),
+    deliveries, events = _count_by_state(tx, DeliveryRow), _count_by_state(tx, RunEventRow)
+    oldest = outbox.load_oldest_created_at(tx)
+    return DatabaseStats(
+        database_bytes=database_size(tx),
         outbox_waiting=waiting - failed,
         outbox_failed=failed,
         outbox_oldest_s=max(0.0, (now - oldest).total_seconds()) if oldest else 0.0,
@@ -53,23 +53,23 @@ def figures(tx: Session, now: datetime) -> Figures:
     )
 
 
-def _by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> dict[str, int]:
+def _count_by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> dict[str, int]:
     return dict(tx.execute(sa.select(row.state, sa.func.count()).group_by(row.state)).all())
 
 
-def database_file(url: str) -> Path | None:
+def sqlite_file_of(url: str) -> Path | None:
     """Where the database is on this machine's disk; nothing for one on a server."""
-    return path_of(address_of(url))
+    return sqlite_path(parse_database_url(url))
 
 
 def require_writable(store: Store, wait_s: float) -> None:
     """Raise unless somebody could write within ``wait_s``; nothing is written."""
-    path = database_file(store.url)
+    path = sqlite_file_of(store.url)
     if path is None:
         with store.read() as tx:
             if tx.scalar(sa.text("SELECT pg_is_in_recovery()")):
-                raise PerfciError(f"The database {store.shown} is a copy that only follows another one.")
+                raise PerfciError(f"The database {store.display_name} is a copy that only follows another one.")
         return
-    with sentences(store.shown), closing(sqlite3.connect(path, timeout=wait_s, isolation_level=None)) as connection:
+    with translate_errors(store.display_name), closing(sqlite3.connect(path, timeout=wait_s, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")

@@ -19,39 +19,39 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.dialects import bulk_insert, on_sqlite
+from perfci.store.dialects import bulk_insert, is_sqlite
 from perfci.store.engine import SCHEMA, Store, open_store
 
-KIND = "perfci.dump/1"
+DUMP_FORMAT = "perfci.dump/1"
 
-CHUNK = 5000
+ROWS_PER_CHUNK = 5000
 """Rows held at once: a few MB, and enough that one statement for them costs nothing beside the rows."""
 
 
-def dump(store: Store, path: Path) -> int:
+def write_dump(store: Store, path: Path) -> int:
     """Write everything a store holds, as it is at this moment while others go on; answers the number of rows."""
     unfinished = path.with_name(path.name + ".part")
     try:
         with store.read() as tx, gzip.open(unfinished, "wt", compresslevel=3) as file:
             rows = 0
-            file.write(_line({"kind": KIND, "schema": SCHEMA}))
-            for table in _tables():
-                file.write(_line({"table": table.name, "columns": [column.name for column in table.columns]}))
-                for row in _rows_of(tx, table):
-                    file.write(_line([_plain(value) for value in row]))
+            file.write(_encode_line({"kind": DUMP_FORMAT, "schema": SCHEMA}))
+            for table in _list_tables():
+                file.write(_encode_line({"table": table.name, "columns": [column.name for column in table.columns]}))
+                for row in _read_rows(tx, table):
+                    file.write(_encode_line([_encode_value(value) for value in row]))
                     rows += 1
-            file.write(_line({"rows": rows}))
+            file.write(_encode_line({"rows": rows}))
         unfinished.rename(path)
     finally:
         unfinished.unlink(missing_ok=True)
     return rows
 
 
-def load(url: str, path: Path) -> int:
+def load_dump(url: str, path: Path) -> int:
     """Fill an absent or empty database from such a file, in one transaction; answers the number of rows."""
     with closing(open_store(url, create=True)) as store, store.begin() as tx:
         require_empty(store, tx)
-        if on_sqlite(tx):
+        if is_sqlite(tx):
             tx.execute(sa.text("PRAGMA defer_foreign_keys = ON"))  # rows of one table may point to later ones
         try:
             with gzip.open(path, "rt") as file:
@@ -63,24 +63,24 @@ def load(url: str, path: Path) -> int:
 
 
 def require_empty(store: Store, tx: Session) -> None:
-    filled = [table.name for table in _tables() if tx.execute(sa.select(1).select_from(table).limit(1)).first()]
+    filled = [table.name for table in _list_tables() if tx.execute(sa.select(1).select_from(table).limit(1)).first()]
     if filled:
         raise PerfciError(
-            f"The database {store.shown} holds rows already ({', '.join(filled[:3])}): restore into an empty one."
+            f"The database {store.display_name} holds rows already ({', '.join(filled[:3])}): restore into an empty one."
         )
 
 
 def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
     head = json.loads(next(lines, "null"))
-    if not isinstance(head, dict) or head.get("kind") != KIND:
+    if not isinstance(head, dict) or head.get("kind") != DUMP_FORMAT:
         raise PerfciError(f"{path} is no dump of perfci: expected a file that `perfci db backup` wrote.")
     if head["schema"] != SCHEMA:
         raise PerfciError(
             f"{path} has the schema {head['schema']}, this perfci reads {SCHEMA}: restore it with the version that "
             "wrote it, then run `perfci db upgrade`."
         )
-    known = {table.name: table for table in _tables()}
-    rows, values = 0, _values(lines)
+    known = {table.name: table for table in _list_tables()}
+    rows, values = 0, _decode_lines(lines)
     about = next(values, None)
     while isinstance(about, dict) and "table" in about:
         loaded, about = _load_table(tx, known[about["table"]], about["columns"], values)
@@ -92,7 +92,7 @@ def _load_lines(tx: Session, path: Path, lines: Iterator[str]) -> int:
 
 def _load_table(tx: Session, table: sa.Table, columns: Sequence[str], values: Iterator[Any]) -> tuple[int, Any]:
     """Add the rows up to the next line that is none; PostgreSQL wants rows that point to each other together."""
-    takes = [bool if isinstance(table.c[name].type, sa.Boolean) else _original for name in columns]
+    takes = [bool if isinstance(table.c[name].type, sa.Boolean) else _decode_value for name in columns]
     together = any(key.column.table is table for key in table.foreign_keys)
     rows: list[tuple[Any, ...]] = []
     loaded = 0
@@ -101,47 +101,47 @@ def _load_table(tx: Session, table: sa.Table, columns: Sequence[str], values: It
             bulk_insert(tx, table, columns, rows)
             return loaded + len(rows), value
         rows.append(tuple(take(one) for take, one in zip(takes, value, strict=True)))
-        if len(rows) == CHUNK and not together:
+        if len(rows) == ROWS_PER_CHUNK and not together:
             bulk_insert(tx, table, columns, rows)
-            loaded, rows = loaded + CHUNK, []
+            loaded, rows = loaded + ROWS_PER_CHUNK, []
     return loaded, None
 
 
 def _set_sequences(tx: Session) -> None:
     """Let a server number new rows after those that came with a number."""
-    if on_sqlite(tx):
+    if is_sqlite(tx):
         return
-    for table in _tables():
+    for table in _list_tables():
         if "id" in table.c:
             last = f"(SELECT coalesce(max(id), 0) + 1 FROM {table.name})"
             tx.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), {last}, false)"))
 
 
-def _tables() -> list[sa.Table]:
+def _list_tables() -> list[sa.Table]:
     """All tables, those that are pointed to before those that point."""
-    from perfci.store.schema import TABLES  # which loads Alembic
+    from perfci.store.schema import TABLE_MODULES  # which loads Alembic
 
-    return list(TABLES[0].Table.metadata.sorted_tables)
+    return list(TABLE_MODULES[0].Table.metadata.sorted_tables)
 
 
-def _rows_of(tx: Session, table: sa.Table) -> Iterator[Sequence[Any]]:
+def _read_rows(tx: Session, table: sa.Table) -> Iterator[Sequence[Any]]:
     names = ", ".join(f'"{column.name}"' for column in table.columns)
     (key,) = table.primary_key
     query = sa.text(f'SELECT {names} FROM {table.name} ORDER BY "{key.name}"')
-    yield from tx.execute(query, execution_options={"yield_per": CHUNK})
+    yield from tx.execute(query, execution_options={"yield_per": ROWS_PER_CHUNK})
 
 
-def _values(lines: Iterator[str]) -> Iterator[Any]:
+def _decode_lines(lines: Iterator[str]) -> Iterator[Any]:
     return (json.loads(line) for line in lines)
 
 
-def _line(value: Any) -> str:
+def _encode_line(value: Any) -> str:
     return json.dumps(value, separators=(",", ":")) + "\n"
 
 
-def _plain(value: Any) -> Any:
+def _encode_value(value: Any) -> Any:
     return {"bytes": base64.b64encode(value).decode()} if isinstance(value, bytes | memoryview) else value
 
 
-def _original(value: Any) -> Any:
+def _decode_value(value: Any) -> Any:
     return base64.b64decode(value["bytes"]) if isinstance(value, dict) else value

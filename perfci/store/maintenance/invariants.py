@@ -12,19 +12,19 @@ from perfci.model import IncidentState
 from perfci.store.jobs import outbox, run_events
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.incidents import (
-    AnnouncementRow,
     DeliveryRow,
     DestinationRow,
+    ExpectedChangeRow,
+    ImpactRow,
     IncidentMemberRow,
     IncidentRow,
-    LedgerRow,
 )
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ABSENT, BenchmarkRow, ProjectRow, RunRow, SeriesRow, SessionRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
 
-def lost_work(tx: Session) -> Iterator[str]:
+def check_work_subjects(tx: Session) -> Iterator[str]:
     """Work for a run or a session that is not there can never be done."""
     for kind, subject in (("judge", RunRow.key), ("judge_pr", SessionRow.uid)):
         there = sa.exists().where(subject == OutboxRow.subject)
@@ -32,15 +32,15 @@ def lost_work(tx: Session) -> Iterator[str]:
             yield f"Work {row_id} waits to judge {of[:12]}, which is not stored."
 
 
-def failed_work(tx: Session) -> Iterator[str]:
+def check_failed_work(tx: Session) -> Iterator[str]:
     given_up = sa.select(OutboxRow.id, OutboxRow.attempts, OutboxRow.problem)
-    for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= outbox.MOST_ATTEMPTS)):
+    for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= outbox.MAX_ATTEMPTS)):
         yield f"Work {row_id} was given up after {attempts} attempts: {problem}"
 
 
-def failed_events(tx: Session) -> Iterator[str]:
-    for event in run_events.given_up(tx):
-        told = event.told
+def check_failed_run_events(tx: Session) -> Iterator[str]:
+    for event in run_events.load_failed_run_events(tx):
+        told = event.payload
         yield (
             f"Nothing is told of {told.number} ({told.action}) of {told.repository}: it was given up after "
             f"{event.attempts} attempts: {event.problem} Redeliver {told.delivery} on the App's page of GitHub to try "
@@ -48,24 +48,24 @@ def failed_events(tx: Session) -> Iterator[str]:
         )
 
 
-def endless_acceptance(tx: Session) -> Iterator[str]:
+def check_acceptance_ends(tx: Session) -> Iterator[str]:
     """Only what was announced is accepted for good; whoever else accepts something names a day."""
-    nothing_said = ~sa.exists().where(AnnouncementRow.project_id == IncidentRow.project_id)
+    nothing_said = ~sa.exists().where(ExpectedChangeRow.project_id == IncidentRow.project_id)
     accepted = IncidentRow.state == IncidentState.ACCEPTED.value
     without_end = sa.and_(IncidentRow.accepted_until.is_(None), IncidentRow.verified_at.is_(None))
     for row_id in tx.scalars(sa.select(IncidentRow.id).where(accepted, without_end, nothing_said)):
         yield f"Incident {row_id} is accepted without an end, and nothing was announced in its project."
 
 
-def foreign_members(tx: Session) -> Iterator[str]:
+def check_incident_projects(tx: Session) -> Iterator[str]:
     """An incident, its ledger and its messages stay within one project."""
     members = sa.select(IncidentMemberRow.incident_id).join(
         IncidentRow, IncidentMemberRow.incident_id == IncidentRow.id
     )
-    for row_id in tx.scalars(_of_another_project(members, IncidentMemberRow.series_id, IncidentRow.project_id)):
+    for row_id in tx.scalars(_filter_other_project(members, IncidentMemberRow.series_id, IncidentRow.project_id)):
         yield f"Incident {row_id} has a member of another project."
-    ledger = sa.select(LedgerRow.id)
-    for row_id in tx.scalars(_of_another_project(ledger, LedgerRow.series_id, LedgerRow.project_id)):
+    ledger = sa.select(ImpactRow.id)
+    for row_id in tx.scalars(_filter_other_project(ledger, ImpactRow.series_id, ImpactRow.project_id)):
         yield f"Line {row_id} of the ledger names a series of another project."
     told = (
         sa.select(DeliveryRow.id)
@@ -76,16 +76,16 @@ def foreign_members(tx: Session) -> Iterator[str]:
         yield f"Message {row_id} tells one project of an incident of another."
 
 
-def lost_rights(tx: Session) -> Iterator[str]:
+def check_access_projects(tx: Session) -> Iterator[str]:
     """Tokens and roles may be of no project, so no reference guards the project they name."""
     for row, what in ((TokenRow, "Token"), (MembershipRow, "Membership")):
-        columns = table(row).c
+        columns = core_table(row).c
         there = sa.exists().where(ProjectRow.id == columns.project_id)
         for row_id in tx.scalars(sa.select(columns.id).where(columns.project_id != ABSENT, ~there)):
             yield f"{what} {row_id} is for a project that does not exist."
 
 
-def _of_another_project(query: Any, series_id: Any, project_id: Any) -> Any:
+def _filter_other_project(query: Any, series_id: Any, project_id: Any) -> Any:
     return (
         query.join(SeriesRow, series_id == SeriesRow.id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
@@ -95,10 +95,10 @@ def _of_another_project(query: Any, series_id: Any, project_id: Any) -> Any:
 
 
 CHECKS: tuple[Callable[[Session], Iterator[str]], ...] = (
-    lost_work,
-    failed_work,
-    failed_events,
-    endless_acceptance,
-    foreign_members,
-    lost_rights,
+    check_work_subjects,
+    check_failed_work,
+    check_failed_run_events,
+    check_acceptance_ends,
+    check_incident_projects,
+    check_access_projects,
 )

@@ -15,20 +15,20 @@ from sqlalchemy.orm import Session, aliased
 from perfci.model import PerfciError, Status
 from perfci.store import conversions
 from perfci.store.engine import (
-    HEADER,
-    address_of,
-    is_older,
+    SQLITE_HEADER,
+    format_address,
+    is_older_schema,
     make_engine,
     open_store,
-    path_of,
+    parse_database_url,
     prepare_file,
+    read_schema,
     require_not_newer,
-    schema_of,
-    sentences,
-    shown_as,
+    sqlite_path,
+    translate_errors,
 )
 from perfci.store.maintenance import invariants
-from perfci.store.maintenance.dump import dump, load
+from perfci.store.maintenance.dump import load_dump, write_dump
 from perfci.store.queries import measurements
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -46,14 +46,14 @@ def upgrade(url: str) -> None:
     """Bring a database that an older perfci made to this one's schema."""
     from perfci.store.schema import migrate  # Alembic takes long to import: only where it migrates
 
-    address = address_of(url)
-    shown = shown_as(address)
+    address = parse_database_url(url)
+    shown = format_address(address)
     if prepare_file(address, create=False):
         raise PerfciError(f"The database {shown} is read-only: make it writable to upgrade it.")
     engine = make_engine(address)
     try:
-        with sentences(shown):
-            require_not_newer(shown, schema_of(engine, shown))
+        with translate_errors(shown):
+            require_not_newer(shown, read_schema(engine, shown))
             migrate(engine)
     finally:
         engine.dispose()
@@ -61,24 +61,24 @@ def upgrade(url: str) -> None:
 
 def upgrade_if_older(url: str) -> None:
     """The same for a database that is there and older; perfci asks so only about a store that is all its own."""
-    address = address_of(url)
-    path = path_of(address)
+    address = parse_database_url(url)
+    path = sqlite_path(address)
     if path is not None and not path.exists():
         return
     engine = make_engine(address)
     try:
-        with sentences(shown_as(address)):
-            found = schema_of(engine, shown_as(address))
+        with translate_errors(format_address(address)):
+            found = read_schema(engine, format_address(address))
     finally:
         engine.dispose()
-    if is_older(found):
+    if is_older_schema(found):
         upgrade(url)
 
 
 def check(url: str) -> list[str]:
     """Verify what must hold in every database; each sentence is something that does not."""
     with contextlib.closing(open_store(url, create=False)) as store, store.read() as tx:
-        rows = (_damage, _odd_samples, _empty_results, _foreign_runs, _collapsed_series, _rival_verdicts, _unguarded)
+        rows = (_check_sqlite_file, _check_samples, _check_results, _check_run_projects, _check_series_identities, _check_current_verdicts, _check_triggers)
         return [problem for one in (*rows, *invariants.CHECKS) for problem in one(tx)]
 
 
@@ -88,17 +88,17 @@ def backup(url: str, path: Path) -> None:
     A SQLite database becomes a database file; one on a server, or any whose copy is to be called ``*.gz``, becomes a
     dump that either kind of database can be made from.
     """
-    address = address_of(url)
-    source = path_of(address)
+    address = parse_database_url(url)
+    source = sqlite_path(address)
     if path.exists():
         raise PerfciError(f"{path} exists already: name a file that does not.")
     if not os.access(path.parent, os.W_OK):
         raise PerfciError(f"Cannot write the copy {path}: its folder does not exist or is read-only.")
-    with contextlib.closing(open_store(url, create=False)) as store, sentences(shown_as(address)):
+    with contextlib.closing(open_store(url, create=False)) as store, translate_errors(format_address(address)):
         if source is None or path.suffix == ".gz":
-            dump(store, path)
+            write_dump(store, path)
         else:
-            _copy(source, path)
+            _copy_sqlite(source, path)
 
 
 def restore(url: str, path: Path) -> None:
@@ -106,11 +106,11 @@ def restore(url: str, path: Path) -> None:
     if not path.exists():
         raise PerfciError(f"There is no file {path} to restore from.")
     with path.open("rb") as file:
-        start = file.read(len(HEADER))
-    if start != HEADER:
-        load(url, path)
+        start = file.read(len(SQLITE_HEADER))
+    if start != SQLITE_HEADER:
+        load_dump(url, path)
         return
-    target = path_of(address_of(url))
+    target = sqlite_path(parse_database_url(url))
     if target is None:
         raise PerfciError(
             f"{path} is a SQLite file: for a server, write a dump first, "
@@ -120,11 +120,11 @@ def restore(url: str, path: Path) -> None:
         pass  # a copy of another schema is refused before anything is written
     if target.exists():
         raise PerfciError(f"{target} exists already: move it away, or name another database with --db.")
-    with sentences(str(path)):
-        _copy(path, target)
+    with translate_errors(str(path)):
+        _copy_sqlite(path, target)
 
 
-def _copy(source: Path, path: Path) -> None:
+def _copy_sqlite(source: Path, path: Path) -> None:
     unfinished = path.with_name(path.name + ".part")
     try:
         with (
@@ -137,7 +137,7 @@ def _copy(source: Path, path: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _damage(tx: Session) -> Iterator[str]:
+def _check_sqlite_file(tx: Session) -> Iterator[str]:
     if tx.get_bind().dialect.name != "sqlite":
         return
     found = tx.execute(sa.text("PRAGMA integrity_check")).scalars().all()
@@ -146,16 +146,16 @@ def _damage(tx: Session) -> Iterator[str]:
         yield f"Row {row_id} of {child} points to a row of {parent} that does not exist."
 
 
-def _odd_samples(tx: Session) -> Iterator[str]:
+def _check_samples(tx: Session) -> Iterator[str]:
     query = sa.select(ProcessRow.id, ProcessRow.status, ProcessRow.samples).execution_options(yield_per=1000)
     for row_id, status, blob in tx.execute(query):
-        if len(blob) % 8 or not all(map(math.isfinite, conversions.unpack(blob))):
+        if len(blob) % 8 or not all(map(math.isfinite, conversions.unpack_samples(blob))):
             yield f"Process {row_id} holds samples that are no finite numbers."
         elif status == Status.OK and not blob:
             yield f"Process {row_id} ended ok but has no samples."
 
 
-def _empty_results(tx: Session) -> Iterator[str]:
+def _check_results(tx: Session) -> Iterator[str]:
     measured = sa.select(ProcessRow.result_id).where(ProcessRow.status == Status.OK.value)
     ok = sa.select(ResultRow.id).where(ResultRow.status == Status.OK.value, ResultRow.value.is_(None))
     for row_id in tx.scalars(ok.where(ResultRow.id.not_in(measured))):
@@ -165,7 +165,7 @@ def _empty_results(tx: Session) -> Iterator[str]:
         yield f"Result {row_id} is not ok although one of its processes ended ok."
 
 
-def _foreign_runs(tx: Session) -> Iterator[str]:
+def _check_run_projects(tx: Session) -> Iterator[str]:
     projects = (
         sa.select(RunRow.id)
         .distinct()
@@ -185,13 +185,13 @@ def _foreign_runs(tx: Session) -> Iterator[str]:
         yield f"Run {row_id} mixes a session, a commit or a series of different projects."
 
 
-def _collapsed_series(tx: Session) -> Iterator[str]:
-    for row_id, stored, project, series in measurements.series_identities(tx):
+def _check_series_identities(tx: Session) -> Iterator[str]:
+    for row_id, stored, project, series in measurements.load_series_identities(tx):
         if stored != conversions.series_identity(project, series):
             yield f"Series {row_id} ({series.label}) does not match its identity."
 
 
-def _rival_verdicts(tx: Session) -> Iterator[str]:
+def _check_current_verdicts(tx: Session) -> Iterator[str]:
     question = (VerdictRow.series_id, VerdictRow.base, VerdictRow.head)
     current = sa.select(*question).where(VerdictRow.superseded_by.is_(None)).group_by(*question)
     for series_id, base, head in tx.execute(current.having(sa.func.count() > 1)):
@@ -202,7 +202,7 @@ def _rival_verdicts(tx: Session) -> Iterator[str]:
         yield f"Verdict {row_id} is superseded by an older one."
 
 
-GUARDS = {
+GUARD_TRIGGERS = {
     "verdicts_are_kept": "verdicts that were given",
     "verdicts_are_not_edited": "verdicts that were given",
     "verdicts_are_superseded_once": "verdicts that were given",
@@ -213,8 +213,8 @@ GUARDS = {
 """The triggers that refuse to unsay a verdict, which the false-alarm meter rests on, or to forget who did what."""
 
 
-def _unguarded(tx: Session) -> Iterator[str]:
+def _check_triggers(tx: Session) -> Iterator[str]:
     on_sqlite = tx.get_bind().dialect.name == "sqlite"
     names = "SELECT name FROM sqlite_master WHERE type = 'trigger'" if on_sqlite else "SELECT tgname FROM pg_trigger"
-    for gone in sorted(GUARDS.keys() - set(tx.scalars(sa.text(names)))):
-        yield f"The trigger {gone} is gone, so {GUARDS[gone]} could be deleted or edited unseen."
+    for gone in sorted(GUARD_TRIGGERS.keys() - set(tx.scalars(sa.text(names)))):
+        yield f"The trigger {gone} is gone, so {GUARD_TRIGGERS[gone]} could be deleted or edited unseen."

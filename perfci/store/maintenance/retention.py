@@ -12,64 +12,64 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import CPU_TWIN, Clock, Process, Status
+from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Status
 from perfci.store import conversions
 from perfci.store.queries.loaders import HISTORY_KINDS
 from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow, VerdictRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-THINNED = "thinned"
+REDUCED_FLAG = "thinned"
 """The flag of a process whose one sample is what its samples came to."""
 
 PROCESSES, RESULTS, RUNS, SERIES, SESSIONS = (
-    table(row) for row in (ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow)
+    core_table(row) for row in (ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow)
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Thinned:
+class ReducedSamples:
     """What one step did; ``last`` is where the next one goes on, 0 at the end."""
 
-    last: int
+    last_result_id: int
     processes: int = 0
     samples: int = 0
 
 
-def thin(
+def reduce_samples(
     tx: Session,
     project_id: int,
     older_than: datetime,
     *,
-    level_of: Callable[[Process], float],
+    compute_level: Callable[[Process], float],
     at: datetime,
     after: int = 0,
     limit: int = 1000,
-) -> Thinned:
+) -> ReducedSamples:
     """Thin up to ``limit`` results of histories that began before a moment, the ones stored first.
 
     Nothing changes how a history is judged: its levels stay what they were, bit for bit. Kept whole are processes that
     a verdict names as its evidence, comparisons, exact counts that differ, and CPU time with its wall twin, whose
     samples say side by side which of the two is judged.
     """
-    result_ids = _next(tx, project_id, older_than, after, limit)
+    result_ids = _select_results(tx, project_id, older_than, after, limit)
     if not result_ids:
-        return Thinned(0)
-    processes = _processes(tx, result_ids)
-    evidence = _evidence(tx, result_ids)
-    thinnable = [row for row in processes if row.id not in evidence and _is_thinnable(row)]
-    _keep_spread(tx, processes, {row.result_id for row in thinnable})
-    _replace_samples(tx, thinnable, level_of)
+        return ReducedSamples(0)
+    processes = _load_processes(tx, result_ids)
+    evidence = _load_evidence_ids(tx, result_ids)
+    thinnable = [row for row in processes if row.id not in evidence and _is_reducible(row)]
+    _save_spread(tx, processes, {row.result_id for row in thinnable})
+    _replace_samples(tx, thinnable, compute_level)
     tx.execute(sa.update(RESULTS).where(RESULTS.c.id.in_(result_ids)).values(thinned_at=at))
     samples = sum(len(row.samples) // 8 - 1 for row in thinnable)
-    return Thinned(result_ids[-1], len(thinnable), samples)
+    return ReducedSamples(result_ids[-1], len(thinnable), samples)
 
 
-def _next(tx: Session, project_id: int, older_than: datetime, after: int, limit: int) -> list[int]:
+def _select_results(tx: Session, project_id: int, older_than: datetime, after: int, limit: int) -> list[int]:
     """The results to look at; one that was looked at is never again, even if all of it had to be kept."""
     twin = SERIES.alias()
     same_place = [twin.c[name] == SERIES.c[name] for name in ("benchmark_id", "parameters", "machine_id")]
     same_place += [twin.c[name] == SERIES.c[name] for name in ("variant_id", "harness")]
-    has_twin = sa.exists().where(*same_place, twin.c.metric == CPU_TWIN + SERIES.c.metric)
+    has_twin = sa.exists().where(*same_place, twin.c.metric == CPU_METRIC_PREFIX + SERIES.c.metric)
     query = (
         sa.select(RESULTS.c.id)
         .join(RUNS, RESULTS.c.run_id == RUNS.c.id)
@@ -78,36 +78,36 @@ def _next(tx: Session, project_id: int, older_than: datetime, after: int, limit:
         .where(RESULTS.c.id > after, RESULTS.c.thinned_at.is_(None), RESULTS.c.status == Status.OK.value)
         .where(RUNS.c.started_at < older_than)
         .where(SESSIONS.c.project_id == project_id, SESSIONS.c.kind.in_(HISTORY_KINDS))
-        .where(~SERIES.c.metric.startswith(CPU_TWIN, autoescape=True), ~has_twin)
+        .where(~SERIES.c.metric.startswith(CPU_METRIC_PREFIX, autoescape=True), ~has_twin)
     )
     return list(tx.scalars(query.order_by(RESULTS.c.id).limit(limit)))
 
 
-def _processes(tx: Session, result_ids: Sequence[int]) -> Sequence[Any]:
+def _load_processes(tx: Session, result_ids: Sequence[int]) -> Sequence[Any]:
     query = sa.select(PROCESSES).where(PROCESSES.c.result_id.in_(result_ids), PROCESSES.c.status == Status.OK.value)
     return tx.execute(query).all()
 
 
-def _evidence(tx: Session, result_ids: Sequence[int]) -> set[int]:
+def _load_evidence_ids(tx: Session, result_ids: Sequence[int]) -> set[int]:
     """The processes that some verdict on these series rests on, superseded or not."""
     series = sa.select(RESULTS.c.series_id).where(RESULTS.c.id.in_(result_ids))
     named = tx.scalars(sa.select(VerdictRow.evidence).where(VerdictRow.series_id.in_(series)))
     return {process_id for evidence in named for process_id in evidence}
 
 
-def _is_thinnable(row: Any) -> bool:
+def _is_reducible(row: Any) -> bool:
     """Whether there is anything to save, and one number says as much as all: of counts only where all are equal."""
-    samples = conversions.unpack(row.samples)
+    samples = conversions.unpack_samples(row.samples)
     counted = Clock(row.clock) is Clock.EXACT
     return len(samples) > 1 and Clock(row.clock) is not Clock.CPU and (not counted or len(set(samples)) == 1)
 
 
-def _keep_spread(tx: Session, processes: Sequence[Any], result_ids: Collection[int]) -> None:
+def _save_spread(tx: Session, processes: Sequence[Any], result_ids: Collection[int]) -> None:
     """Keep with a result how many samples it had, and their middle half."""
     samples: dict[int, list[float]] = defaultdict(list)
     for row in processes:
         if row.result_id in result_ids:
-            samples[row.result_id].extend(conversions.unpack(row.samples))
+            samples[row.result_id].extend(conversions.unpack_samples(row.samples))
     rows = []
     for result_id, those in samples.items():
         low, _, high = statistics.quantiles(those, n=4, method="inclusive")
@@ -122,12 +122,12 @@ def _keep_spread(tx: Session, processes: Sequence[Any], result_ids: Collection[i
         tx.connection().execute(sa.update(RESULTS).where(unknown).values(spread), rows)
 
 
-def _replace_samples(tx: Session, rows: Sequence[Any], level_of: Callable[[Process], float]) -> None:
+def _replace_samples(tx: Session, rows: Sequence[Any], compute_level: Callable[[Process], float]) -> None:
     changed = [
         {
             "process": row.id,
-            "left": conversions.pack([level_of(conversions.process_of(row))]),
-            "told": [*row.flags, THINNED],
+            "left": conversions.pack_samples([compute_level(conversions.build_process(row))]),
+            "told": [*row.flags, REDUCED_FLAG],
         }
         for row in rows
     ]

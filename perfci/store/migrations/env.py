@@ -2,11 +2,11 @@
 
 from alembic import context
 
-from perfci.store.tables.measurements import Table
+from perfci.store.tables.measurements import TableBase
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=Table.metadata,
+    target_metadata=TableBase.metadata,
     transactional_ddl=True,
 )
 context.run_migrations()

@@ -10,7 +10,7 @@ from perfci.model import Commit
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def along_the_line(commits: Iterable[Commit]) -> list[Commit]:
+def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
     """Oldest first: by position on the first-parent line; a commit without one (an import whose git is not at hand)
     goes where its date falls between the others.
     """

@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Machine
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.loaders import HISTORY_KINDS, Condition, load_machines, project_of
-from perfci.store.queries.result_summaries import ResultLevel, levels_of_histories
+from perfci.store.queries.loaders import HISTORY_KINDS, Condition, load_machines, matches_project
+from perfci.store.queries.result_summaries import ResultLevel, load_levels
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
 
-LevelAt = tuple[str, ResultLevel]
+CommitLevel = tuple[str, ResultLevel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class VisitRecord:
     started_at: datetime
 
 
-def visits(tx: Session, project: str) -> list[VisitRecord]:
+def load_visits(tx: Session, project: str) -> list[VisitRecord]:
     """Which sessions measured which commits of the line on which machines, the earliest first."""
     columns = (CommitRow.sha, RunRow.machine_id, SessionRow.uid, SessionRow.kind, SessionRow.rounds)
     started = sa.func.min(RunRow.started_at, type_=RunRow.started_at.type)
@@ -40,7 +40,7 @@ def visits(tx: Session, project: str) -> list[VisitRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(
-            project_of(CommitRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False)
+            matches_project(CommitRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False)
         )
         .group_by(*columns)
         .order_by(started, SessionRow.uid, CommitRow.sha)
@@ -52,29 +52,29 @@ def visits(tx: Session, project: str) -> list[VisitRecord]:
     ]
 
 
-def levels_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[LevelAt]:
+def load_levels_at(tx: Session, project: str, shas: Collection[str], series: Collection[int]) -> Iterator[CommitLevel]:
     """What the results of some series came to at some commits, with the sha of each; no sample is read."""
-    names = _names(tx, project, shas)
-    for chosen, wanted in _choices(names, series):
-        yield from ((names[row.commit_id], row) for row in levels_of_histories(tx, chosen) if row.series_id in wanted)
+    names = _load_clean_shas(tx, project, shas)
+    for chosen, wanted in _split_conditions(names, series):
+        yield from ((names[row.commit_id], row) for row in load_levels(tx, chosen) if row.series_id in wanted)
 
 
-FEW = 2 * CHUNK
+MAX_SERIES_BY_ID = 2 * CHUNK
 """Of so many series the results are found by series, of more by commit: most of a commit's results are wanted then."""
 
 
-def _choices(commits: Mapping[int, str], series: Collection[int]) -> Iterator[tuple[Condition, Collection[int]]]:
+def _split_conditions(commits: Mapping[int, str], series: Collection[int]) -> Iterator[tuple[Condition, Collection[int]]]:
     for few_commits in in_chunks(commits):
         of_commits = RunRow.commit_id.in_(few_commits)
-        if len(series) > FEW:
+        if len(series) > MAX_SERIES_BY_ID:
             yield of_commits, series
             continue
         for some in in_chunks(series):
             yield sa.and_(of_commits, ResultRow.series_id.in_(some)), some
 
 
-def _names(tx: Session, project: str, shas: Collection[str]) -> dict[int, str]:
+def _load_clean_shas(tx: Session, project: str, shas: Collection[str]) -> dict[int, str]:
     """The commits by id, those of changed working trees left out."""
-    clean = (project_of(CommitRow.project_id, project), CommitRow.dirty.is_(False))
+    clean = (matches_project(CommitRow.project_id, project), CommitRow.dirty.is_(False))
     rows = tx.execute(sa.select(CommitRow.id, CommitRow.sha).where(*clean))
     return {row_id: sha for row_id, sha in rows if sha in shas}

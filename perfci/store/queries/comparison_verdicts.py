@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 
 from perfci.model import VerdictKind
 from perfci.store import conversions
-from perfci.store.queries.loaders import series_by_ids
+from perfci.store.queries.loaders import load_series_by_ids
 from perfci.store.queries.records import VerdictRecord
 from perfci.store.tables.measurements import SessionRow, VerdictRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-VERDICTS, SESSIONS = table(VerdictRow), table(SessionRow)
+VERDICTS, SESSIONS = core_table(VerdictRow), core_table(SessionRow)
 
 WORST_FIRST = (
     VerdictKind.REGRESSION,
@@ -26,14 +26,14 @@ WORST_FIRST = (
     VerdictKind.UNCHANGED,
 )
 
-BEFORE = 10**16
+RANK_STEP = 10**16
 """A place is the rank of the verdict's kind and its id in one number, the rank first: no store has so many verdicts."""
 
 RANK = sa.case({kind.value: rank for rank, kind in enumerate(WORST_FIRST)}, value=VERDICTS.c.kind)
-PLACE = sa.cast(RANK, sa.BigInteger) * BEFORE + VERDICTS.c.id
+SORT_KEY = sa.cast(RANK, sa.BigInteger) * RANK_STEP + VERDICTS.c.id
 
 
-class Between(NamedTuple):
+class CommitPair(NamedTuple):
     """Two commits of a project, by its id."""
 
     project_id: int
@@ -41,37 +41,37 @@ class Between(NamedTuple):
     head: str
 
 
-class Standing(NamedTuple):
+class RankedVerdict(NamedTuple):
     """A verdict, and its place in the order of all."""
 
-    place: int
+    rank: int
     record: VerdictRecord
 
 
-def standing_counts(tx: Session, between: Between) -> dict[str, int]:
+def count_ranked_verdicts(tx: Session, commits: CommitPair) -> dict[str, int]:
     """How many of each kind stand, worst first."""
-    query = sa.select(VERDICTS.c.kind, sa.func.count().label("verdicts")).where(*_of(between)).group_by(VERDICTS.c.kind)
+    query = sa.select(VERDICTS.c.kind, sa.func.count().label("verdicts")).where(*_match_commits(commits)).group_by(VERDICTS.c.kind)
     counted = {row.kind: row.verdicts for row in tx.execute(query)}
     return {kind.value: counted[kind.value] for kind in WORST_FIRST if kind.value in counted}
 
 
-def standing(tx: Session, between: Between, *, after: int = 0, limit: int) -> list[Standing]:
+def list_ranked_verdicts(tx: Session, commits: CommitPair, *, after: int = 0, limit: int) -> list[RankedVerdict]:
     """The verdicts after a place, worst first."""
     query = (
-        sa.select(*VERDICTS.c, SESSIONS.c.uid.label("session_uid"), PLACE.label("place"))
+        sa.select(*VERDICTS.c, SESSIONS.c.uid.label("session_uid"), SORT_KEY.label("place"))
         .join(SESSIONS, VERDICTS.c.session_id == SESSIONS.c.id)
-        .where(*_of(between), after < PLACE)
-        .order_by(PLACE)
+        .where(*_match_commits(commits), after < SORT_KEY)
+        .order_by(SORT_KEY)
         .limit(limit)
     )
     rows = tx.execute(query).all()
-    series = series_by_ids(tx, {row.series_id for row in rows})
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
-        Standing(
+        RankedVerdict(
             row.place,
             VerdictRecord(
                 id=row.id,
-                verdict=conversions.verdict_of(row, series[row.series_id]),
+                verdict=conversions.build_verdict(row, series[row.series_id]),
                 session_uid=row.session_uid,
                 created_at=row.created_at,
                 superseded_by=row.superseded_by,
@@ -81,10 +81,10 @@ def standing(tx: Session, between: Between, *, after: int = 0, limit: int) -> li
     ]
 
 
-def _of(between: Between) -> tuple[sa.ColumnElement[bool], ...]:
+def _match_commits(commits: CommitPair) -> tuple[sa.ColumnElement[bool], ...]:
     return (
-        VERDICTS.c.project_id == between.project_id,
-        VERDICTS.c.base == between.base,
-        VERDICTS.c.head == between.head,
+        VERDICTS.c.project_id == commits.project_id,
+        VERDICTS.c.base == commits.base,
+        VERDICTS.c.head == commits.head,
         VERDICTS.c.superseded_by.is_(None),
     )

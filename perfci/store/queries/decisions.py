@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Series
-from perfci.store.queries.loaders import project_of, series_by_ids
+from perfci.store.queries.loaders import load_series_by_ids, matches_project
 from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,49 +46,49 @@ class DecisionRecord:
 
     method: str
     rule: Mapping[str, Any]
-    known_until: int
+    aa_verdicts_until: int
     looks: tuple[LookRecord, ...]
     rate: float | None = None
     made_by: str = ""
 
 
-class Equal(NamedTuple):
+class AAResult(NamedTuple):
     """What one comparison of a commit with itself came to."""
 
     log_ratio: float
     pairs: int
 
 
-def add_decisions(tx: Session, decided: Mapping[int, DecisionRecord]) -> None:
+def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
     """Store how verdicts were reached, by the id of each."""
     rows = [
         {
             "verdict_id": verdict_id,
             "method": one.method,
             "rule": dict(one.rule),
-            "known_until": one.known_until,
+            "known_until": one.aa_verdicts_until,
             "rate": one.rate,
             "looks": [asdict(look) for look in one.looks],
             "made_by": one.made_by,
         }
-        for verdict_id, one in decided.items()
+        for verdict_id, one in records.items()
     ]
     if rows:
-        tx.execute(sa.insert(table(DecisionRow)), rows)
+        tx.execute(sa.insert(core_table(DecisionRow)), rows)
 
 
-def decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
+def load_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
     """How the verdicts of a project were reached, by the id of each verdict."""
     query = (
-        sa.select(*table(DecisionRow).c)
+        sa.select(*core_table(DecisionRow).c)
         .join(VerdictRow, DecisionRow.verdict_id == VerdictRow.id)
-        .where(project_of(VerdictRow.project_id, project))
+        .where(matches_project(VerdictRow.project_id, project))
     )
     return {
         row.verdict_id: DecisionRecord(
             method=row.method,
             rule=row.rule,
-            known_until=row.known_until,
+            aa_verdicts_until=row.known_until,
             looks=tuple(LookRecord(**look) for look in row.looks),
             rate=row.rate,
             made_by=row.made_by,
@@ -97,22 +97,22 @@ def decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
     }
 
 
-def newest_verdict(tx: Session) -> int:
+def load_latest_verdict_id(tx: Session) -> int:
     """The id of the verdict given last, 0 before the first."""
     return tx.scalar(sa.select(sa.func.max(VerdictRow.id))) or 0
 
 
-def equals_until(tx: Session, project: str, verdict_id: int) -> dict[Series, Sequence[Equal]]:
+def load_aa_results(tx: Session, project: str, verdict_id: int) -> dict[Series, Sequence[AAResult]]:
     """What comparisons of a commit with itself came to, the verdict of this id included, oldest first by series."""
     query = (
         sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(project_of(VerdictRow.project_id, project), SessionRow.kind == "aa", VerdictRow.id <= verdict_id)
+        .where(matches_project(VerdictRow.project_id, project), SessionRow.kind == "aa", VerdictRow.id <= verdict_id)
         .order_by(VerdictRow.id)
     )
-    found: dict[int, list[Equal]] = defaultdict(list)
+    found: dict[int, list[AAResult]] = defaultdict(list)
     for series_id, ratio, pairs in tx.execute(query):
         if ratio:
-            found[series_id].append(Equal(math.log(ratio), pairs))
-    series = series_by_ids(tx, found)
+            found[series_id].append(AAResult(math.log(ratio), pairs))
+    series = load_series_by_ids(tx, found)
     return {series[series_id]: equals for series_id, equals in found.items()}

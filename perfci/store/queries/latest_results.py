@@ -10,9 +10,15 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Series, Status
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.commit_order import along_the_line
-from perfci.store.queries.loaders import in_history, load_commits, of_project, project_of, series_by_project
-from perfci.store.queries.records import KnownSeries, SeriesRecord
+from perfci.store.queries.commit_order import sort_commits
+from perfci.store.queries.loaders import (
+    benchmark_in_project,
+    in_history,
+    load_commits,
+    load_project_series,
+    matches_project,
+)
+from perfci.store.queries.records import SeriesRecord, StoredSeries
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -23,50 +29,50 @@ from perfci.store.tables.measurements import (
     SessionRow,
 )
 
-NEWEST = sa.func.max(ResultRow.id)
-NEWEST_MEASURED = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
+LATEST_RESULT = sa.func.max(ResultRow.id)
+LATEST_MEASURED_RESULT = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))
 
-FIRST_LOOK, LOOK_FURTHER = 2, 8
+FIRST_BATCH, BATCH_GROWTH = 2, 8
 """How many commits are looked at for the ends of histories, newest first, and by what factor more each time."""
 
 
-class End(NamedTuple):
+class HistoryEnd(NamedTuple):
     """What the runs of the newest commit of a series gave: the newest result, and the newest with a value."""
 
-    place: int
+    position: int
     sha: str
-    result: int
-    measured: int | None
+    result_id: int
+    measured_result_id: int | None
 
 
-class _Trace(NamedTuple):
+class _SeriesResults(NamedTuple):
     """What all sessions gave of one series, in its history or not."""
 
-    result: int
-    measured: int | None
+    result_id: int
+    measured_result_id: int | None
     skipped_only: bool
 
 
-def known_series(tx: Session, project: str, series: Mapping[int, Series]) -> list[KnownSeries]:
+def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) -> list[StoredSeries]:
     """The series by name with what was ever read of them, without asking about their histories."""
-    traces = _traces(tx, project, series)
-    clocks = _clocks(tx, [trace.measured for trace in traces.values() if trace.measured is not None])
-    read = {row_id: clocks.get(trace.measured or 0) for row_id, trace in traces.items()}
+    traces = _load_series_results(tx, project, series)
+    clocks = _load_clocks(tx, [trace.measured_result_id for trace in traces.values() if trace.measured_result_id is not None])
+    read = {row_id: clocks.get(trace.measured_result_id or 0) for row_id, trace in traces.items()}
     never = {row_id for row_id, trace in traces.items() if trace.skipped_only}
-    known = (KnownSeries(row_id, one, row_id in never, read.get(row_id)) for row_id, one in series.items())
+    known = (StoredSeries(row_id, one, row_id in never, read.get(row_id)) for row_id, one in series.items())
     return sorted(known, key=lambda one: (one.series.label, one.id))
 
 
-def series_records(tx: Session, project: str, known: Sequence[KnownSeries]) -> list[SeriesRecord]:
+def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries]) -> list[SeriesRecord]:
     """The same series with the ends of their histories, in as many queries for a thousand as for one hundred."""
-    points = commits_of_series(tx, project, [one.id for one in known])
-    ends = ends_of(tx, project, set(points))
-    never = [one.id for one in known if one.never_measured and one.id not in ends]
-    asked = {row_id: trace.result for row_id, trace in _traces(tx, project, never).items()} if never else {}
-    asked |= {row_id: end.result for row_id, end in ends.items() if end.measured is None}
-    why = statuses_of(tx, asked.values())
+    points = count_series_commits(tx, project, [one.id for one in stored])
+    ends = load_history_ends(tx, project, set(points))
+    never = [one.id for one in stored if one.never_measured and one.id not in ends]
+    asked = {row_id: trace.result_id for row_id, trace in _load_series_results(tx, project, never).items()} if never else {}
+    asked |= {row_id: end.result_id for row_id, end in ends.items() if end.measured_result_id is None}
+    why = load_result_statuses(tx, asked.values())
     records = []
-    for one in known:
+    for one in stored:
         end = ends.get(one.id)
         status, reason = why[asked[one.id]] if one.id in asked else (Status.OK if end else None, "")
         sha, counted = end.sha if end else None, points.get(one.id, 0)
@@ -74,18 +80,18 @@ def series_records(tx: Session, project: str, known: Sequence[KnownSeries]) -> l
     return records
 
 
-def series_on_trial(tx: Session, project: str) -> dict[Series, int]:
+def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     """The series that verdicts may be given on, with their ids: those with a history that are no declared witnesses."""
-    known = series_by_project(tx, project)
-    newest = _newest_readings(tx, project)
+    known = load_project_series(tx, project)
+    newest = _load_latest_measured(tx, project)
     unread = {row_id: result for row_id, (result, clock) in newest.items() if result is not None and clock is None}
-    read = _clocks(tx, list(unread.values()))
+    read = _load_clocks(tx, list(unread.values()))
     clocks = {row_id: clock for row_id, (_, clock) in newest.items()}
     clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
-    return {known[row_id]: row_id for row_id in sorted(newest) if clocks[row_id] != Clock.WITNESS.value}
+    return {known[row_id]: row_id for row_id in sorted(newest) if clocks[row_id] != Clock.INFORMATIONAL.value}
 
 
-def _newest_readings(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:
+def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:
     """Of every series with a history its newest measured result, and what that was read from where it is known."""
     mine = ResultRow.series_id == SeriesRow.id
     history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
@@ -94,42 +100,42 @@ def _newest_readings(tx: Session, project: str) -> dict[int, tuple[int | None, s
     found = (
         sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(of_project(project), history)
+        .where(benchmark_in_project(project), history)
         .subquery()
     )
     query = sa.select(found, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == found.c.result_id)
     return {row.series_id: (row.result_id, row.clock or None) for row in tx.connection().execute(query)}
 
 
-def commits_of_series(tx: Session, project: str, wanted: Collection[int]) -> dict[int, int]:
+def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
     """How many commits the history of each series has, of those that have one."""
     counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
-    query = in_history(counted).where(project_of(SessionRow.project_id, project))
-    return dict(tx.execute(_of(wanted, query).group_by(ResultRow.series_id)).all())
+    query = in_history(counted).where(matches_project(SessionRow.project_id, project))
+    return dict(tx.execute(_filter_series(series_ids, query).group_by(ResultRow.series_id)).all())
 
 
-def ends_of(tx: Session, project: str, wanted: Collection[int]) -> dict[int, End]:
+def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, HistoryEnd]:
     """The newest commit of each of these histories; most end within the newest few, so those are asked first."""
-    commits = load_commits(tx, project_of(CommitRow.project_id, project))
-    place_of = {commit: place for place, commit in enumerate(along_the_line(commits.values()))}
+    commits = load_commits(tx, matches_project(CommitRow.project_id, project))
+    place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
     newest_first = sorted(places, key=places.__getitem__, reverse=True)
-    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, NEWEST, NEWEST_MEASURED))
+    query = in_history(sa.select(ResultRow.series_id, RunRow.commit_id, LATEST_RESULT, LATEST_MEASURED_RESULT))
     grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
-    found: dict[int, End] = {}
-    left, start, count = set(wanted), 0, FIRST_LOOK
+    found: dict[int, HistoryEnd] = {}
+    left, start, count = set(series_ids), 0, FIRST_BATCH
     while left and start < len(newest_first):
         some = newest_first[start : start + count]
-        here = _of(left, grouped.where(RunRow.commit_id.in_(some)))
+        here = _filter_series(left, grouped.where(RunRow.commit_id.in_(some)))
         for series_id, commit_id, *outcome in tx.connection().execute(here):
-            end = End(places[commit_id], commits[commit_id].sha, *outcome)
+            end = HistoryEnd(places[commit_id], commits[commit_id].sha, *outcome)
             found[series_id] = max(found.get(series_id, end), end)
         left.difference_update(found)
-        start, count = start + count, min(count * LOOK_FURTHER, CHUNK)
+        start, count = start + count, min(count * BATCH_GROWTH, CHUNK)
     return found
 
 
-def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Trace]:
+def _load_series_results(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, _SeriesResults]:
     """Each by itself from its newest result back: to group all results of all series takes thirty times as long."""
     of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
     newest = of_series.order_by(ResultRow.id.desc()).limit(1)
@@ -138,25 +144,25 @@ def _traces(tx: Session, project: str, wanted: Collection[int]) -> dict[int, _Tr
     query = (
         sa.select(SeriesRow.id, newest.scalar_subquery(), measured.scalar_subquery(), tried)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(of_project(project))
+        .where(benchmark_in_project(project))
     )
-    rows = tx.connection().execute(_of(wanted, query, SeriesRow.id))
-    return {series_id: _Trace(new, ok, not tried) for series_id, new, ok, tried in rows if new is not None}
+    rows = tx.connection().execute(_filter_series(series_ids, query, SeriesRow.id))
+    return {series_id: _SeriesResults(new, ok, not tried) for series_id, new, ok, tried in rows if new is not None}
 
 
-def _of(wanted: Collection[int], query: Any, series: Any = ResultRow.series_id) -> Any:
+def _filter_series(series_ids: Collection[int], query: Any, column: Any = ResultRow.series_id) -> Any:
     """Name the series one by one while they are few enough to be named."""
-    return query.where(series.in_(wanted)) if len(wanted) <= CHUNK else query
+    return query.where(column.in_(series_ids)) if len(series_ids) <= CHUNK else query
 
 
-def statuses_of(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
+def load_result_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
     """How results ended that gave no value, and why."""
     query = sa.select(ResultRow.id, ResultRow.status, ResultRow.reason)
     rows = (row for some in in_chunks(result_ids) for row in tx.execute(query.where(ResultRow.id.in_(some))))
     return {row_id: (Status(status), reason) for row_id, status, reason in rows}
 
 
-def _clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
+def _load_clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
     """What the samples of results were read from; nothing where only a summary is known."""
     query = sa.select(ProcessRow.result_id, sa.func.max(ProcessRow.clock)).group_by(ProcessRow.result_id)
     measured = query.where(ProcessRow.status == Status.OK.value)

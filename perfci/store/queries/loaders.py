@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import (
-    Boundaries,
     Commit,
     Environment,
     Machine,
     Point,
     Process,
+    ProcessBoundaries,
     Result,
     Series,
     Status,
@@ -36,7 +36,7 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
 HISTORY_KINDS = ("history", "import")
 """Sessions whose runs enter the history of a series; what a pull request or an A/A run measured does not."""
@@ -44,11 +44,11 @@ HISTORY_KINDS = ("history", "import")
 Condition = sa.ColumnElement[bool]
 
 
-def of_project(project: str) -> Condition:
-    return project_of(BenchmarkRow.project_id, project)
+def benchmark_in_project(project: str) -> Condition:
+    return matches_project(BenchmarkRow.project_id, project)
 
 
-def project_of(column: Any, project: str) -> Condition:
+def matches_project(column: Any, project: str) -> Condition:
     found: Condition = column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
     return found
 
@@ -64,21 +64,21 @@ def in_history(query: Any) -> Any:
     )
 
 
-def load_points(tx: Session, chosen: Condition) -> Iterator[tuple[int, Point]]:
+def load_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
     """The history points made of the chosen results, by the id of their series, in no order."""
-    columns = (*table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
-    ordered = in_history(sa.select(*columns)).where(chosen).order_by(RunRow.started_at, ResultRow.id)
+    columns = (*core_table(ResultRow).c, RunRow.commit_id, RunRow.environment_id)
+    ordered = in_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
     rows = tx.connection().execute(ordered).all()
-    processes, environments = load_processes(tx, chosen), load_environments(tx, {row.environment_id for row in rows})
-    by_id = commits_by_ids(tx, {row.commit_id for row in rows})
+    processes, environments = load_processes(tx, condition), load_environments(tx, {row.environment_id for row in rows})
+    by_id = load_commits_by_ids(tx, {row.commit_id for row in rows})
     grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for row in rows:
         grouped[row.series_id, row.commit_id].append(row)
     for (series_id, commit_id), results in grouped.items():
-        yield series_id, _point(by_id[commit_id], results, processes, environments)
+        yield series_id, _build_point(by_id[commit_id], results, processes, environments)
 
 
-def _point(
+def _build_point(
     commit: Commit,
     results: Sequence[Any],
     processes: Mapping[int, list[Process]],
@@ -91,115 +91,115 @@ def _point(
         commit=commit,
         status=Status(newest.status),
         processes=tuple(process for row in results for process in processes.get(row.id, ())),
-        summary=conversions.summary_of(newest),
-        boundaries=Boundaries(kinds.pop()) if len(kinds) == 1 else Boundaries.UNKNOWN,
+        summary=conversions.build_summary(newest),
+        boundaries=ProcessBoundaries(kinds.pop()) if len(kinds) == 1 else ProcessBoundaries.UNKNOWN,
         environment=environments[newest.environment_id],
         reason=newest.reason,
     )
 
 
-def load_processes(tx: Session, of_results: Condition) -> dict[int, list[Process]]:
+def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]]:
     query = (
-        sa.select(*table(ProcessRow).c)
+        sa.select(*core_table(ProcessRow).c)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
-        .where(of_results)
+        .where(condition)
         .order_by(ProcessRow.result_id, ProcessRow.id)
     )
     found: dict[int, list[Process]] = defaultdict(list)
     for row in tx.connection().execute(query):  # past the session, whose rows cost twice as much
-        found[row.result_id].append(conversions.process_of(row))
+        found[row.result_id].append(conversions.build_process(row))
     return found
 
 
-def load_results(tx: Session, chosen: Condition) -> Iterator[Result]:
-    processes = load_processes(tx, chosen)
-    rows = tx.execute(sa.select(*table(ResultRow).c).where(chosen).order_by(ResultRow.id)).all()
-    series = series_by_ids(tx, {row.series_id for row in rows})
+def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
+    processes = load_processes(tx, condition)
+    rows = tx.execute(sa.select(*core_table(ResultRow).c).where(condition).order_by(ResultRow.id)).all()
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
     for row in rows:
         yield Result(
             series=series[row.series_id],
             status=Status(row.status),
             processes=tuple(processes.get(row.id, ())),
-            summary=conversions.summary_of(row),
-            boundaries=Boundaries(row.boundaries),
+            summary=conversions.build_summary(row),
+            boundaries=ProcessBoundaries(row.boundaries),
             number=row.number,
             reason=row.reason,
         )
 
 
-def series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
+def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     """Series never change, so readers share those that any of them has read."""
-    known: dict[int, Series] = tx.info.get(SERIES_READ, {})
+    known: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     ordered = sorted(ids)
     missing = [row_id for row_id in ordered if row_id not in known]
     read: dict[int, Series] = {}
     for some in in_chunks(missing):
         read |= load_series(tx, SeriesRow.id.in_(some))
     found = {row_id: known.get(row_id) or read[row_id] for row_id in ordered}
-    _share(known, read)
+    _cache_series(known, read)
     return found
 
 
-def series_by_project(tx: Session, project: str) -> dict[int, Series]:
+def load_project_series(tx: Session, project: str) -> dict[int, Series]:
     """All series of a project: shared like those, and read in one question where any is new."""
-    known: dict[int, Series] = tx.info.get(SERIES_READ, {})
+    known: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-    ids = list(tx.scalars(query.where(of_project(project))))
+    ids = list(tx.scalars(query.where(benchmark_in_project(project))))
     shared = {row_id: known[row_id] for row_id in ids if row_id in known}
     if len(shared) == len(ids):
         return shared
-    read = load_series(tx, of_project(project))
-    _share(known, read)
+    read = load_series(tx, benchmark_in_project(project))
+    _cache_series(known, read)
     return read
 
 
-def _share(known: dict[int, Series], read: dict[int, Series]) -> None:
-    if len(known) + len(read) > MOST_SERIES:
-        known.clear()
-    known |= read
+def _cache_series(cache: dict[int, Series], loaded: dict[int, Series]) -> None:
+    if len(cache) + len(loaded) > MAX_CACHED_SERIES:
+        cache.clear()
+    cache |= loaded
 
 
-SERIES_READ = "series read"
+SERIES_CACHE = "series read"
 
-MOST_SERIES = 50_000
+MAX_CACHED_SERIES = 50_000
 """Series a store keeps at hand for readers: some hundred megabytes at most."""
 
 
-def load_series(tx: Session, *chosen: Condition) -> dict[int, Series]:
+def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
     query = (
-        sa.select(*table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
+        sa.select(*core_table(SeriesRow).c, BenchmarkRow.name, BenchmarkRow.version)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(*chosen)
+        .where(*conditions)
     )
     machines, variants = load_machines(tx), load_variants(tx)
     rows = tx.connection().execute(query)
-    return {row.id: conversions.series_of(row, machines[row.machine_id], variants[row.variant_id]) for row in rows}
+    return {row.id: conversions.build_series(row, machines[row.machine_id], variants[row.variant_id]) for row in rows}
 
 
 def load_machines(tx: Session) -> dict[int, Machine]:
-    return {row.id: conversions.machine_of(row) for row in tx.execute(sa.select(*table(MachineRow).c))}
+    return {row.id: conversions.build_machine(row) for row in tx.execute(sa.select(*core_table(MachineRow).c))}
 
 
 def load_variants(tx: Session) -> dict[int, Variant]:
     rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
-    return {row_id: Variant(conversions.pairs(chosen)) for row_id, chosen in rows}
+    return {row_id: Variant(conversions.to_pairs(chosen)) for row_id, chosen in rows}
 
 
 def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
     """Environments change with every driver and clock, so only those are read that are asked for."""
     query = sa.select(EnvironmentRow.id, EnvironmentRow.observed)
     rows = (row for some in in_chunks(ids) for row in tx.execute(query.where(EnvironmentRow.id.in_(some))))
-    return {row_id: Environment(conversions.pairs(observed)) for row_id, observed in rows}
+    return {row_id: Environment(conversions.to_pairs(observed)) for row_id, observed in rows}
 
 
-def commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
+def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
     found: dict[int, Commit] = {}
     for some in in_chunks(ids):
         found |= load_commits(tx, CommitRow.id.in_(some))
     return found
 
 
-def load_commits(tx: Session, *chosen: Condition) -> dict[int, Commit]:
-    rows = tx.connection().execute(sa.select(*table(CommitRow).c).where(*chosen))
-    return {row.id: conversions.commit_of(row) for row in rows}
+def load_commits(tx: Session, *conditions: Condition) -> dict[int, Commit]:
+    rows = tx.connection().execute(sa.select(*core_table(CommitRow).c).where(*conditions))
+    return {row.id: conversions.build_commit(row) for row in rows}

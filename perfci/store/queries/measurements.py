@@ -25,31 +25,31 @@ from perfci.model import (
 from perfci.store import conversions
 from perfci.store.conversions import identity
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.commit_order import along_the_line
-from perfci.store.queries.latest_results import known_series, series_records
+from perfci.store.queries.commit_order import sort_commits
+from perfci.store.queries.latest_results import load_series_records, load_stored_series
 from perfci.store.queries.loaders import (
     Condition,
+    benchmark_in_project,
     load_commits,
     load_environments,
     load_machines,
     load_points,
+    load_project_series,
     load_results,
     load_series,
+    load_series_by_ids,
     load_variants,
-    of_project,
-    project_of,
-    series_by_ids,
-    series_by_project,
+    matches_project,
 )
 from perfci.store.queries.records import (
-    KnownSeries,
     MeasuredProcess,
     ProjectRecord,
     RunRecord,
     SeriesRecord,
     SessionRecord,
+    StoredSeries,
     VerdictRecord,
-    answers,
+    matches_search,
 )
 from perfci.store.tables.measurements import (
     EPOCH,
@@ -65,18 +65,18 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VerdictRow,
 )
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
 COMMITS_AT_ONCE = 32
 
 
-def projects(tx: Session, only: str | None = None) -> list[ProjectRecord]:
+def load_project_records(tx: Session, only_slug: str | None = None) -> list[ProjectRecord]:
     """All projects with how much is known of each, by name, or only one; nothing that was measured is read for it."""
-    chosen = [ProjectRow.slug == only] if only is not None else []
+    chosen = [ProjectRow.slug == only_slug] if only_slug is not None else []
     rows = tx.execute(sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)).all()
     ids = [row_id for row_id, _ in rows]
-    commits, series, never = (_counts(tx, query, ids) for query in (_commits(), _series(), _never_measured()))
-    measured = _measured(tx, ids)
+    commits, series, never = (_count_by_project(tx, query, ids) for query in (_select_commits(), _select_series(), _select_never_measured()))
+    measured = _load_run_totals(tx, ids)
     return [
         ProjectRecord(
             slug,
@@ -94,16 +94,16 @@ def has_project(tx: Session, project: str) -> bool:
     return tx.scalar(sa.select(ProjectRow.id).where(ProjectRow.slug == project)) is not None
 
 
-def series_of_project(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
+def search_series(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
     """The series of a project by name; ``search`` keeps those in which every one of its words occurs."""
-    return series_records(tx, project, known_series_of_project(tx, project, search=search))
+    return load_series_records(tx, project, search_stored_series(tx, project, search=search))
 
 
-def known_series_of_project(tx: Session, project: str, *, search: str = "") -> list[KnownSeries]:
+def search_stored_series(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
     """The same without the ends of their histories."""
-    known = series_by_project(tx, project)
-    found = {row_id: one for row_id, one in known.items() if answers(one, search)} if search else known
-    return known_series(tx, project, found)
+    known = load_project_series(tx, project)
+    found = {row_id: one for row_id, one in known.items() if matches_search(one, search)} if search else known
+    return load_stored_series(tx, project, found)
 
 
 def find_series(
@@ -116,38 +116,38 @@ def find_series(
     named = [BenchmarkRow.name == benchmark, *([SeriesRow.metric == metric] if metric else [])]
     found = {
         row_id: series
-        for row_id, series in load_series(tx, of_project(project), *named).items()
+        for row_id, series in load_series(tx, benchmark_in_project(project), *named).items()
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
     last: dict[int, datetime] = {}
     started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(RunRow, ResultRow.run_id == RunRow.id)
     for some in in_chunks(found):
         last |= dict(tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all())
-    records = series_records(tx, project, known_series(tx, project, found))
+    records = load_series_records(tx, project, load_stored_series(tx, project, found))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
 
 
-def benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str | None:
+def load_benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str | None:
     """The source code of one version of a benchmark, where whoever measured it sent it along."""
     named = (BenchmarkRow.name == benchmark.name, BenchmarkRow.version == benchmark.version)
-    return tx.scalar(sa.select(BenchmarkRow.code).where(of_project(project), *named))
+    return tx.scalar(sa.select(BenchmarkRow.code).where(benchmark_in_project(project), *named))
 
 
-def history(tx: Session, series_id: int) -> list[Point]:
+def load_history(tx: Session, series_id: int) -> list[Point]:
     """All that is known of one series, oldest commit first."""
-    return histories(tx, [series_id])[series_id]
+    return load_histories(tx, [series_id])[series_id]
 
 
-def histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
+def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
     """The histories of several series in a handful of queries."""
     found: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for start in range(0, len(series_ids), CHUNK):
         for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
             found[series_id][point.commit] = point
-    return {series_id: [points[commit] for commit in along_the_line(points)] for series_id, points in found.items()}
+    return {series_id: [points[commit] for commit in sort_commits(points)] for series_id, points in found.items()}
 
 
-def newest_result(tx: Session) -> int:
+def load_latest_result_id(tx: Session) -> int:
     """The id of the result that was stored last; 0 where there is none."""
     return tx.scalar(sa.select(sa.func.max(ResultRow.id))) or 0
 
@@ -167,23 +167,23 @@ def series_with_results_since(tx: Session, project: str, result_id: int) -> list
     """The series of a project that got a result after this one was stored."""
     newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-    return sorted(tx.scalars(query.where(of_project(project), SeriesRow.id.in_(newer))))
+    return sorted(tx.scalars(query.where(benchmark_in_project(project), SeriesRow.id.in_(newer))))
 
 
-def points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
+def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
     """Every point of every history of a project, commit after commit in the order of their shas, few in memory."""
-    shas = sa.select(CommitRow.id).where(project_of(CommitRow.project_id, project)).order_by(CommitRow.sha)
+    shas = sa.select(CommitRow.id).where(matches_project(CommitRow.project_id, project)).order_by(CommitRow.sha)
     commit_ids = tx.scalars(shas).all()
-    series = load_series(tx, of_project(project))
+    series = load_series(tx, benchmark_in_project(project))
     for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
         points = load_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
         yield from sorted(((series[one], point) for one, point in points), key=lambda pair: pair[1].commit.sha)
 
 
-def session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
+def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
     """Everything a session measured, in the order it was stored."""
     query = (
-        sa.select(*table(ProcessRow).c, CommitRow.sha, ResultRow.series_id)
+        sa.select(*core_table(ProcessRow).c, CommitRow.sha, ResultRow.series_id)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
@@ -192,11 +192,11 @@ def session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
         .order_by(ProcessRow.id)
     )
     rows = tx.execute(query).all()
-    series = series_by_ids(tx, {row.series_id for row in rows})
-    return [MeasuredProcess(row.id, row.sha, series[row.series_id], conversions.process_of(row)) for row in rows]
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
+    return [MeasuredProcess(row.id, row.sha, series[row.series_id], conversions.build_process(row)) for row in rows]
 
 
-def verdict_records(
+def load_verdict_records(
     tx: Session,
     project: str,
     *,
@@ -208,7 +208,7 @@ def verdict_records(
 ) -> list[VerdictRecord]:
     """What was decided, newest first; superseded verdicts only on request."""
     query = (
-        sa.select(*table(VerdictRow).c, SessionRow.uid.label("session_uid"))
+        sa.select(*core_table(VerdictRow).c, SessionRow.uid.label("session_uid"))
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .join(ProjectRow, VerdictRow.project_id == ProjectRow.id)
         .where(ProjectRow.slug == project)
@@ -220,11 +220,11 @@ def verdict_records(
     if current_only:
         query = query.where(VerdictRow.superseded_by.is_(None))
     rows = tx.connection().execute(query).all()
-    series = series_by_ids(tx, {row.series_id for row in rows})
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
         VerdictRecord(
             id=row.id,
-            verdict=conversions.verdict_of(row, series[row.series_id]),
+            verdict=conversions.build_verdict(row, series[row.series_id]),
             session_uid=row.session_uid,
             created_at=row.created_at,
             superseded_by=row.superseded_by,
@@ -233,44 +233,44 @@ def verdict_records(
     ]
 
 
-def change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
+def load_change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
     """The change points of a project, or of one series of it, in the order they were stored."""
     query = (
-        sa.select(*table(ChangePointRow).c)
+        sa.select(*core_table(ChangePointRow).c)
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(of_project(project))
+        .where(benchmark_in_project(project))
         .order_by(ChangePointRow.id)
     )
     if series_id is not None:
         query = query.where(ChangePointRow.series_id == series_id)
     rows = tx.execute(query).all()
-    series = series_by_ids(tx, {row.series_id for row in rows})
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
         ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after) for row in rows
     ]
 
 
-def commits(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
+def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
     """The commits of a project, newest first along the line; of a ``limit`` no more are read than it takes."""
-    mine = project_of(CommitRow.project_id, project)
-    chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_newest(tx, mine, limit))]
-    return along_the_line(load_commits(tx, *chosen).values())[::-1][:limit]
+    mine = matches_project(CommitRow.project_id, project)
+    chosen = [mine] if limit is None else [mine, CommitRow.id.in_(_select_newest_commits(tx, mine, limit))]
+    return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
 
 
-def _newest(tx: Session, mine: Condition, limit: int) -> sa.Select[Any]:
+def _select_newest_commits(tx: Session, condition: Condition, limit: int) -> sa.Select[Any]:
     """The ids of the commits that are newest by position; all, where some have none and only dates tell."""
-    if tx.scalar(sa.select(CommitRow.id).where(mine, CommitRow.position.is_(None)).limit(1)) is not None:
-        return sa.select(CommitRow.id).where(mine)
+    if tx.scalar(sa.select(CommitRow.id).where(condition, CommitRow.position.is_(None)).limit(1)) is not None:
+        return sa.select(CommitRow.id).where(condition)
     by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
-    return sa.select(CommitRow.id).where(mine).order_by(*by_position).limit(limit)
+    return sa.select(CommitRow.id).where(condition).order_by(*by_position).limit(limit)
 
 
-def commits_of(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
+def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
     """Some commits by their full sha; one that is not known is left out, a clean one beats a changed working tree."""
     found: dict[str, Commit] = {}
     for some in in_chunks(shas):
-        known = load_commits(tx, project_of(CommitRow.project_id, project), CommitRow.sha.in_(some)).values()
+        known = load_commits(tx, matches_project(CommitRow.project_id, project), CommitRow.sha.in_(some)).values()
         found |= {one.sha: one for one in sorted(known, key=lambda one: not one.dirty)}
     return found
 
@@ -282,7 +282,7 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
         return None
     starting = CommitRow.sha.startswith(prefix, autoescape=True)
     found = sorted(
-        load_commits(tx, project_of(CommitRow.project_id, project), starting).values(), key=lambda one: one.dirty
+        load_commits(tx, matches_project(CommitRow.project_id, project), starting).values(), key=lambda one: one.dirty
     )
     shas = sorted({commit.sha for commit in found})
     if len(shas) > 1 and prefix not in shas:
@@ -293,12 +293,12 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
     return next(iter(exact or found), None)
 
 
-def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
+def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
     """The runs of one commit, newest first, with how many of their results failed."""
     failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
     query = (
         sa.select(
-            *table(RunRow).c,
+            *core_table(RunRow).c,
             SessionRow.uid.label("session_uid"),
             sa.func.count(ResultRow.id).label("results"),
             sa.func.count(sa.case((failed, 1))).label("failed"),
@@ -306,7 +306,7 @@ def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
-        .where(project_of(CommitRow.project_id, project), CommitRow.sha == sha)
+        .where(matches_project(CommitRow.project_id, project), CommitRow.sha == sha)
         .group_by(RunRow.id, SessionRow.uid)
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
@@ -331,14 +331,14 @@ def runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
     ]
 
 
-def sessions(tx: Session, project: str) -> list[SessionRecord]:
+def load_sessions(tx: Session, project: str) -> list[SessionRecord]:
     """The sessions of a project, newest first."""
-    query = sa.select(*table(SessionRow).c).where(project_of(SessionRow.project_id, project))
+    query = sa.select(*core_table(SessionRow).c).where(matches_project(SessionRow.project_id, project))
     newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
-    return [session_record(row, project) for row in tx.execute(newest_first)]
+    return [build_session_record(row, project) for row in tx.execute(newest_first)]
 
 
-def session_record(row: Any, project: str) -> SessionRecord:
+def build_session_record(row: Any, project: str) -> SessionRecord:
     return SessionRecord(
         uid=row.uid,
         project=project,
@@ -352,26 +352,26 @@ def session_record(row: Any, project: str) -> SessionRecord:
     )
 
 
-def aa_log_ratios(tx: Session, project: str) -> dict[Series, list[float]]:
+def load_aa_log_ratios(tx: Session, project: str) -> dict[Series, list[float]]:
     """The log ratios that comparisons of a commit with itself came to, one per comparison, by series."""
     query = (
         sa.select(VerdictRow.series_id, VerdictRow.ratio)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(project_of(VerdictRow.project_id, project), SessionRow.kind == "aa")
+        .where(matches_project(VerdictRow.project_id, project), SessionRow.kind == "aa")
         .order_by(VerdictRow.id)
     )
     found: dict[int, list[float]] = defaultdict(list)
     for series_id, ratio in tx.execute(query):
         if ratio:
             found[series_id].append(math.log(ratio))
-    series = series_by_ids(tx, found)
+    series = load_series_by_ids(tx, found)
     return {series[series_id]: ratios for series_id, ratios in found.items()}
 
 
 def load_run(tx: Session, run_id: int) -> Run:
     """A whole run as it can be written to a document."""
     query = (
-        sa.select(*table(RunRow).c, SessionRow.uid, ProjectRow.slug)
+        sa.select(*core_table(RunRow).c, SessionRow.uid, ProjectRow.slug)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
         .where(RunRow.id == run_id)
@@ -390,12 +390,12 @@ def load_run(tx: Session, run_id: int) -> Run:
         harness=row.harness,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        origin=conversions.pairs(row.origin),
+        origin=conversions.to_pairs(row.origin),
         results=tuple(load_results(tx, ResultRow.run_id == run_id)),
     )
 
 
-def series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]]:
+def load_series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]]:
     """Every series as (id, stored identity, project, what its columns say)."""
     query = (
         sa.select(SeriesRow.id, SeriesRow.identity, ProjectRow.slug)
@@ -407,7 +407,7 @@ def series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]]:
         yield row_id, stored, slug, series[row_id]
 
 
-def results_like(tx: Session, run: Run) -> Iterator[Result]:
+def load_results_like(tx: Session, run: Run) -> Iterator[Result]:
     """All stored results of the same session, commit and environment as this run's."""
     of_run = (
         SessionRow.uid == run.session,
@@ -425,28 +425,28 @@ def results_like(tx: Session, run: Run) -> Iterator[Result]:
     return load_results(tx, ResultRow.run_id.in_(run_ids))
 
 
-def _counts(tx: Session, by_project: sa.Select[Any], project_ids: Sequence[int]) -> dict[int, int]:
+def _count_by_project(tx: Session, by_project: sa.Select[Any], project_ids: Sequence[int]) -> dict[int, int]:
     """The rows of a query under each project, which its first column names."""
     key = by_project.selected_columns[0]
     return dict(tx.execute(by_project.where(key.in_(project_ids)).add_columns(sa.func.count()).group_by(key)).all())
 
 
-def _commits() -> sa.Select[Any]:
+def _select_commits() -> sa.Select[Any]:
     return sa.select(CommitRow.project_id)
 
 
-def _series() -> sa.Select[Any]:
+def _select_series() -> sa.Select[Any]:
     return sa.select(BenchmarkRow.project_id).join(SeriesRow, SeriesRow.benchmark_id == BenchmarkRow.id)
 
 
-def _never_measured() -> sa.Select[Any]:
+def _select_never_measured() -> sa.Select[Any]:
     """The series that were tried and only ever skipped; of any other the first results say so already."""
     of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id)
     other = of_series.where(ResultRow.status != Status.SKIPPED.value)
-    return _series().where(of_series.exists(), ~other.exists())
+    return _select_series().where(of_series.exists(), ~other.exists())
 
 
-def _measured(tx: Session, project_ids: Sequence[int]) -> dict[int, tuple[int, int, datetime | None]]:
+def _load_run_totals(tx: Session, project_ids: Sequence[int]) -> dict[int, tuple[int, int, datetime | None]]:
     """How many runs each project has, of how many processes, and when the last of them ended."""
     last = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
     query = (

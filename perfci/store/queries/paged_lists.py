@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
 from perfci.store import conversions
-from perfci.store.queries.loaders import load_machines, series_by_ids
+from perfci.store.queries.loaders import load_machines, load_series_by_ids
 from perfci.store.queries.records import MeasuredProcess, VerdictRecord
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -26,7 +26,7 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VerdictRow,
 )
-from perfci.store.writes.row_ids import sha_begins, table
+from perfci.store.writes.row_ids import core_table, sha_starts_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class RunFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class RunLine:
+class RunListItem:
     id: int
     key: str
     session: str
@@ -56,7 +56,7 @@ class RunLine:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesLine:
+class SeriesListItem:
     """A series under the name that the API calls it by."""
 
     id: int
@@ -74,18 +74,18 @@ class VerdictFilter:
     current_only: bool = True
 
 
-def runs_page(tx: Session, project_id: int, asked: RunFilter, *, before: int, limit: int) -> list[RunLine]:
+def load_runs_page(tx: Session, project_id: int, filters: RunFilter, *, before: int, limit: int) -> list[RunListItem]:
     """The runs of a project, those that arrived last first, below the row ``before`` (0: from the start)."""
     narrowed = [
-        *([sha_begins(CommitRow.sha, asked.commit)] if asked.commit else []),
-        *([RunRow.suite == asked.suite] if asked.suite else []),
-        *([SessionRow.uid == asked.session] if asked.session else []),
-        *([RunRow.started_at >= asked.since] if asked.since else []),
-        *([RunRow.started_at < asked.until] if asked.until else []),
+        *([sha_starts_with(CommitRow.sha, filters.commit)] if filters.commit else []),
+        *([RunRow.suite == filters.suite] if filters.suite else []),
+        *([SessionRow.uid == filters.session] if filters.session else []),
+        *([RunRow.started_at >= filters.since] if filters.since else []),
+        *([RunRow.started_at < filters.until] if filters.until else []),
         *([RunRow.id < before] if before else []),
     ]
     query = (
-        sa.select(*table(RunRow).c, SessionRow.uid, SessionRow.kind, CommitRow.sha, CommitRow.dirty)
+        sa.select(*core_table(RunRow).c, SessionRow.uid, SessionRow.kind, CommitRow.sha, CommitRow.dirty)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(SessionRow.project_id == project_id, *narrowed)
@@ -93,7 +93,7 @@ def runs_page(tx: Session, project_id: int, asked: RunFilter, *, before: int, li
     rows = tx.execute(query.order_by(RunRow.id.desc()).limit(limit)).all()
     machines = load_machines(tx)
     return [
-        RunLine(
+        RunListItem(
             row.id, row.key, row.uid, row.kind, row.sha, row.dirty, machines[row.machine_id], row.suite, row.harness,
             row.started_at, row.finished_at,
         )
@@ -101,123 +101,123 @@ def runs_page(tx: Session, project_id: int, asked: RunFilter, *, before: int, li
     ]  # fmt: skip
 
 
-def run_id_of(tx: Session, project_id: int, key: str) -> int | None:
+def find_run_id(tx: Session, project_id: int, key: str) -> int | None:
     """The run of a project with this key."""
     query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id)
     return tx.scalar(query.where(SessionRow.project_id == project_id, RunRow.key == key))
 
 
-def series_page(
+def load_series_page(
     tx: Session, project_id: int, *, benchmark: str = "", metric: str = "", after: int, limit: int
-) -> list[SeriesLine]:
+) -> list[SeriesListItem]:
     """The series of a project in the order they were first seen."""
     narrowed = [
         *([BenchmarkRow.name == benchmark] if benchmark else []),
         *([SeriesRow.metric == metric] if metric else []),
     ]
-    return _series_lines(tx, project_id, SeriesRow.id > after, *narrowed, limit=limit)
+    return _load_series_items(tx, project_id, SeriesRow.id > after, *narrowed, limit=limit)
 
 
-def series_of_identity(tx: Session, project_id: int, identity: str) -> SeriesLine | None:
-    return next(iter(_series_lines(tx, project_id, SeriesRow.identity == identity, limit=1)), None)
+def find_series_by_identity(tx: Session, project_id: int, identity: str) -> SeriesListItem | None:
+    return next(iter(_load_series_items(tx, project_id, SeriesRow.identity == identity, limit=1)), None)
 
 
-def commits_page(
+def load_commits_page(
     tx: Session, project_id: int, *, branch: str = "", before: int, limit: int
 ) -> list[tuple[int, Commit]]:
     """The commits of a project, those that were seen last first."""
-    query = sa.select(*table(CommitRow).c).where(CommitRow.project_id == project_id)
+    query = sa.select(*core_table(CommitRow).c).where(CommitRow.project_id == project_id)
     query = query.where(CommitRow.id < before) if before else query
     query = query.where(CommitRow.branch == branch) if branch else query
     rows = tx.execute(query.order_by(CommitRow.id.desc()).limit(limit))
-    return [(row.id, conversions.commit_of(row)) for row in rows]
+    return [(row.id, conversions.build_commit(row)) for row in rows]
 
 
-def machines_page(tx: Session, project_id: int, *, after: int, limit: int) -> list[tuple[int, str, Machine]]:
+def load_machines_page(tx: Session, project_id: int, *, after: int, limit: int) -> list[tuple[int, str, Machine]]:
     """The machine classes that measured for a project."""
-    rows = _met(tx, project_id, table(MachineRow), RunRow.machine_id, after, limit)
-    return [(row.id, row.identity, conversions.machine_of(row)) for row in rows]
+    rows = _list_used_rows(tx, project_id, core_table(MachineRow), RunRow.machine_id, after, limit)
+    return [(row.id, row.identity, conversions.build_machine(row)) for row in rows]
 
 
-def environments_page(tx: Session, project_id: int, *, after: int, limit: int) -> list[tuple[int, str, Environment]]:
+def load_environments_page(tx: Session, project_id: int, *, after: int, limit: int) -> list[tuple[int, str, Environment]]:
     """The environments that were observed in a project."""
-    rows = _met(tx, project_id, table(EnvironmentRow), RunRow.environment_id, after, limit)
-    return [(row.id, row.identity, Environment(conversions.pairs(row.observed))) for row in rows]
+    rows = _list_used_rows(tx, project_id, core_table(EnvironmentRow), RunRow.environment_id, after, limit)
+    return [(row.id, row.identity, Environment(conversions.to_pairs(row.observed))) for row in rows]
 
 
-def verdicts_page(
-    tx: Session, project_id: int, asked: VerdictFilter, *, before: int, limit: int
+def load_verdicts_page(
+    tx: Session, project_id: int, filters: VerdictFilter, *, before: int, limit: int
 ) -> list[VerdictRecord]:
     """What was decided in a project, newest first."""
     narrowed = [
-        *([sha_begins(VerdictRow.base, asked.base)] if asked.base else []),
-        *([sha_begins(VerdictRow.head, asked.head)] if asked.head else []),
-        *([VerdictRow.kind == asked.kind] if asked.kind else []),
-        *([VerdictRow.stage == asked.stage] if asked.stage else []),
-        *([VerdictRow.series_id == asked.series_id] if asked.series_id is not None else []),
-        *([VerdictRow.superseded_by.is_(None)] if asked.current_only else []),
+        *([sha_starts_with(VerdictRow.base, filters.base)] if filters.base else []),
+        *([sha_starts_with(VerdictRow.head, filters.head)] if filters.head else []),
+        *([VerdictRow.kind == filters.kind] if filters.kind else []),
+        *([VerdictRow.stage == filters.stage] if filters.stage else []),
+        *([VerdictRow.series_id == filters.series_id] if filters.series_id is not None else []),
+        *([VerdictRow.superseded_by.is_(None)] if filters.current_only else []),
         *([VerdictRow.id < before] if before else []),
     ]
-    return _verdicts(tx, VerdictRow.project_id == project_id, *narrowed, limit=limit)
+    return _load_verdicts(tx, VerdictRow.project_id == project_id, *narrowed, limit=limit)
 
 
-def verdict_of_id(tx: Session, project_id: int, verdict_id: int) -> VerdictRecord | None:
+def find_verdict(tx: Session, project_id: int, verdict_id: int) -> VerdictRecord | None:
     asked = (VerdictRow.project_id == project_id, VerdictRow.id == verdict_id)
-    return next(iter(_verdicts(tx, *asked, limit=1)), None)
+    return next(iter(_load_verdicts(tx, *asked, limit=1)), None)
 
 
-def processes_of(tx: Session, ids: Sequence[int], series: Series) -> list[MeasuredProcess]:
+def load_evidence_processes(tx: Session, ids: Sequence[int], series: Series) -> list[MeasuredProcess]:
     """The processes a verdict names as its evidence, in the order they were stored."""
     query = (
-        sa.select(*table(ProcessRow).c, CommitRow.sha)
+        sa.select(*core_table(ProcessRow).c, CommitRow.sha)
         .join(ResultRow, ProcessRow.result_id == ResultRow.id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(ProcessRow.id.in_(ids))
         .order_by(ProcessRow.id)
     )
-    return [MeasuredProcess(row.id, row.sha, series, conversions.process_of(row)) for row in tx.execute(query)]
+    return [MeasuredProcess(row.id, row.sha, series, conversions.build_process(row)) for row in tx.execute(query)]
 
 
-def _series_lines(
-    tx: Session, project_id: int, *narrowed: sa.ColumnElement[bool], limit: int | None
-) -> list[SeriesLine]:
+def _load_series_items(
+    tx: Session, project_id: int, *conditions: sa.ColumnElement[bool], limit: int | None
+) -> list[SeriesListItem]:
     query = (
         sa.select(SeriesRow.id, SeriesRow.identity)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(BenchmarkRow.project_id == project_id, *narrowed)
+        .where(BenchmarkRow.project_id == project_id, *conditions)
         .order_by(SeriesRow.id)
         .limit(limit)
     )
     identity_of = dict(tx.execute(query).all())
-    found = series_by_ids(tx, identity_of)
-    return [SeriesLine(row_id, identity, found[row_id]) for row_id, identity in identity_of.items()]
+    found = load_series_by_ids(tx, identity_of)
+    return [SeriesListItem(row_id, identity, found[row_id]) for row_id, identity in identity_of.items()]
 
 
-def _met(tx: Session, project_id: int, of: sa.Table, reference: Any, after: int, limit: int) -> Sequence[Any]:
+def _list_used_rows(tx: Session, project_id: int, used_table: sa.Table, reference: Any, after: int, limit: int) -> Sequence[Any]:
     """Rows that some run of a project refers to."""
     used = (
         sa.select(RunRow.id)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .where(SessionRow.project_id == project_id, reference == of.c.id)
+        .where(SessionRow.project_id == project_id, reference == used_table.c.id)
         .exists()
     )
-    return tx.execute(sa.select(of).where(of.c.id > after, used).order_by(of.c.id).limit(limit)).all()
+    return tx.execute(sa.select(used_table).where(used_table.c.id > after, used).order_by(used_table.c.id).limit(limit)).all()
 
 
-def _verdicts(tx: Session, *asked: sa.ColumnElement[bool], limit: int) -> list[VerdictRecord]:
+def _load_verdicts(tx: Session, *conditions: sa.ColumnElement[bool], limit: int) -> list[VerdictRecord]:
     query = (
-        sa.select(*table(VerdictRow).c, SessionRow.uid)
+        sa.select(*core_table(VerdictRow).c, SessionRow.uid)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(*asked)
+        .where(*conditions)
         .order_by(VerdictRow.id.desc())
         .limit(limit)
     )
     rows = tx.execute(query).all()
-    series = series_by_ids(tx, {row.series_id for row in rows})
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
         VerdictRecord(
-            row.id, conversions.verdict_of(row, series[row.series_id]), row.uid, row.created_at, row.superseded_by
+            row.id, conversions.build_verdict(row, series[row.series_id]), row.uid, row.created_at, row.superseded_by
         )
         for row in rows
     ]

@@ -12,9 +12,21 @@ from sqlalchemy.orm import Session
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.store import conversions
 from perfci.store.dialects import in_chunks
-from perfci.store.queries.latest_results import NEWEST, NEWEST_MEASURED, ends_of, statuses_of
-from perfci.store.queries.loaders import HISTORY_KINDS, Condition, in_history, of_project, project_of, series_by_ids
-from perfci.store.queries.measurements import commits
+from perfci.store.queries.latest_results import (
+    LATEST_MEASURED_RESULT,
+    LATEST_RESULT,
+    load_history_ends,
+    load_result_statuses,
+)
+from perfci.store.queries.loaders import (
+    HISTORY_KINDS,
+    Condition,
+    benchmark_in_project,
+    in_history,
+    load_series_by_ids,
+    matches_project,
+)
+from perfci.store.queries.measurements import load_commits_newest_first
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ChangePointRow,
@@ -25,19 +37,19 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VerdictRow,
 )
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-FIRST_LOOK = 32
+COMMIT_BATCH = 32
 """Commits that are looked at for one that was measured: heads of pull requests may be newer."""
 
-CONVICTED = sa.and_(
+CONFIRMED = sa.and_(
     VerdictRow.superseded_by.is_(None),
-    VerdictRow.stage == Stage.CONVICTION.value,
+    VerdictRow.stage == Stage.CONFIRMATION.value,
     VerdictRow.kind.in_([VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value]),
     VerdictRow.base != VerdictRow.head,
 )
 
-CELL = (
+CELL_COLUMNS = (
     BenchmarkRow.name,
     sa.type_coerce(SeriesRow.parameters, sa.Text),
     SeriesRow.metric,
@@ -46,11 +58,11 @@ CELL = (
 )
 """What the versions of a series share."""
 
-Cell = tuple[Any, ...]
+CellKey = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class UnmeasuredSeries:
     """A series without a value at a commit, and why."""
 
     series: Series
@@ -59,7 +71,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class AtHead:
+class HeadStatus:
     """What the newest measured commit has of the series that are still measured.
 
     ``ended`` gave no value there, ``not_run`` are not there at all. One that another version replaced is no longer
@@ -68,102 +80,102 @@ class AtHead:
 
     head: Commit | None = None
     measured: int = 0
-    ended: Sequence[Ended] = ()
+    unmeasured: Sequence[UnmeasuredSeries] = ()
     not_run: Sequence[Series] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class DecisionCounts:
     """How much was decided: commits where a level moved, verdicts that settled nothing, and whether there are any."""
 
     change_points: int = 0
-    undecided: int = 0
-    compared: bool = False
+    inconclusive: int = 0
+    has_verdicts: bool = False
 
 
-def at_head(tx: Session, project: str) -> AtHead:
+def load_head_status(tx: Session, project: str) -> HeadStatus:
     head = next(_measured_commits(tx, project), None)
     if head is None:
-        return AtHead()
-    of_head = (project_of(CommitRow.project_id, project), CommitRow.sha == head.sha)
-    ends = _ends_at(tx, of_head)
+        return HeadStatus()
+    of_head = (matches_project(CommitRow.project_id, project), CommitRow.sha == head.sha)
+    ends = _load_latest_results_at(tx, of_head)
     unmeasured = {series_id: newest for series_id, newest, measured in ends.values() if measured is None}
-    why, series = statuses_of(tx, unmeasured.values()), series_by_ids(tx, unmeasured)
-    ended = [Ended(series[series_id], *why[newest]) for series_id, newest in unmeasured.items()]
-    return AtHead(
+    why, series = load_result_statuses(tx, unmeasured.values()), load_series_by_ids(tx, unmeasured)
+    ended = [UnmeasuredSeries(series[series_id], *why[newest]) for series_id, newest in unmeasured.items()]
+    return HeadStatus(
         head,
         len(ends) - len(ended),
         sorted(ended, key=lambda one: one.series.label),
-        _not_run(tx, project, of_head, ends),
+        _find_series_not_run(tx, project, of_head, ends),
     )
 
 
-def tally(tx: Session, project: str) -> Tally:
-    mine = (project_of(VerdictRow.project_id, project), VerdictRow.superseded_by.is_(None))
+def count_decisions(tx: Session, project: str) -> DecisionCounts:
+    mine = (matches_project(VerdictRow.project_id, project), VerdictRow.superseded_by.is_(None))
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)
     compared = sa.select(VerdictRow.id).where(*mine).exists()
-    moves = _moves(sa.func.count(), project)
+    moves = _select_change_points(sa.func.count(), project)
     row = tx.execute(sa.select(moves.scalar_subquery(), undecided.scalar_subquery(), compared)).one()
-    return Tally(row[0], row[1], bool(row[2]))
+    return DecisionCounts(row[0], row[1], bool(row[2]))
 
 
-def series_that_moved(tx: Session, project: str, candidates: int) -> list[int]:
+def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
     """The series with a confirmed change, the newest first, and those with the largest of all changes of a level."""
-    convicted = sa.select(VerdictRow.series_id).where(project_of(VerdictRow.project_id, project), CONVICTED)
+    convicted = sa.select(VerdictRow.series_id).where(matches_project(VerdictRow.project_id, project), CONFIRMED)
     newest = convicted.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
-    largest = _moves(ChangePointRow.series_id, project).order_by(
-        sa.func.abs(ChangePointRow.rel).desc(), ChangePointRow.id
+    largest = _select_change_points(ChangePointRow.series_id, project).order_by(
+        sa.func.abs(ChangePointRow.relative_change).desc(), ChangePointRow.id
     )
-    return list(dict.fromkeys([*tx.scalars(newest), *tx.scalars(largest.limit(candidates))]))
+    return list(dict.fromkeys([*tx.scalars(newest), *tx.scalars(largest.limit(max_largest))]))
 
 
-def verdicts_of(tx: Session, series_ids: Collection[int]) -> list[Verdict]:
+def load_current_verdicts(tx: Session, series_ids: Collection[int]) -> list[Verdict]:
     """What was decided about some series and stands, newest first."""
-    columns = table(VerdictRow).c
+    columns = core_table(VerdictRow).c
     query = sa.select(*columns).where(columns.superseded_by.is_(None))
     rows = [
         row
         for some in in_chunks(series_ids)
         for row in tx.connection().execute(query.where(columns.series_id.in_(some)))
     ]
-    series = series_by_ids(tx, {row.series_id for row in rows})
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
     newest_first = sorted(rows, key=lambda row: (row.created_at, row.id), reverse=True)
-    return [conversions.verdict_of(row, series[row.series_id]) for row in newest_first]
+    return [conversions.build_verdict(row, series[row.series_id]) for row in newest_first]
 
 
-def changes_of(tx: Session, series_ids: Collection[int]) -> list[ChangePoint]:
+def load_change_points_of_series(tx: Session, series_ids: Collection[int]) -> list[ChangePoint]:
     """The change points of some series, in the order they were stored."""
-    columns = table(ChangePointRow).c
+    columns = core_table(ChangePointRow).c
     query = sa.select(*columns)
     rows = [
         row
         for some in in_chunks(series_ids)
         for row in tx.connection().execute(query.where(columns.series_id.in_(some)))
     ]
-    series = series_by_ids(tx, {row.series_id for row in rows})
+    series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [
         ChangePoint(series[row.series_id], row.commit, row.last_good, row.rel, row.before, row.after)
         for row in sorted(rows, key=lambda row: row.id)
     ]
 
 
-def _moves(column: Any, project: str) -> sa.Select[Any]:
+def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
     of_series = sa.select(column).select_from(ChangePointRow).join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
-    return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(of_project(project))
+    return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(benchmark_in_project(project))
 
 
 def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
     """The commits of the line that something was measured of, newest first, few asked for at a time."""
-    for limit in (FIRST_LOOK, None):
-        newest_first = [one for one in commits(tx, project, limit=limit) if not one.dirty]
-        for start in range(0, len(newest_first), FIRST_LOOK):
-            some = newest_first[start : start + FIRST_LOOK]
-            chosen = (project_of(CommitRow.project_id, project), CommitRow.sha.in_([one.sha for one in some]))
-            measured = set(tx.scalars(_with_results().where(*chosen)))
+    for limit in (COMMIT_BATCH, None):
+        newest_first = [one for one in load_commits_newest_first(tx, project, limit=limit) if not one.dirty]
+        for start in range(0, len(newest_first), COMMIT_BATCH):
+            some = newest_first[start : start + COMMIT_BATCH]
+            chosen = (matches_project(CommitRow.project_id, project), CommitRow.sha.in_([one.sha for one in some]))
+            measured = set(tx.scalars(_select_measured_shas().where(*chosen)))
             yield from (one for one in some if one.sha in measured)
 
 
-def _with_results() -> sa.Select[Any]:
+def _select_measured_shas() -> sa.Select[Any]:
     """The shas of commits whose runs for the history have results."""
     return (
         sa.select(CommitRow.sha)
@@ -176,12 +188,12 @@ def _with_results() -> sa.Select[Any]:
     )
 
 
-def _ends_at(tx: Session, of_commit: Sequence[Condition]) -> dict[Cell, tuple[int, int, int | None]]:
+def _load_latest_results_at(tx: Session, of_commit: Sequence[Condition]) -> dict[CellKey, tuple[int, int, int | None]]:
     """The series of each cell that is there at a commit, its newest result, and the newest with a value."""
-    ends = in_history(sa.select(ResultRow.series_id, NEWEST.label("newest"), NEWEST_MEASURED.label("measured")))
+    ends = in_history(sa.select(ResultRow.series_id, LATEST_RESULT.label("newest"), LATEST_MEASURED_RESULT.label("measured")))
     found = ends.where(*of_commit).group_by(ResultRow.series_id).subquery()
     query = (
-        sa.select(found, *CELL)
+        sa.select(found, *CELL_COLUMNS)
         .join(SeriesRow, SeriesRow.id == found.c.series_id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .order_by(found.c.series_id.desc())
@@ -190,30 +202,30 @@ def _ends_at(tx: Session, of_commit: Sequence[Condition]) -> dict[Cell, tuple[in
     return {tuple(cell): (series_id, newest, measured) for series_id, newest, measured, *cell in rows}
 
 
-def _not_run(tx: Session, project: str, of_head: Sequence[Condition], there: Collection[Cell]) -> list[Series]:
+def _find_series_not_run(tx: Session, project: str, of_head: Sequence[Condition], present: Collection[CellKey]) -> list[Series]:
     at_head = in_history(sa.select(ResultRow.series_id)).where(*of_head)
     history = in_history(sa.select(ResultRow.id)).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
     query = (
-        sa.select(SeriesRow.id, *CELL)
+        sa.select(SeriesRow.id, *CELL_COLUMNS)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(of_project(project), SeriesRow.id.not_in(at_head), history.exists())
+        .where(benchmark_in_project(project), SeriesRow.id.not_in(at_head), history.exists())
         .order_by(SeriesRow.id)
     )
-    versions: dict[Cell, list[int]] = {}
+    versions: dict[CellKey, list[int]] = {}
     for row_id, *cell in tx.connection().execute(query):
-        if tuple(cell) not in there:
+        if tuple(cell) not in present:
             versions.setdefault(tuple(cell), []).append(row_id)
-    series = series_by_ids(tx, _ever_measured(tx, _newest(tx, project, versions.values())))
+    series = load_series_by_ids(tx, _filter_measured(tx, _pick_latest_versions(tx, project, versions.values())))
     return sorted(series.values(), key=lambda one: one.label)
 
 
-def _newest(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:
+def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:
     """Of several versions the one that was measured last; only their ends are looked for."""
-    ends = ends_of(tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids})
-    return [max(ids, key=lambda one: (ends[one].place, -one)) if len(ids) > 1 else ids[0] for ids in versions]
+    ends = load_history_ends(tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids})
+    return [max(ids, key=lambda one: (ends[one].position, -one)) if len(ids) > 1 else ids[0] for ids in versions]
 
 
-def _ever_measured(tx: Session, series_ids: Collection[int]) -> list[int]:
+def _filter_measured(tx: Session, series_ids: Collection[int]) -> list[int]:
     """Those of which something but *skipped* is known."""
     tried = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id, ResultRow.status != Status.SKIPPED.value)
     known = sa.select(SeriesRow.id).where(tried.correlate(SeriesRow).exists())

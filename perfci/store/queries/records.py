@@ -51,7 +51,7 @@ class ProjectRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownSeries:
+class StoredSeries:
     """A series and what was ever read of it, without its history.
 
     ``never_measured`` says that it was tried and only ever skipped, in comparisons too; ``clock`` is what the newest
@@ -64,13 +64,13 @@ class KnownSeries:
     clock: Clock | None
 
     @property
-    def witness(self) -> bool:
+    def is_informational(self) -> bool:
         """Whether it was declared to be shown and never judged."""
-        return self.clock is Clock.WITNESS
+        return self.clock is Clock.INFORMATIONAL
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesRecord(KnownSeries):
+class SeriesRecord(StoredSeries):
     """A series and how its history ends.
 
     ``points`` counts its commits; status and reason are those of the newest of them, absent without a history. Of one
@@ -83,7 +83,7 @@ class SeriesRecord(KnownSeries):
     last_reason: str = ""
 
     @property
-    def failed_last(self) -> bool:
+    def is_last_failed(self) -> bool:
         """Whether the newest commit should have a value and has none; one that was skipped should not."""
         return self.last_status not in (None, Status.OK, Status.SKIPPED)
 
@@ -107,7 +107,7 @@ class VerdictRecord:
     superseded_by: int | None
 
 
-class GivenVerdict(NamedTuple):
+class VerdictOutcome(NamedTuple):
     """What was said once of two commits, superseded since or not."""
 
     stage: Stage
@@ -115,7 +115,7 @@ class GivenVerdict(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictTally:
+class VerdictCount:
     """How many verdicts of one kind a series was given at one stage, by the runs of one suite."""
 
     series: Series
@@ -140,7 +140,7 @@ class RunRecord:
     failed: int
 
 
-def answers(series: Series, search: str) -> bool:
+def matches_search(series: Series, search: str) -> bool:
     """Whether every word of a search occurs in what names a series."""
     parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
     haystack = " ".join(parts).lower()

@@ -7,49 +7,49 @@ from collections.abc import Collection, Sequence
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Pairs
+from perfci.model import NamedValues
 from perfci.store import conversions
-from perfci.store.dialects import ask, in_chunks, places
+from perfci.store.dialects import execute_sql, in_chunks, placeholders
 from perfci.store.tables.measurements import ResultRow, RunRow, SessionRow
 
 
-def stored_run(tx: Session, key: str) -> int | None:
+def find_run_by_key(tx: Session, key: str) -> int | None:
     """The id of the run with this key."""
     return tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
 
 
-def is_known_commit(tx: Session, project_id: int, sha: str) -> bool:
+def has_commit(tx: Session, project_id: int, sha: str) -> bool:
     """Whether anything was told of this commit before."""
-    return ask(tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]).fetchone() is not None
+    return execute_sql(tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]).fetchone() is not None
 
 
-def session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
+def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
     """What sessions are for, those of them that are known."""
     found: dict[str, str] = {}
     for some in in_chunks(uids):
-        found |= dict(ask(tx, f"SELECT uid, kind FROM sessions WHERE uid IN ({places(len(some))})", some).fetchall())
+        found |= dict(execute_sql(tx, f"SELECT uid, kind FROM sessions WHERE uid IN ({placeholders(len(some))})", some).fetchall())
     return found
 
 
-def runs_of_session(tx: Session, uid: str) -> list[int]:
+def load_session_run_ids(tx: Session, uid: str) -> list[int]:
     """The runs of a session in the order in which they began."""
     query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
     return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
 
 
-def began_later(tx: Session, uid: str, others: Collection[str]) -> set[str]:
+def find_later_sessions(tx: Session, uid: str, others: Collection[str]) -> set[str]:
     """Which of some other sessions began to measure after this one."""
     mine = sa.select(SessionRow.started_at).where(SessionRow.uid == uid).scalar_subquery()
     return set(tx.scalars(sa.select(SessionRow.uid).where(SessionRow.uid.in_(others), SessionRow.started_at > mine)))
 
 
-def origins_of_session(tx: Session, uid: str) -> list[Pairs]:
+def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
     """Where the runs of a session come from, each origin once."""
     query = sa.select(RunRow.origin).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
-    return [conversions.pairs(one) for one in tx.scalars(query.distinct())]
+    return [conversions.to_pairs(one) for one in tx.scalars(query.distinct())]
 
 
-def series_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
+def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
     """The series that some runs measured, by the keys the runs arrived under."""
     found: set[int] = set()
     query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)

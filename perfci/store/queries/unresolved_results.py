@@ -11,15 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Direction
-from perfci.store.tables.jobs import QuarantinedResultRow
+from perfci.store.tables.jobs import UnresolvedResultRow
 from perfci.store.tables.measurements import RunRow, SessionRow
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-COLUMNS = table(QuarantinedResultRow).c
+COLUMNS = core_table(UnresolvedResultRow).c
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UnitAnswer:
     """What somebody said of a metric; the same is believed of every later result of it from that format."""
 
     unit: str
@@ -27,7 +27,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class QuarantinedRecord:
+class UnresolvedResult:
     """``document`` holds ``found``, as the file had it, and ``result``, complete but for unit and direction."""
 
     id: int
@@ -41,7 +41,7 @@ class QuarantinedRecord:
     resolved_at: datetime | None
 
 
-def add(
+def add_unresolved_results(
     tx: Session, run_key: str, format: str, results: Sequence[tuple[str, dict[str, Any], str]], at: datetime
 ) -> int:
     """Keep (metric, document, reason) beside the run of this key, once; return how many were new."""
@@ -58,51 +58,51 @@ def add(
     rows = [
         {**beside, "metric": metric, "document": document, "reason": reason} for metric, document, reason in results
     ]
-    tx.execute(sa.insert(table(QuarantinedResultRow)), rows)
+    tx.execute(sa.insert(core_table(UnresolvedResultRow)), rows)
     return len(rows)
 
 
-def waiting(tx: Session, project_id: int, *, after: int = 0, limit: int = 100) -> list[QuarantinedRecord]:
+def list_unresolved_results(tx: Session, project_id: int, *, after: int = 0, limit: int = 100) -> list[UnresolvedResult]:
     """The results of a project that wait for a unit and a direction, oldest first, from behind the id ``after``."""
-    return _records(
+    return _load_records(
         tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), COLUMNS.id > after, limit=limit
     )
 
 
-def one(tx: Session, project_id: int, row_id: int) -> QuarantinedRecord | None:
-    return next(iter(_records(tx, COLUMNS.project_id == project_id, COLUMNS.id == row_id, limit=1)), None)
+def find_unresolved_result(tx: Session, project_id: int, row_id: int) -> UnresolvedResult | None:
+    return next(iter(_load_records(tx, COLUMNS.project_id == project_id, COLUMNS.id == row_id, limit=1)), None)
 
 
-def same_metric(tx: Session, project_id: int, format: str | None, metric: str) -> list[QuarantinedRecord]:
+def load_unresolved_of_metric(tx: Session, project_id: int, format: str | None, metric: str) -> list[UnresolvedResult]:
     """All that wait for the same answer, of one format or of any."""
     alike = [COLUMNS.metric == metric] + ([COLUMNS.format == format] if format else [])
-    return _records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *alike)
+    return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *alike)
 
 
-def answers(tx: Session, project_id: int) -> dict[tuple[str, str], Answer]:
+def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], UnitAnswer]:
     """What was said of each (format, metric), the newest answer of each."""
-    found = _records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))
-    return {(one.format, one.metric): Answer(**one.document["answer"]) for one in found}
+    found = _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))
+    return {(one.format, one.metric): UnitAnswer(**one.document["answer"]) for one in found}
 
 
-def resolve(tx: Session, record: QuarantinedRecord, answer: Answer, at: datetime) -> bool:
+def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:
     """Mark one as answered; False where somebody else was first."""
     done = tx.execute(
-        sa.update(table(QuarantinedResultRow))
+        sa.update(core_table(UnresolvedResultRow))
         .where(COLUMNS.id == record.id, COLUMNS.resolved_at.is_(None))
         .values(resolved_at=at, document=record.document | {"answer": asdict(answer)})
     )
     return bool(done.rowcount)  # type: ignore[attr-defined]
 
 
-def say_source(tx: Session, sessions: Sequence[str], source: str) -> None:
+def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:
     """Write down what is only approximately known of sessions measured elsewhere."""
     if sessions:
-        tx.execute(sa.update(table(SessionRow)).where(SessionRow.uid.in_(sessions)).values(source=source))
+        tx.execute(sa.update(core_table(SessionRow)).where(SessionRow.uid.in_(sessions)).values(source=source))
 
 
-def _records(tx: Session, *chosen: sa.ColumnElement[bool], limit: int | None = None) -> list[QuarantinedRecord]:
-    query = sa.select(*COLUMNS, RunRow.key.label("run_key")).join(RunRow, COLUMNS.run_id == RunRow.id).where(*chosen)
-    names = QuarantinedRecord.__dataclass_fields__
+def _load_records(tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[UnresolvedResult]:
+    query = sa.select(*COLUMNS, RunRow.key.label("run_key")).join(RunRow, COLUMNS.run_id == RunRow.id).where(*conditions)
+    names = UnresolvedResult.__dataclass_fields__
     rows = tx.execute(query.order_by(COLUMNS.id).limit(limit))
-    return [QuarantinedRecord(**{name: getattr(row, name) for name in names}) for row in rows]
+    return [UnresolvedResult(**{name: getattr(row, name) for name in names}) for row in rows]

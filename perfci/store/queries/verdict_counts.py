@@ -11,14 +11,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Stage, VerdictKind
-from perfci.store.queries.loaders import Condition, project_of, series_by_ids
-from perfci.store.queries.records import GivenVerdict, VerdictTally
+from perfci.store.queries.loaders import Condition, load_series_by_ids, matches_project
+from perfci.store.queries.records import VerdictCount, VerdictOutcome
 from perfci.store.tables.measurements import EPOCH, RunRow, SessionRow, VerdictRow
 
-MOVED = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
+CHANGED_KINDS = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
 
 
-def tallies_of_equals(tx: Session, project: str, since: datetime = EPOCH) -> list[VerdictTally]:
+def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> list[VerdictCount]:
     """How many verdicts of each stage and kind comparisons of equals were given, by series and suite."""
     suites = sa.select(RunRow.session_id, sa.func.min(RunRow.suite).label("suite")).group_by(RunRow.session_id)
     suite = suites.subquery()
@@ -28,19 +28,19 @@ def tallies_of_equals(tx: Session, project: str, since: datetime = EPOCH) -> lis
         .select_from(VerdictRow)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .outerjoin(suite, suite.c.session_id == VerdictRow.session_id)
-        .where(project_of(VerdictRow.project_id, project), VerdictRow.created_at >= since, _of_equals())
+        .where(matches_project(VerdictRow.project_id, project), VerdictRow.created_at >= since, _is_aa_verdict())
         .group_by(*groups)
         .order_by(*groups)
     )
     rows = tx.execute(query).all()
-    series = series_by_ids(tx, {series_id for series_id, *_ in rows})
+    series = load_series_by_ids(tx, {series_id for series_id, *_ in rows})
     return [
-        VerdictTally(series[series_id], name or "", Stage(stage), VerdictKind(kind), count)
+        VerdictCount(series[series_id], name or "", Stage(stage), VerdictKind(kind), count)
         for series_id, name, stage, kind, count in rows
     ]
 
 
-def retold(tx: Session, project: str, since: datetime = EPOCH) -> Iterator[list[GivenVerdict]]:
+def load_verdict_sequences(tx: Session, project: str, since: datetime = EPOCH) -> Iterator[list[VerdictOutcome]]:
     """Every question about two commits that are no equals of which a move was ever told, with all that was said of it
     in turn.
     """
@@ -50,42 +50,42 @@ def retold(tx: Session, project: str, since: datetime = EPOCH) -> Iterator[list[
         moved.series_id == VerdictRow.series_id,
         moved.base == VerdictRow.base,
         moved.head == VerdictRow.head,
-        moved.kind.in_(MOVED),
+        moved.kind.in_(CHANGED_KINDS),
     )
     query = (
         sa.select(*question, VerdictRow.stage, VerdictRow.kind)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
-            project_of(VerdictRow.project_id, project),
+            matches_project(VerdictRow.project_id, project),
             VerdictRow.base != VerdictRow.head,
             VerdictRow.created_at >= since,
             told,
-            ~_of_equals(),
+            ~_is_aa_verdict(),
         )
         .order_by(*question, VerdictRow.id)
     )
     for _, rows in groupby(tx.execute(query), key=lambda row: row[:3]):
-        given = [GivenVerdict(Stage(row.stage), VerdictKind(row.kind)) for row in rows]
-        if any(one.kind.value in MOVED for one in given):
+        given = [VerdictOutcome(Stage(row.stage), VerdictKind(row.kind)) for row in rows]
+        if any(one.kind.value in CHANGED_KINDS for one in given):
             yield given
 
 
-def comparisons_of_equals(tx: Session, project: str, since: datetime = EPOCH) -> tuple[int, datetime | None]:
+def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tuple[int, datetime | None]:
     """How many comparisons of equals gave a verdict, and when the last one did."""
     query = (
-        sa.select(sa.func.count(VerdictRow.session_id.distinct()), _latest())
+        sa.select(sa.func.count(VerdictRow.session_id.distinct()), _latest_created_at())
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(project_of(VerdictRow.project_id, project), VerdictRow.created_at >= since, SessionRow.kind == "aa")
+        .where(matches_project(VerdictRow.project_id, project), VerdictRow.created_at >= since, SessionRow.kind == "aa")
     )
     count, last = tx.execute(query).one()
     return count, last
 
 
-def _latest() -> Any:
+def _latest_created_at() -> Any:
     return sa.func.max(VerdictRow.created_at, type_=VerdictRow.created_at.type)
 
 
-def _of_equals() -> Condition:
+def _is_aa_verdict() -> Condition:
     """Said by an A/A session, of a commit and itself or of two that look alike, or on the fresh pairs that settled what
     such a session suspected.
     """

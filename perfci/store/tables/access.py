@@ -8,16 +8,16 @@ from typing import Any
 from sqlalchemy import Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.measurements import ABSENT, Id, JsonText, Table, own_id, refers_to
+from perfci.store.tables.measurements import ABSENT, Id, JsonText, TableBase, foreign_key, primary_key
 
 
-class UserRow(Table):
+class UserRow(TableBase):
     """``subject`` is the provider's number for a person, since names are given to others when somebody leaves."""
 
     __tablename__ = "users"
     __table_args__ = (UniqueConstraint("provider", "subject"),)
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     provider: Mapped[str]
     subject: Mapped[str]
     name: Mapped[str]
@@ -25,26 +25,26 @@ class UserRow(Table):
     disabled_at: Mapped[datetime | None]
 
 
-class MembershipRow(Table):
+class MembershipRow(TableBase):
     """``project_id`` is ABSENT for a role in every project."""
 
     __tablename__ = "memberships"
     __table_args__ = (UniqueConstraint("user_id", "project_id"),)
 
-    id: Mapped[int] = own_id()
-    user_id: Mapped[int] = refers_to("users.id")
+    id: Mapped[int] = primary_key()
+    user_id: Mapped[int] = foreign_key("users.id")
     project_id: Mapped[int] = mapped_column(Id, server_default=str(ABSENT), index=True)
     role: Mapped[str]
 
 
-class LoginRow(Table):
+class LoginRow(TableBase):
     """One browser that is logged in; of its cookie only a hash is kept, and the provider's grant only sealed."""
 
     __tablename__ = "logins"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
-    user_id: Mapped[int] = refers_to("users.id", index=True)
+    user_id: Mapped[int] = foreign_key("users.id", index=True)
     csrf: Mapped[str]
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
@@ -53,12 +53,12 @@ class LoginRow(Table):
     grant: Mapped[bytes]
 
 
-class TokenRow(Table):
+class TokenRow(TableBase):
     """``uid`` names a token in lists and addresses; of the token itself only a hash and the last letters are kept."""
 
     __tablename__ = "tokens"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     uid: Mapped[str] = mapped_column(String(12), unique=True)
     project_id: Mapped[int] = mapped_column(Id, server_default=str(ABSENT), index=True)
     name: Mapped[str]
@@ -72,13 +72,13 @@ class TokenRow(Table):
     last_used_at: Mapped[datetime | None]
 
 
-class AuditRow(Table):
+class AuditRow(TableBase):
     """Who changed what and when; the database refuses to edit or delete a line of it."""
 
     __tablename__ = "audit"
     __table_args__ = (Index("ix_audit_project", "project_id", "id"),)
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     at: Mapped[datetime]
     project_id: Mapped[int] = mapped_column(Id, server_default=str(ABSENT))
     actor: Mapped[str]
@@ -88,7 +88,7 @@ class AuditRow(Table):
     request_id: Mapped[str]
 
 
-class SecretRow(Table):
+class SecretRow(TableBase):
     """A key that all server processes of one database share, made once."""
 
     __tablename__ = "secrets"

@@ -8,16 +8,16 @@ from typing import Any
 from sqlalchemy import BigInteger, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.measurements import JsonText, Table, own_id, refers_to
+from perfci.store.tables.measurements import JsonText, TableBase, foreign_key, primary_key
 
 
-class RepositoryRow(Table):
+class RepositoryRow(TableBase):
     """What a project is bound to: GitHub's numbers, which are never given to another; ``slug`` is only shown."""
 
     __tablename__ = "repositories"
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     repository_id: Mapped[int] = mapped_column(BigInteger)
     owner_id: Mapped[int] = mapped_column(BigInteger)
     slug: Mapped[str]
@@ -29,25 +29,25 @@ class RepositoryRow(Table):
     __table_args__ = (UniqueConstraint("project_id"),)
 
 
-class UsedTokenRow(Table):
+class UsedTokenRow(TableBase):
     """A foreign token that was exchanged, by the hash of its issuer and id, until it is over by itself."""
 
     __tablename__ = "used_tokens"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     hash: Mapped[str] = mapped_column(String(64), unique=True)
     expires_at: Mapped[datetime] = mapped_column(index=True)
 
 
-class RunTokenRow(Table):
+class RunTokenRow(TableBase):
     """The token of one job, by its hash, with what it is good for; gone once it is over."""
 
     __tablename__ = "run_tokens"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     uid: Mapped[str] = mapped_column(String(12), unique=True)
     secret_hash: Mapped[str] = mapped_column(String(64), unique=True)
-    project_id: Mapped[int] = refers_to("projects.id", index=True)
+    project_id: Mapped[int] = foreign_key("projects.id", index=True)
     run_id: Mapped[str]
     attempt: Mapped[int]
     sha: Mapped[str]
@@ -57,7 +57,7 @@ class RunTokenRow(Table):
     expires_at: Mapped[datetime] = mapped_column(index=True)
 
 
-class RunEventRow(Table):
+class RunEventRow(TableBase):
     """What GitHub told of a run of a workflow, until it was acted upon and for a while after: it tells nothing twice.
 
     ``delivery`` is GitHub's own name for the message; ``installation`` and ``number`` are GitHub's numbers, this of the
@@ -70,9 +70,9 @@ class RunEventRow(Table):
         Index("ix_run_events_state", "state", "not_before"),
     )
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     delivery: Mapped[str] = mapped_column(String(64))
-    project_id: Mapped[int] = refers_to("projects.id", index=True)
+    project_id: Mapped[int] = foreign_key("projects.id", index=True)
     installation: Mapped[int] = mapped_column(BigInteger)
     repository: Mapped[str]
     number: Mapped[int] = mapped_column(BigInteger)

@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Index, String, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.measurements import JsonText, Table, own_id, refers_to
+from perfci.store.tables.measurements import JsonText, TableBase, foreign_key, primary_key
 
 
-class IncidentRow(Table):
+class IncidentRow(TableBase):
     """``derived_id`` is what the statistics call it today; ``number`` is what people call it, for good.
 
     ``revision`` counts every change, so that two people never overwrite each other; ``state_number`` counts the states
@@ -28,8 +28,8 @@ class IncidentRow(Table):
         Index("ix_incidents_commit", "project_id", "commit"),
     )
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     number: Mapped[int]
     derived_id: Mapped[str]
     kind: Mapped[str]
@@ -45,7 +45,7 @@ class IncidentRow(Table):
     snoozed_until: Mapped[datetime | None]
     reason: Mapped[str] = mapped_column(server_default="")
     accepted_until: Mapped[datetime | None]
-    duplicate_of: Mapped[int | None] = refers_to("incidents.id", nullable=True)
+    duplicate_of: Mapped[int | None] = foreign_key("incidents.id", nullable=True)
     issue_url: Mapped[str] = mapped_column(server_default="")
     fix_sha: Mapped[str] = mapped_column(server_default="")
     culprit_sha: Mapped[str] = mapped_column(server_default="")
@@ -53,62 +53,62 @@ class IncidentRow(Table):
     gone_at: Mapped[datetime | None]
     pinned: Mapped[bool] = mapped_column(server_default=false())
     headline: Mapped[str]
-    cost: Mapped[float | None]
+    severity: Mapped[float | None]
     series_count: Mapped[int]
-    say: Mapped[str] = mapped_column(server_default="note")
-    standing: Mapped[bool] = mapped_column(server_default=true())
+    disposition: Mapped[str] = mapped_column(server_default="note")
+    ongoing: Mapped[bool] = mapped_column(server_default=true())
     measured_at: Mapped[datetime | None]
     paged_at: Mapped[datetime | None]
     triaged_at: Mapped[datetime | None]
     detail: Mapped[Any] = mapped_column(JsonText, server_default="{}")
 
 
-class LookRow(Table):
+class EvaluationRow(TableBase):
     """What the last look at a project found beside its incidents: what to measure again, and what crept."""
 
     __tablename__ = "looks"
     __table_args__ = (UniqueConstraint("project_id"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
-    looked_at: Mapped[datetime]
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
+    evaluated_at: Mapped[datetime]
     pages_per_week: Mapped[int]
     retests: Mapped[Any] = mapped_column(JsonText)
     creeps: Mapped[Any] = mapped_column(JsonText)
 
 
-class IncidentMemberRow(Table):
+class IncidentMemberRow(TableBase):
     __tablename__ = "incident_members"
     __table_args__ = (UniqueConstraint("incident_id", "series_id"),)
 
-    id: Mapped[int] = own_id()
-    incident_id: Mapped[int] = refers_to("incidents.id")
-    series_id: Mapped[int] = refers_to("series.id", index=True)
+    id: Mapped[int] = primary_key()
+    incident_id: Mapped[int] = foreign_key("incidents.id")
+    series_id: Mapped[int] = foreign_key("series.id", index=True)
     commit: Mapped[str]
     last_good: Mapped[str]
-    rel: Mapped[float]
+    relative_change: Mapped[float]
     before: Mapped[float]
     after: Mapped[float]
     added_by: Mapped[str]
     dropped_at: Mapped[datetime | None]
 
 
-class IncidentEventRow(Table):
+class IncidentEventRow(TableBase):
     """One line of an incident's history."""
 
     __tablename__ = "incident_events"
 
-    id: Mapped[int] = own_id()
-    incident_id: Mapped[int] = refers_to("incidents.id", index=True)
+    id: Mapped[int] = primary_key()
+    incident_id: Mapped[int] = foreign_key("incidents.id", index=True)
     at: Mapped[datetime]
     actor: Mapped[str]
-    what: Mapped[str]
+    action: Mapped[str]
     before: Mapped[str]
     after: Mapped[str]
     text: Mapped[str]
 
 
-class LedgerRow(Table):
+class ImpactRow(TableBase):
     """This commit moved this series by so much; a later gain does not take the line away."""
 
     __tablename__ = "ledger"
@@ -118,64 +118,64 @@ class LedgerRow(Table):
         Index("ix_ledger_incident_id", "incident_id"),
     )
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     commit: Mapped[str]
-    series_id: Mapped[int] = refers_to("series.id")
-    rel: Mapped[float]
+    series_id: Mapped[int] = foreign_key("series.id")
+    relative_change: Mapped[float]
     before: Mapped[float]
     after: Mapped[float]
-    incident_id: Mapped[int | None] = refers_to("incidents.id", nullable=True)
+    incident_id: Mapped[int | None] = foreign_key("incidents.id", nullable=True)
     recorded_at: Mapped[datetime]
     accepted: Mapped[bool] = mapped_column(server_default=false())
 
 
-class AnnouncementRow(Table):
+class ExpectedChangeRow(TableBase):
     """What was announced of a commit of the main branch; told by several ways it is one row."""
 
     __tablename__ = "announcements"
     __table_args__ = (UniqueConstraint("project_id", "sha", "match", "change"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     sha: Mapped[str]
     match: Mapped[str]
     change: Mapped[float]
     reason: Mapped[str]
     source: Mapped[str]
-    arrived_at: Mapped[datetime | None]
-    told_by: Mapped[str]
-    told_at: Mapped[datetime]
+    merged_at: Mapped[datetime | None]
+    recorded_by: Mapped[str]
+    recorded_at: Mapped[datetime]
 
 
-class QuarantinedBenchmarkRow(Table):
+class MutedBenchmarkRow(TableBase):
     """A benchmark that cried wolf: watched, told to nobody, until it expires or is released."""
 
     __tablename__ = "quarantined_benchmarks"
     __table_args__ = (Index("ix_quarantined_benchmarks_name", "project_id", "benchmark"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     benchmark: Mapped[str]
     metric: Mapped[str] = mapped_column(server_default="")
     rate: Mapped[float]
     reason: Mapped[str]
     since: Mapped[datetime]
     expires_at: Mapped[datetime]
-    released_at: Mapped[datetime | None]
+    unmuted_at: Mapped[datetime | None]
     actor: Mapped[str]
 
 
-class ExpectationRow(Table):
+class ReportingScheduleRow(TableBase):
     """How often a suite reports from a machine; ``every_s`` is unknown until it reported often enough to tell."""
 
     __tablename__ = "expectations"
     __table_args__ = (UniqueConstraint("project_id", "suite", "machine_id", "branch"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     suite: Mapped[str]
-    machine_id: Mapped[int] = refers_to("machines.id")
+    machine_id: Mapped[int] = foreign_key("machines.id")
     branch: Mapped[str] = mapped_column(server_default="")
     every_s: Mapped[float | None]
     set_by: Mapped[str] = mapped_column(server_default="learned")
@@ -184,14 +184,14 @@ class ExpectationRow(Table):
     muted: Mapped[bool] = mapped_column(server_default=false())
 
 
-class DestinationRow(Table):
+class DestinationRow(TableBase):
     """Where a project's messages go; ``secret`` signs them and is never answered."""
 
     __tablename__ = "destinations"
     __table_args__ = (UniqueConstraint("project_id", "name"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     name: Mapped[str]
     kind: Mapped[str]
     address: Mapped[str]
@@ -202,7 +202,7 @@ class DestinationRow(Table):
     enabled: Mapped[bool] = mapped_column(server_default=true())
 
 
-class DeliveryRow(Table):
+class DeliveryRow(TableBase):
     """One message to send; unique for an incident's state and a destination, so nobody is told twice.
 
     Those of one ``batch`` travel as one message, and again as the same one where it is not known whether it arrived.
@@ -214,10 +214,10 @@ class DeliveryRow(Table):
         Index("ix_deliveries_state", "state", "not_before"),
     )
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     uid: Mapped[str] = mapped_column(String(32), unique=True)
-    destination_id: Mapped[int] = refers_to("destinations.id")
-    incident_id: Mapped[int] = refers_to("incidents.id")
+    destination_id: Mapped[int] = foreign_key("destinations.id")
+    incident_id: Mapped[int] = foreign_key("incidents.id")
     state_number: Mapped[int]
     not_before: Mapped[datetime]
     state: Mapped[str]

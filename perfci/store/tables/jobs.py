@@ -8,17 +8,17 @@ from typing import Any
 from sqlalchemy import BigInteger, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.tables.measurements import JsonText, Table, own_id, refers_to
+from perfci.store.tables.measurements import JsonText, TableBase, foreign_key, primary_key
 
 
-class OutboxRow(Table):
+class OutboxRow(TableBase):
     """Work promised in the transaction that made it necessary; whoever does it deletes the row with what it wrote."""
 
     __tablename__ = "outbox"
     __table_args__ = (Index("ix_outbox_kind", "kind", "id"), Index("ix_outbox_project", "project_id", "id"))
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     kind: Mapped[str]
     subject: Mapped[str]
     created_at: Mapped[datetime]
@@ -27,7 +27,7 @@ class OutboxRow(Table):
     problem: Mapped[str] = mapped_column(server_default="")
 
 
-class LeaseRow(Table):
+class LeaseRow(TableBase):
     """``beat`` moves while the holder lives; ``token`` grows with each new holder, so an old one is told apart."""
 
     __tablename__ = "leases"
@@ -38,15 +38,15 @@ class LeaseRow(Table):
     beat: Mapped[int] = mapped_column(BigInteger)
 
 
-class QuarantinedResultRow(Table):
+class UnresolvedResultRow(TableBase):
     """A metric whose unit or direction nobody named, kept as it came until somebody does."""
 
     __tablename__ = "quarantined_results"
     __table_args__ = (Index("ix_quarantined_results_project", "project_id", "id"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
-    run_id: Mapped[int] = refers_to("runs.id", index=True)
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
+    run_id: Mapped[int] = foreign_key("runs.id", index=True)
     format: Mapped[str]
     metric: Mapped[str]
     document: Mapped[Any] = mapped_column(JsonText)

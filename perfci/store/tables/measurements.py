@@ -66,7 +66,7 @@ class JsonText(TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
-def as_plain(value: Any) -> Any:
+def to_column_value(value: Any) -> Any:
     """A value as the columns of these tables keep it, for statements that are written out for the driver."""
     if isinstance(value, datetime):
         return as_ms(value)
@@ -76,7 +76,7 @@ def as_plain(value: Any) -> Any:
 Id = BigInteger().with_variant(Integer, "sqlite")
 
 
-class Table(DeclarativeBase):
+class TableBase(DeclarativeBase):
     """What all tables share: a numeric key that means nothing outside this database, and named constraints."""
 
     metadata = MetaData(
@@ -95,22 +95,22 @@ class Table(DeclarativeBase):
     }
 
 
-def own_id() -> Mapped[int]:
+def primary_key() -> Mapped[int]:
     """The number of a row."""
     return mapped_column(Id, primary_key=True)
 
 
-def refers_to(column: str, *, index: bool = False, nullable: bool = False) -> Mapped[Any]:
+def foreign_key(column: str, *, index: bool = False, nullable: bool = False) -> Mapped[Any]:
     """The number of a row of another table."""
     return mapped_column(Id, ForeignKey(column), index=index, nullable=nullable)
 
 
-class ProjectRow(Table):
+class ProjectRow(TableBase):
     """``version`` counts what changed in the project: every answer about it carries this number."""
 
     __tablename__ = "projects"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     slug: Mapped[str] = mapped_column(unique=True)
     visibility: Mapped[str] = mapped_column(server_default="private")
     version: Mapped[int] = mapped_column(BigInteger, server_default="0")
@@ -120,14 +120,14 @@ class ProjectRow(Table):
     repository: Mapped[str] = mapped_column(server_default="")
 
 
-class CommitRow(Table):
+class CommitRow(TableBase):
     """``dirty`` is part of the key: a changed working tree is never taken for the commit it started from."""
 
     __tablename__ = "commits"
     __table_args__ = (UniqueConstraint("project_id", "sha", "dirty"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     sha: Mapped[str]
     dirty: Mapped[bool]
     subject: Mapped[str]
@@ -139,10 +139,10 @@ class CommitRow(Table):
     position: Mapped[int | None]
 
 
-class MachineRow(Table):
+class MachineRow(TableBase):
     __tablename__ = "machines"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
     name: Mapped[str]
     cpu: Mapped[str]
@@ -152,54 +152,54 @@ class MachineRow(Table):
     accelerators: Mapped[int]
 
 
-class EnvironmentRow(Table):
+class EnvironmentRow(TableBase):
     __tablename__ = "environments"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
     observed: Mapped[Any] = mapped_column(JsonText)
 
 
-class VariantRow(Table):
+class VariantRow(TableBase):
     __tablename__ = "variants"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
     chosen: Mapped[Any] = mapped_column(JsonText)
 
 
-class BenchmarkRow(Table):
+class BenchmarkRow(TableBase):
     """``code`` and ``meta`` are kept per version: asv itself remembers only the latest."""
 
     __tablename__ = "benchmarks"
     __table_args__ = (UniqueConstraint("project_id", "name", "version"),)
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
     name: Mapped[str]
     version: Mapped[str]
     code: Mapped[str | None]
     meta: Mapped[Any | None] = mapped_column(JsonText)
 
 
-class SeriesRow(Table):
+class SeriesRow(TableBase):
     """``identity`` hashes project, benchmark, version, parameters, metric, machine, variant and harness: all."""
 
     __tablename__ = "series"
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     identity: Mapped[str] = mapped_column(String(64), unique=True)
-    benchmark_id: Mapped[int] = refers_to("benchmarks.id", index=True)
+    benchmark_id: Mapped[int] = foreign_key("benchmarks.id", index=True)
     parameters: Mapped[Any] = mapped_column(JsonText)
     metric: Mapped[str]
     unit: Mapped[str]
     direction: Mapped[str]
-    machine_id: Mapped[int] = refers_to("machines.id")
-    variant_id: Mapped[int] = refers_to("variants.id")
+    machine_id: Mapped[int] = foreign_key("machines.id")
+    variant_id: Mapped[int] = foreign_key("variants.id")
     harness: Mapped[str]
 
 
-class SessionRow(Table):
+class SessionRow(TableBase):
     """``seed`` is text: a random order may be drawn from more bits than a database integer holds.
 
     ``source`` says where a session measured elsewhere came from, and what is only approximately known of it.
@@ -208,9 +208,9 @@ class SessionRow(Table):
     __tablename__ = "sessions"
     __table_args__ = (Index("ix_sessions_spec", "project_id", "spec_hash"),)
 
-    id: Mapped[int] = own_id()
+    id: Mapped[int] = primary_key()
     uid: Mapped[str] = mapped_column(unique=True)
-    project_id: Mapped[int] = refers_to("projects.id")
+    project_id: Mapped[int] = foreign_key("projects.id")
     kind: Mapped[str]
     spec_hash: Mapped[str]
     seed: Mapped[str]
@@ -221,7 +221,7 @@ class SessionRow(Table):
     source: Mapped[str] = mapped_column(server_default="")
 
 
-class RunRow(Table):
+class RunRow(TableBase):
     """``key`` makes the same run arrive once; ``body_hash`` tells whether it arrived with the same content.
 
     ``processes`` counts those of the operating system, whichever metrics each is stored with.
@@ -229,12 +229,12 @@ class RunRow(Table):
 
     __tablename__ = "runs"
 
-    id: Mapped[int] = own_id()
-    session_id: Mapped[int] = refers_to("sessions.id", index=True)
-    commit_id: Mapped[int] = refers_to("commits.id", index=True)
-    machine_id: Mapped[int] = refers_to("machines.id")
-    environment_id: Mapped[int] = refers_to("environments.id")
-    variant_id: Mapped[int] = refers_to("variants.id")
+    id: Mapped[int] = primary_key()
+    session_id: Mapped[int] = foreign_key("sessions.id", index=True)
+    commit_id: Mapped[int] = foreign_key("commits.id", index=True)
+    machine_id: Mapped[int] = foreign_key("machines.id")
+    environment_id: Mapped[int] = foreign_key("environments.id")
+    variant_id: Mapped[int] = foreign_key("variants.id")
     suite: Mapped[str]
     harness: Mapped[str]
     origin: Mapped[Any] = mapped_column(JsonText)
@@ -246,7 +246,7 @@ class RunRow(Table):
     processes: Mapped[int] = mapped_column(server_default="0")
 
 
-class ResultRow(Table):
+class ResultRow(TableBase):
     """``level`` is the one number its processes agree on, so that histories are judged without reading samples.
 
     ``clock`` is what they were read from, empty where that differs and absent until the level is worked out; ``spread``
@@ -256,9 +256,9 @@ class ResultRow(Table):
     __tablename__ = "results"
     __table_args__ = (UniqueConstraint("run_id", "series_id"),)
 
-    id: Mapped[int] = own_id()
-    run_id: Mapped[int] = refers_to("runs.id")
-    series_id: Mapped[int] = refers_to("series.id", index=True)
+    id: Mapped[int] = primary_key()
+    run_id: Mapped[int] = foreign_key("runs.id")
+    series_id: Mapped[int] = foreign_key("series.id", index=True)
     status: Mapped[str]
     reason: Mapped[str]
     boundaries: Mapped[str]
@@ -275,14 +275,14 @@ class ResultRow(Table):
     thinned_at: Mapped[datetime | None]
 
 
-class ProcessRow(Table):
+class ProcessRow(TableBase):
     """``samples`` are the raw numbers as packed little-endian float64: what went in comes out, bit for bit."""
 
     __tablename__ = "processes"
     __table_args__ = (UniqueConstraint("result_id", "role", "pair", "round", "order", "index"),)
 
-    id: Mapped[int] = own_id()
-    result_id: Mapped[int] = refers_to("results.id")
+    id: Mapped[int] = primary_key()
+    result_id: Mapped[int] = foreign_key("results.id")
     index: Mapped[int]
     role: Mapped[str]
     status: Mapped[str]
@@ -299,17 +299,17 @@ class ProcessRow(Table):
     samples: Mapped[bytes]
 
 
-class VerdictRow(Table):
+class VerdictRow(TableBase):
     __tablename__ = "verdicts"
     __table_args__ = (
         Index("ix_verdicts_question", "series_id", "base", "head"),
         Index("ix_verdicts_between", "base", "head"),  # without the project: it would be taken to page through one
     )
 
-    id: Mapped[int] = own_id()
-    project_id: Mapped[int] = refers_to("projects.id", index=True)
-    session_id: Mapped[int] = refers_to("sessions.id")
-    series_id: Mapped[int] = refers_to("series.id")
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id", index=True)
+    session_id: Mapped[int] = foreign_key("sessions.id")
+    series_id: Mapped[int] = foreign_key("series.id")
     kind: Mapped[str]
     stage: Mapped[str]
     base: Mapped[str]
@@ -327,19 +327,19 @@ class VerdictRow(Table):
     reason: Mapped[str]
     evidence: Mapped[Any] = mapped_column(JsonText)
     created_at: Mapped[datetime]
-    superseded_by: Mapped[int | None] = refers_to("verdicts.id", nullable=True)
+    superseded_by: Mapped[int | None] = foreign_key("verdicts.id", nullable=True)
 
 
-class DecisionRow(Table):
+class DecisionRow(TableBase):
     """How one verdict was reached, kept so that it can be reached again from the samples."""
 
     __tablename__ = "decisions"
 
-    id: Mapped[int] = own_id()
-    verdict_id: Mapped[int] = refers_to("verdicts.id")
+    id: Mapped[int] = primary_key()
+    verdict_id: Mapped[int] = foreign_key("verdicts.id")
     method: Mapped[str]
     rule: Mapped[Any] = mapped_column(JsonText)
-    known_until: Mapped[int] = mapped_column(BigInteger)
+    aa_verdicts_until: Mapped[int] = mapped_column(BigInteger)
     rate: Mapped[float | None]
     looks: Mapped[Any] = mapped_column(JsonText)
     made_by: Mapped[str]
@@ -347,14 +347,14 @@ class DecisionRow(Table):
     __table_args__ = (UniqueConstraint("verdict_id"),)
 
 
-class ChangePointRow(Table):
+class ChangePointRow(TableBase):
     __tablename__ = "change_points"
     __table_args__ = (Index("ix_change_points_sizes", "series_id", "rel"),)
 
-    id: Mapped[int] = own_id()
-    series_id: Mapped[int] = refers_to("series.id")
+    id: Mapped[int] = primary_key()
+    series_id: Mapped[int] = foreign_key("series.id")
     commit: Mapped[str]
     last_good: Mapped[str]
-    rel: Mapped[float]
+    relative_change: Mapped[float]
     before: Mapped[float]
     after: Mapped[float]

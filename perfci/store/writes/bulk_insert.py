@@ -14,52 +14,52 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Digest, PerfciError, Process, Result, Run, Series, Status
-from perfci.store.conversions import pack, storable
+from perfci.model import PerfciError, Process, Result, ResultSummary, Run, Series, Status
+from perfci.store.conversions import pack_samples, replace_unstorable
 from perfci.store.dialects import bulk_insert, insert_rows, new_ids
 from perfci.store.tables.measurements import ABSENT, ProcessRow, ResultRow, RunRow, SeriesRow, as_json, as_ms
 from perfci.store.writes import row_ids
-from perfci.store.writes.row_ids import table
+from perfci.store.writes.row_ids import core_table
 
-Document = tuple[Run, str, str]
+KeyedRun = tuple[Run, str, str]
 """A run from elsewhere, its idempotency key, and the hash of the body it came in."""
 
-RESULT = (
+RESULT_COLUMNS = (
     "id", "run_id", "series_id", "status", "reason", "boundaries", "number", "value", "ci_lo", "ci_hi", "q25", "q75",
     "n", "level", "clock", "spread",
 )  # fmt: skip
 
-PROCESS = (
+PROCESS_COLUMNS = (
     "result_id", "index", "role", "status", "clock", "pair", "round", "order", "started_at", "duration_s", "reason",
     "exit_code", "stderr_tail", "flags", "samples",
 )  # fmt: skip
 
-RUNS = table(RunRow)
+RUNS = core_table(RunRow)
 
-CameTo = Callable[[Sequence[Process]], Digest | None]
+ProcessSummarizer = Callable[[Sequence[Process]], ResultSummary | None]
 """Tells what the processes of a result came to."""
 
 NO_FLAGS = as_json(())
 
 NO_SUMMARY = (None,) * 6
 
-NO_DIGEST = (None,) * 3
+NO_RESULT_SUMMARY = (None,) * 3
 
 
 def insert_runs(
-    tx: Session, project_id: int, runs: Sequence[Document], received_at: datetime | None = None
+    tx: Session, project_id: int, runs: Sequence[KeyedRun], received_at: datetime | None = None
 ) -> dict[str, int]:
     """Add run rows, of sessions that are known, and answer their ids by key."""
     if not runs:
         return {}
-    commits = row_ids.commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
+    commits = row_ids.ensure_commit_ids(tx, project_id, list(dict.fromkeys(run.commit for run, _, _ in runs)))
     rows = [
         {
-            "session_id": row_ids.session_id(tx, run.session),
+            "session_id": row_ids.require_session_id(tx, run.session),
             "commit_id": commits[run.commit.sha, run.commit.dirty],
-            "machine_id": row_ids.machine_id(tx, run.machine),
-            "environment_id": row_ids.environment_id(tx, run.environment),
-            "variant_id": row_ids.variant_id(tx, run.variant),
+            "machine_id": row_ids.ensure_machine_id(tx, run.machine),
+            "environment_id": row_ids.ensure_environment_id(tx, run.environment),
+            "variant_id": row_ids.ensure_variant_id(tx, run.variant),
             "suite": run.suite,
             "harness": run.harness,
             "origin": run.origin,
@@ -68,7 +68,7 @@ def insert_runs(
             "started_at": run.started_at,
             "finished_at": run.finished_at,
             "received_at": received_at,
-            "processes": how_many((result.series, result.processes) for result in run.results),
+            "processes": count_os_processes((result.series, result.processes) for result in run.results),
         }
         for run, key, body_hash in runs
     ]
@@ -76,29 +76,29 @@ def insert_runs(
 
 
 def insert_results(
-    tx: Session, project_id: int, results: Sequence[tuple[int, Result]], came_to: CameTo | None = None
+    tx: Session, project_id: int, results: Sequence[tuple[int, Result]], summarize: ProcessSummarizer | None = None
 ) -> None:
     """Add results of runs, by the ids of these, with all their processes, and what they came to where that is told."""
     if not results:
         return
-    series_ids = row_ids.series_ids(tx, project_id, [result.series for _, result in results])
+    series_ids = row_ids.ensure_series_ids(tx, project_id, [result.series for _, result in results])
     keys = [(run_id, series_id) for (run_id, _), series_id in zip(results, series_ids, strict=True)]
     _require_distinct(keys, results)
-    result_ids = new_ids(tx, table(ResultRow), len(results))
+    result_ids = new_ids(tx, core_table(ResultRow), len(results))
     rows = [
-        (row_id, *key, *_measured(result), *_digest(result, came_to))
+        (row_id, *key, *_result_values(result), *_summary_values(result, summarize))
         for row_id, key, (_, result) in zip(result_ids, keys, results, strict=True)
     ]
-    bulk_insert(tx, table(ResultRow), RESULT, rows)
+    bulk_insert(tx, core_table(ResultRow), RESULT_COLUMNS, rows)
     processes = [
-        (row_id, *_process(process))
+        (row_id, *_process_values(process))
         for row_id, (_, result) in zip(result_ids, results, strict=True)
         for process in result.processes
     ]
-    bulk_insert(tx, table(ProcessRow), PROCESS, processes)
+    bulk_insert(tx, core_table(ProcessRow), PROCESS_COLUMNS, processes)
 
 
-def count_processes(tx: Session, run_id: int) -> None:
+def update_process_count(tx: Session, run_id: int) -> None:
     """Count anew the processes of a run that results were added to."""
     cell = (SeriesRow.benchmark_id, SeriesRow.parameters)
     process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)
@@ -115,16 +115,16 @@ def count_processes(tx: Session, run_id: int) -> None:
     tx.execute(sa.update(RUNS).where(RUNS.c.id == run_id).values(processes=counted))
 
 
-def how_many(measured: Iterable[tuple[Series, Sequence[Process]]]) -> int:
+def count_os_processes(measured: Iterable[tuple[Series, Sequence[Process]]]) -> int:
     """The processes of the operating system behind what was measured; the metrics of a cell come from the same ones."""
     cells: dict[Any, list[Sequence[Process]]] = defaultdict(list)
     for series, processes in measured:
         cells[series.benchmark.name, series.benchmark.version, series.parameters].append(processes)
-    return sum(len(alike[0]) if len(alike) == 1 else len(_distinct(alike)) for alike in cells.values())
+    return sum(len(alike[0]) if len(alike) == 1 else len(_distinct_processes(alike)) for alike in cells.values())
 
 
-def _distinct(alike: Iterable[Sequence[Process]]) -> set[tuple[Any, ...]]:
-    return {(one.role._value_, one.pair, one.round, one.order, one.index) for some in alike for one in some}
+def _distinct_processes(groups: Iterable[Sequence[Process]]) -> set[tuple[Any, ...]]:
+    return {(one.role._value_, one.pair, one.round, one.order, one.index) for some in groups for one in some}
 
 
 def _require_distinct(keys: Sequence[tuple[int, int]], results: Sequence[tuple[int, Result]]) -> None:
@@ -135,19 +135,19 @@ def _require_distinct(keys: Sequence[tuple[int, int]], results: Sequence[tuple[i
         seen.add(key)
 
 
-def _measured(result: Result) -> tuple[Any, ...]:
+def _result_values(result: Result) -> tuple[Any, ...]:
     one = result.summary
     summary = (one.value, one.ci_lo, one.ci_hi, one.q25, one.q75, one.n) if one else NO_SUMMARY
-    return (result.status._value_, storable(result.reason), result.boundaries._value_, result.number, *summary)
+    return (result.status._value_, replace_unstorable(result.reason), result.boundaries._value_, result.number, *summary)
 
 
-def _digest(result: Result, came_to: CameTo | None) -> tuple[Any, ...]:
+def _summary_values(result: Result, summarize: ProcessSummarizer | None) -> tuple[Any, ...]:
     """What is to be kept of it; nothing of what failed, and nothing where it is told by whoever reads it first."""
-    found = came_to(result.processes) if came_to and result.status is Status.OK else None
-    return NO_DIGEST if found is None else (found.level, found.clock._value_ if found.clock else "", found.spread)
+    found = summarize(result.processes) if summarize and result.status is Status.OK else None
+    return NO_RESULT_SUMMARY if found is None else (found.level, found.clock._value_ if found.clock else "", found.spread)
 
 
-def _process(process: Process) -> tuple[Any, ...]:
+def _process_values(process: Process) -> tuple[Any, ...]:
     """The row of one process; there are hundreds in a run, so nothing is called that need not be."""
     pair, round_, order, started_at = process.pair, process.round, process.order, process.started_at
     return (
@@ -160,9 +160,9 @@ def _process(process: Process) -> tuple[Any, ...]:
         ABSENT if order is None else order,
         None if started_at is None else as_ms(started_at),
         process.duration_s,
-        storable(process.reason),
+        replace_unstorable(process.reason),
         process.exit_code,
-        storable(process.stderr_tail),
+        replace_unstorable(process.stderr_tail),
         as_json(process.flags) if process.flags else NO_FLAGS,
-        pack(process.samples),
+        pack_samples(process.samples),
     )

@@ -14,11 +14,11 @@ from sqlalchemy.orm import Session
 
 from perfci.model import (
     Benchmark,
-    Boundaries,
     ChangePoint,
     Commit,
     PerfciError,
     Process,
+    ProcessBoundaries,
     Run,
     Series,
     Status,
@@ -27,7 +27,7 @@ from perfci.model import (
 )
 from perfci.store import conversions as values
 from perfci.store.conversions import identity, machine_identity
-from perfci.store.dialects import ask, in_chunks, places
+from perfci.store.dialects import execute_sql, in_chunks, placeholders
 from perfci.store.queries import measurements
 from perfci.store.queries.records import SessionRecord
 from perfci.store.tables.measurements import (
@@ -43,18 +43,25 @@ from perfci.store.tables.measurements import (
     VerdictRow,
 )
 from perfci.store.writes import row_ids
-from perfci.store.writes.bulk_insert import CameTo, Document, count_processes, how_many, insert_results, insert_runs
-from perfci.store.writes.row_ids import ids, table
+from perfci.store.writes.bulk_insert import (
+    KeyedRun,
+    ProcessSummarizer,
+    count_os_processes,
+    insert_results,
+    insert_runs,
+    update_process_count,
+)
+from perfci.store.writes.row_ids import core_table, get_id_cache
 
 RUNNING = "running"
 FINISHED = "finished"
 
-BATCH = 64
+BATCH_SIZE = 64
 """Runs that are stored together: enough to share statements, few enough to keep a large import small in memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class IngestCounts:
     """What a bulk ingest added. ``values`` are results with a number, ``samples`` the raw ones behind them."""
 
     runs_new: int = 0
@@ -62,8 +69,8 @@ class Counts:
     values: int = 0
     samples: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
+    def __add__(self, other: IngestCounts) -> IngestCounts:
+        return IngestCounts(
             self.runs_new + other.runs_new,
             self.runs_known + other.runs_known,
             self.values + other.values,
@@ -79,7 +86,7 @@ def start_session(
         raise PerfciError(f"The session {uid} exists already: every session needs a name of its own.")
     row = {
         "uid": uid,
-        "project_id": row_ids.project_id(tx, project),
+        "project_id": row_ids.ensure_project_id(tx, project),
         "kind": kind,
         "spec_hash": spec_hash,
         "seed": str(seed),
@@ -87,39 +94,39 @@ def start_session(
         "state": RUNNING,
         "started_at": started_at,
     }
-    tx.execute(sa.insert(table(SessionRow)), row)
+    tx.execute(sa.insert(core_table(SessionRow)), row)
 
 
-def unfinished_session(tx: Session, project: str, spec_hash: str) -> SessionRecord | None:
+def find_unfinished_session(tx: Session, project: str, spec_hash: str) -> SessionRecord | None:
     """The newest session of the same plan that was interrupted: a run that starts again goes on with it."""
     found = tx.execute(
-        sa.select(*table(SessionRow).c)
+        sa.select(*core_table(SessionRow).c)
         .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
         .where(ProjectRow.slug == project, SessionRow.spec_hash == spec_hash, SessionRow.state == RUNNING)
         .order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
         .limit(1)
     ).first()
-    return None if found is None else measurements.session_record(found, project)
+    return None if found is None else measurements.build_session_record(found, project)
 
 
 def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
-    session_id = row_ids.session_id(tx, uid)
+    session_id = row_ids.require_session_id(tx, uid)
     done = {"state": FINISHED, "finished_at": finished_at}
-    tx.execute(sa.update(table(SessionRow)).where(SessionRow.id == session_id).values(done))
+    tx.execute(sa.update(core_table(SessionRow)).where(SessionRow.id == session_id).values(done))
 
 
 def add_run(tx: Session, run: Run) -> int:
     """Store a run of a started session, or find it again: a resumed run goes on where it stopped."""
-    project_id, key = row_ids.project_id(tx, run.project), _local_key(run)
+    project_id, key = row_ids.ensure_project_id(tx, run.project), _local_key(run)
     found = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
     if found is None:
         found = insert_runs(tx, project_id, [(replace(run, results=()), key, "")])[key]
-    ids(tx).learn(("project of run", found), project_id)
+    get_id_cache(tx).add(("project of run", found), project_id)
     if run.results:
         known = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == found)))
-        new = [one for one in run.results if row_ids.series_id(tx, project_id, one.series) not in known]
+        new = [one for one in run.results if row_ids.ensure_series_id(tx, project_id, one.series) not in known]
         insert_results(tx, project_id, [(found, result) for result in new])
-        count_processes(tx, found)
+        update_process_count(tx, found)
     return found
 
 
@@ -127,13 +134,13 @@ def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Pro
     """Append what one finished OS process measured, one row per metric, and answer the ids in the same order."""
     if not measured:
         return []
-    project_id = row_ids.project_of_run(tx, run_id)
+    project_id = row_ids.load_run_project_id(tx, run_id)
     rows = []
     for series, process in measured:
-        result_id = _result_for(tx, run_id, row_ids.series_id(tx, project_id, series), process)
+        result_id = _ensure_result_id(tx, run_id, row_ids.ensure_series_id(tx, project_id, series), process)
         rows.append({"result_id": result_id, **values.process_columns(process)})
     try:
-        statement = sa.insert(table(ProcessRow)).returning(ProcessRow.id, sort_by_parameter_order=True)
+        statement = sa.insert(core_table(ProcessRow)).returning(ProcessRow.id, sort_by_parameter_order=True)
         added = list(tx.scalars(statement, rows))
     except IntegrityError as error:
         series, process = measured[0]
@@ -141,12 +148,12 @@ def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Pro
             f"This process is stored already: {series.cell}, role {process.role}, round {process.round}, "
             f"pair {process.pair}, index {process.index}."
         ) from error
-    more = RunRow.processes + how_many((series, [process]) for series, process in measured)
-    tx.execute(sa.update(table(RunRow)).where(RunRow.id == run_id).values(processes=more))
+    more = RunRow.processes + count_os_processes((series, [process]) for series, process in measured)
+    tx.execute(sa.update(core_table(RunRow)).where(RunRow.id == run_id).values(processes=more))
     return added
 
 
-def measured(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, int | None, str]]:
+def load_measured_keys(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, int | None, str]]:
     """What a session has stored so far, as (sha, cell, round, pair, role): a resumed run skips these."""
     query = (
         sa.select(
@@ -163,7 +170,7 @@ def measured(tx: Session, session_uid: str) -> set[tuple[str, str, int | None, i
         .where(SessionRow.uid == session_uid)
     )
     return {
-        (sha, cell_name(name, values.pairs(parameters)), values.or_none(round_), values.or_none(pair), role)
+        (sha, cell_name(name, values.to_pairs(parameters)), values.absent_to_none(round_), values.absent_to_none(pair), role)
         for sha, name, parameters, round_, pair, role in tx.execute(query)
     }
 
@@ -176,107 +183,107 @@ def ingest_run(
     *,
     kind: str = "import",
     received_at: datetime | None = None,
-    came_to: CameTo | None = None,
+    summarize: ProcessSummarizer | None = None,
 ) -> bool:
     """Store a whole run from elsewhere once; the same key with another body is refused."""
     one = [(run, key, body_hash)]
-    return bool(ingest_together(tx, one, kind=kind, received_at=received_at, came_to=came_to))
+    return bool(ingest_batch(tx, one, kind=kind, received_at=received_at, summarize=summarize))
 
 
-def ingest_together(
+def ingest_batch(
     tx: Session,
-    runs: Sequence[Document],
+    runs: Sequence[KeyedRun],
     *,
     kind: str,
     received_at: datetime | None = None,
-    came_to: CameTo | None = None,
+    summarize: ProcessSummarizer | None = None,
 ) -> set[str]:
     """Store some whole runs of one project as one, and answer the keys of those that were not known."""
-    stored = (_ingest_batch(tx, batch, kind, "refuse", received_at, came_to) for batch in _batches(runs))
+    stored = (_store_batch(tx, batch, kind, "refuse", received_at, summarize) for batch in _split_batches(runs))
     return {key for new in stored for _, key, _ in new}
 
 
 def ingest_runs(
     tx: Session,
-    runs: Iterable[Document],
+    runs: Iterable[KeyedRun],
     *,
     kind: str = "import",
-    changed: Literal["refuse", "add"] = "refuse",
-    came_to: CameTo | None = None,
-) -> Counts:
+    on_changed: Literal["refuse", "add"] = "refuse",
+    summarize: ProcessSummarizer | None = None,
+) -> IngestCounts:
     """Store many runs, reading them only as fast as they are stored.
 
     ``came_to`` works out what each result came to while its samples are at hand; else that is done when it is judged.
     ``changed`` says what a known key with another body means: a mistake, or (asv rewrites its files as it measures
     more) a run that has grown, of which only the results that differ are added.
     """
-    total = Counts()
-    for batch in _batches(runs):
-        new = _ingest_batch(tx, batch, kind, changed, None, came_to)
-        total += _counts([run for run, _, _ in new], known=len(batch) - len(new))
+    total = IngestCounts()
+    for batch in _split_batches(runs):
+        new = _store_batch(tx, batch, kind, on_changed, None, summarize)
+        total += _count_ingested([run for run, _, _ in new], known=len(batch) - len(new))
     return total
 
 
 def describe_benchmarks(
-    tx: Session, project: str, described: Mapping[Benchmark, tuple[str, Mapping[str, Any]]]
+    tx: Session, project: str, descriptions: Mapping[Benchmark, tuple[str, Mapping[str, Any]]]
 ) -> None:
     """Keep source code and settings of benchmark versions that have none yet."""
-    project_id = row_ids.project_id(tx, project)
-    for benchmark, (code, meta) in described.items():
-        row_id = row_ids.benchmark_id(tx, project_id, benchmark)
+    project_id = row_ids.ensure_project_id(tx, project)
+    for benchmark, (code, meta) in descriptions.items():
+        row_id = row_ids.ensure_benchmark_id(tx, project_id, benchmark)
         undescribed = sa.and_(BenchmarkRow.id == row_id, BenchmarkRow.code.is_(None))
-        tx.execute(sa.update(table(BenchmarkRow)).where(undescribed).values(code=code, meta=dict(meta)))
+        tx.execute(sa.update(core_table(BenchmarkRow)).where(undescribed).values(code=code, meta=dict(meta)))
 
 
 def add_verdicts(
     tx: Session, project: str, session_uid: str, verdicts: Sequence[Verdict], created_at: datetime
 ) -> list[int]:
     """Store what was decided; an older verdict on the same question is marked superseded, never edited."""
-    project_id = row_ids.project_id(tx, project)
+    project_id = row_ids.ensure_project_id(tx, project)
     common = {
         "project_id": project_id,
-        "session_id": row_ids.session_id(tx, session_uid),
+        "session_id": row_ids.require_session_id(tx, session_uid),
         "created_at": created_at,
     }
     return [
-        _add_verdict(tx, verdict, {**common, "series_id": row_ids.series_id(tx, project_id, verdict.series)})
+        _add_verdict(tx, verdict, {**common, "series_id": row_ids.ensure_series_id(tx, project_id, verdict.series)})
         for verdict in verdicts
     ]
 
 
 def replace_change_points(tx: Session, project: str, series: Series, points: Sequence[ChangePoint]) -> None:
     """Set all the change points of one series: they are derived, and derived again as points arrive."""
-    keep_change_points(tx, project, {series: points})
+    save_change_points(tx, project, {series: points})
 
 
-def keep_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
+def save_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
     """Set all the change points of some series; of those that are as they were nothing is written."""
-    ids_of = row_ids.series_ids(tx, row_ids.project_id(tx, project), list(changes))
-    stored = _stored_change_points(tx, ids_of)
-    new = {row_id: [_move(one) for one in found] for row_id, found in zip(ids_of, changes.values(), strict=True)}
+    ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
+    stored = _load_change_points(tx, ids_of)
+    new = {row_id: [_change_point_values(one) for one in found] for row_id, found in zip(ids_of, changes.values(), strict=True)}
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):
-        tx.execute(sa.delete(table(ChangePointRow)).where(ChangePointRow.series_id.in_(some)))
-    rows = [{"series_id": row_id, **dict(zip(MOVE, move, strict=True))} for row_id in changed for move in new[row_id]]
+        tx.execute(sa.delete(core_table(ChangePointRow)).where(ChangePointRow.series_id.in_(some)))
+    rows = [{"series_id": row_id, **dict(zip(CHANGE_POINT_COLUMNS, move, strict=True))} for row_id in changed for move in new[row_id]]
     if rows:
-        tx.execute(sa.insert(table(ChangePointRow)), rows)
+        tx.execute(sa.insert(core_table(ChangePointRow)), rows)
 
 
 def upsert_commits(tx: Session, project: str, commits: Sequence[Commit]) -> None:
     """Store commits, or complete what is known of them."""
-    row_ids.commit_ids(tx, row_ids.project_id(tx, project), commits)
+    row_ids.ensure_commit_ids(tx, row_ids.ensure_project_id(tx, project), commits)
 
 
-MOVE = ("commit", "last_good", "rel", "before", "after")
+CHANGE_POINT_COLUMNS = ("commit", "last_good", "rel", "before", "after")
 
 
-def _move(one: ChangePoint) -> tuple[object, ...]:
-    return (one.commit, one.last_good, one.rel, one.before, one.after)
+def _change_point_values(change_point: ChangePoint) -> tuple[object, ...]:
+    return (change_point.commit, change_point.last_good, change_point.relative_change, change_point.before, change_point.after)
 
 
-def _stored_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
-    columns = table(ChangePointRow).c
-    query = sa.select(columns.series_id, *(columns[name] for name in MOVE)).order_by(columns.id)
+def _load_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
+    columns = core_table(ChangePointRow).c
+    query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(columns.id)
     found: dict[int, list[tuple[object, ...]]] = defaultdict(list)
     for some in in_chunks(series_ids):
         for series_id, *move in tx.connection().execute(query.where(columns.series_id.in_(some))):
@@ -284,10 +291,10 @@ def _stored_change_points(tx: Session, series_ids: Sequence[int]) -> dict[int, l
     return found
 
 
-def _result_for(tx: Session, run_id: int, series_id: int, process: Process) -> int:
+def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process) -> int:
     """Find or add the result a process belongs to; its status is ok once any process is ok, else the latest."""
     key = ("result", run_id, series_id)
-    found = ids(tx).known(key)
+    found = get_id_cache(tx).find(key)
     if found is None:
         query = sa.select(ResultRow.id).where(ResultRow.run_id == run_id, ResultRow.series_id == series_id)
         found = tx.scalar(query)
@@ -296,25 +303,25 @@ def _result_for(tx: Session, run_id: int, series_id: int, process: Process) -> i
             "run_id": run_id,
             "series_id": series_id,
             "status": process.status.value,
-            "reason": values.storable(process.reason),
-            "boundaries": Boundaries.PROCESS.value,
+            "reason": values.replace_unstorable(process.reason),
+            "boundaries": ProcessBoundaries.PROCESS.value,
         }
-        found = tx.execute(sa.insert(table(ResultRow)).returning(ResultRow.id), row).scalar_one()
-    elif not ids(tx).known(("ok", found)):
-        latest = {"status": process.status.value, "reason": values.storable(process.reason)}
+        found = tx.execute(sa.insert(core_table(ResultRow)).returning(ResultRow.id), row).scalar_one()
+    elif not get_id_cache(tx).find(("ok", found)):
+        latest = {"status": process.status.value, "reason": values.replace_unstorable(process.reason)}
         of_result = sa.and_(ResultRow.id == found, ResultRow.status != Status.OK.value)
-        tx.execute(sa.update(table(ResultRow)).where(of_result).values(latest))
+        tx.execute(sa.update(core_table(ResultRow)).where(of_result).values(latest))
     if process.status is Status.OK:
-        ids(tx).learn(("ok", found), 1)
-    return ids(tx).learn(key, found)
+        get_id_cache(tx).add(("ok", found), 1)
+    return get_id_cache(tx).add(key, found)
 
 
-def _batches(runs: Iterable[Document]) -> Iterator[list[Document]]:
+def _split_batches(runs: Iterable[KeyedRun]) -> Iterator[list[KeyedRun]]:
     """Cut a stream into batches of one project in which no key comes twice."""
-    batch: list[Document] = []
+    batch: list[KeyedRun] = []
     for run, key, body_hash in runs:
         same_project = not batch or batch[0][0].project == run.project
-        if len(batch) == BATCH or not same_project or any(key == other for _, other, _ in batch):
+        if len(batch) == BATCH_SIZE or not same_project or any(key == other for _, other, _ in batch):
             yield batch
             batch = []
         batch.append((run, key, body_hash))
@@ -322,26 +329,26 @@ def _batches(runs: Iterable[Document]) -> Iterator[list[Document]]:
         yield batch
 
 
-def _ingest_batch(
+def _store_batch(
     tx: Session,
-    batch: Sequence[Document],
+    batch: Sequence[KeyedRun],
     kind: str,
-    changed: str,
+    on_changed: str,
     received_at: datetime | None,
-    came_to: CameTo | None,
-) -> Sequence[Document]:
+    summarize: ProcessSummarizer | None,
+) -> Sequence[KeyedRun]:
     """Store the runs of a batch that are not known yet, and answer them."""
-    project_id = row_ids.project_id(tx, batch[0][0].project)
-    new = list(_unknown(tx, batch, changed))
+    project_id = row_ids.ensure_project_id(tx, batch[0][0].project)
+    new = list(_select_new_runs(tx, batch, on_changed))
     row_ids.add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
     run_ids = insert_runs(tx, project_id, new, received_at)
-    insert_results(tx, project_id, [(run_ids[key], result) for run, key, _ in new for result in run.results], came_to)
+    insert_results(tx, project_id, [(run_ids[key], result) for run, key, _ in new for result in run.results], summarize)
     return new
 
 
-def _counts(new: Sequence[Run], known: int) -> Counts:
+def _count_ingested(new: Sequence[Run], known: int) -> IngestCounts:
     results = [result for run in new for result in run.results]
-    return Counts(
+    return IngestCounts(
         runs_new=len(new),
         runs_known=known,
         values=sum(result.status is Status.OK for result in results),
@@ -349,30 +356,30 @@ def _counts(new: Sequence[Run], known: int) -> Counts:
     )
 
 
-def _unknown(tx: Session, batch: Sequence[Document], changed: str) -> Iterator[Document]:
+def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: str) -> Iterator[KeyedRun]:
     """The runs of a batch that are not stored yet, a grown one reduced to what is new in it."""
-    known = _stored_bodies(tx, [key for run, key, _ in batch] + [_local_key(run) for run, _, _ in batch])
+    known = _load_body_hashes(tx, [key for run, key, _ in batch] + [_local_key(run) for run, _, _ in batch])
     for run, key, body_hash in batch:
         if known.get(key) == body_hash or _local_key(run) in known:
             continue
         if key not in known:
             yield run, key, body_hash
-        elif changed == "refuse":
+        elif on_changed == "refuse":
             raise PerfciError(
-                f"The run of commit {run.commit.short} in session {run.session} is stored already with other content: "
+                f"The run of commit {run.commit.short_sha} in session {run.session} is stored already with other content: "
                 "a run is never replaced, so measure it again in a new session."
             )
-        elif not _stored_bodies(tx, [grown := identity(key, body_hash)]):
-            yield _only_new(tx, run), grown, body_hash
+        elif not _load_body_hashes(tx, [grown := identity(key, body_hash)]):
+            yield _drop_stored_results(tx, run), grown, body_hash
 
 
-def _stored_bodies(tx: Session, keys: Sequence[str]) -> dict[str, str]:
-    return dict(ask(tx, f"SELECT key, body_hash FROM runs WHERE key IN ({places(len(keys))})", keys).fetchall())
+def _load_body_hashes(tx: Session, keys: Sequence[str]) -> dict[str, str]:
+    return dict(execute_sql(tx, f"SELECT key, body_hash FROM runs WHERE key IN ({placeholders(len(keys))})", keys).fetchall())
 
 
-def _only_new(tx: Session, run: Run) -> Run:
+def _drop_stored_results(tx: Session, run: Run) -> Run:
     """Drop the results that an earlier state of the same run brought already, equal in every field."""
-    stored = set(measurements.results_like(tx, run))
+    stored = set(measurements.load_results_like(tx, run))
     return replace(run, results=tuple(result for result in run.results if result not in stored))
 
 
@@ -387,7 +394,7 @@ def _local_key(run: Run) -> str:
 
 def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
     row = columns | _verdict_columns(verdict)
-    new = tx.execute(sa.insert(table(VerdictRow)).returning(VerdictRow.id), row).scalar_one()
+    new = tx.execute(sa.insert(core_table(VerdictRow)).returning(VerdictRow.id), row).scalar_one()
     same_question = (
         VerdictRow.series_id == columns["series_id"],
         VerdictRow.base == verdict.base,
@@ -395,7 +402,7 @@ def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
         VerdictRow.superseded_by.is_(None),
         VerdictRow.id != new,
     )
-    tx.execute(sa.update(table(VerdictRow)).where(*same_question).values(superseded_by=new))
+    tx.execute(sa.update(core_table(VerdictRow)).where(*same_question).values(superseded_by=new))
     return new
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store import conversions
-from perfci.store.conversions import Ids, identity, machine_identity
+from perfci.store.conversions import IdCache, identity, machine_identity
 from perfci.store.dialects import in_chunks, insert_or_ignore, insert_rows
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -21,41 +21,41 @@ from perfci.store.tables.measurements import (
     RunRow,
     SeriesRow,
     SessionRow,
-    Table,
+    TableBase,
     VariantRow,
 )
 
 
-def table(row: type[Table]) -> sa.Table:
+def core_table(row: type[TableBase]) -> sa.Table:
     """The plain table behind a mapped class: statements on it skip the object bookkeeping nobody needs here."""
     return cast(sa.Table, row.__table__)
 
 
-COMMITS = table(CommitRow)
+COMMITS = core_table(CommitRow)
 
 
-def ids(tx: Session) -> Ids:
-    found: Ids | None = tx.info.get("ids")
+def get_id_cache(tx: Session) -> IdCache:
+    found: IdCache | None = tx.info.get("ids")
     if found is None:
-        found = tx.info["ids"] = Ids()
+        found = tx.info["ids"] = IdCache()
     return found
 
 
-def project_id(tx: Session, slug: str) -> int:
-    return ids(tx).get(("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug}))
+def ensure_project_id(tx: Session, slug: str) -> int:
+    return get_id_cache(tx).get_or_add(("project", slug), lambda: _find_or_add(tx, ProjectRow, {"slug": slug}))
 
 
-WHOLE_SHA = 40
+FULL_SHA_LENGTH = 40
 
 
-def sha_begins(column: Any, part: str) -> sa.ColumnElement[bool]:
+def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
     """Whether the sha in a column begins like this: a range, which any index on the column answers."""
-    whole = len(part) >= WHOLE_SHA
-    found: sa.ColumnElement[bool] = column == part if whole else sa.and_(column >= part, column < part + "g")
+    whole = len(prefix) >= FULL_SHA_LENGTH
+    found: sa.ColumnElement[bool] = column == prefix if whole else sa.and_(column >= prefix, column < prefix + "g")
     return found
 
 
-def project_of_run(tx: Session, run_id: int) -> int:
+def load_run_project_id(tx: Session, run_id: int) -> int:
     """The project a run was stored for; the ids a store has seen make this free for the run being measured."""
 
     def find() -> int:
@@ -65,25 +65,25 @@ def project_of_run(tx: Session, run_id: int) -> int:
             raise PerfciError(f"There is no run {run_id} to add measurements to.")
         return int(found)
 
-    return ids(tx).get(("project of run", run_id), find)
+    return get_id_cache(tx).get_or_add(("project of run", run_id), find)
 
 
-def session_id(tx: Session, uid: str) -> int:
+def require_session_id(tx: Session, uid: str) -> int:
     def find() -> int:
         found = tx.scalar(sa.select(SessionRow.id).where(SessionRow.uid == uid))
         if found is None:
             raise PerfciError(f"There is no session {uid}: start it before adding to it.")
         return found
 
-    return ids(tx).get(("session", uid), find)
+    return get_id_cache(tx).get_or_add(("session", uid), find)
 
 
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> None:
     """Add the sessions that finished runs from elsewhere belong to, each with the first run of it."""
-    known = ids(tx)
-    new = {run.session: run for run in reversed(runs) if known.known(("session", project, run.session)) is None}
-    rows = [_imported_session(project, new[uid], kind) for uid in sorted(new)]
-    found = dict(insert_rows(tx, table(SessionRow), rows, "uid", "id", ignore=True))
+    known = get_id_cache(tx)
+    new = {run.session: run for run in reversed(runs) if known.find(("session", project, run.session)) is None}
+    rows = [_imported_session_row(project, new[uid], kind) for uid in sorted(new)]
+    found = dict(insert_rows(tx, core_table(SessionRow), rows, "uid", "id", ignore=True))
     for some in in_chunks([uid for uid in new if uid not in found]):
         query = sa.select(SessionRow.uid, SessionRow.id, SessionRow.project_id).where(SessionRow.uid.in_(some))
         for uid, row_id, its_project in tx.execute(query):
@@ -91,52 +91,52 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
                 raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
             found[uid] = row_id
     for run in runs:
-        row_id = found.get(run.session) or cast(int, known.known(("session", project, run.session)))
-        known.learn(("session", run.session), known.learn(("session", project, run.session), row_id))
+        row_id = found.get(run.session) or cast(int, known.find(("session", project, run.session)))
+        known.add(("session", run.session), known.add(("session", project, run.session), row_id))
 
 
-def _imported_session(project: int, run: Run, kind: str) -> dict[str, Any]:
+def _imported_session_row(project: int, run: Run, kind: str) -> dict[str, Any]:
     started = {"started_at": run.started_at, "finished_at": run.finished_at or run.started_at}
     plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
     return {"uid": run.session, "project_id": project, **plan, **started}
 
 
-def machine_id(tx: Session, machine: Machine) -> int:
+def ensure_machine_id(tx: Session, machine: Machine) -> int:
     def find_or_add() -> int:
         row = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
         return _find_or_add(tx, MachineRow, {"identity": machine_identity(machine)}, row)
 
-    return ids(tx).get(machine, find_or_add)
+    return get_id_cache(tx).get_or_add(machine, find_or_add)
 
 
-def environment_id(tx: Session, environment: Environment) -> int:
+def ensure_environment_id(tx: Session, environment: Environment) -> int:
     def find_or_add() -> int:
         key = {"identity": identity(environment.values)}
         return _find_or_add(tx, EnvironmentRow, key, {"observed": environment.values})
 
-    return ids(tx).get(environment, find_or_add)
+    return get_id_cache(tx).get_or_add(environment, find_or_add)
 
 
-def variant_id(tx: Session, variant: Variant) -> int:
+def ensure_variant_id(tx: Session, variant: Variant) -> int:
     def find_or_add() -> int:
         return _find_or_add(tx, VariantRow, {"identity": identity(variant.values)}, {"chosen": variant.values})
 
-    return ids(tx).get(variant, find_or_add)
+    return get_id_cache(tx).get_or_add(variant, find_or_add)
 
 
-def benchmark_id(tx: Session, project: int, benchmark: Benchmark) -> int:
+def ensure_benchmark_id(tx: Session, project: int, benchmark: Benchmark) -> int:
     key = {"project_id": project, "name": benchmark.name, "version": benchmark.version}
-    return ids(tx).get((project, benchmark), lambda: _find_or_add(tx, BenchmarkRow, key))
+    return get_id_cache(tx).get_or_add((project, benchmark), lambda: _find_or_add(tx, BenchmarkRow, key))
 
 
-def series_id(tx: Session, project: int, series: Series) -> int:
-    return series_ids(tx, project, [series])[0]
+def ensure_series_id(tx: Session, project: int, series: Series) -> int:
+    return ensure_series_ids(tx, project, [series])[0]
 
 
-def series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
+def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
     """The ids of series, in their order; those nobody has measured before are added together."""
-    known = ids(tx)
-    machines, variants = _by_object(tx, series)
+    known = get_id_cache(tx)
+    machines, variants = _ids_by_object(tx, series)
     keys = [
         (
             "series",
@@ -153,22 +153,22 @@ def series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]
         )
         for one in series
     ]
-    found = [known.known(key) for key in keys]
+    found = [known.find(key) for key in keys]
     if None in found:
         new = {key: one for key, one, row_id in zip(keys, series, found, strict=True) if row_id is None}
         for key, row_id in _add_series(tx, project, new).items():
-            known.learn(key, row_id)
-        found = [known.known(key) for key in keys]
+            known.add(key, row_id)
+        found = [known.find(key) for key in keys]
     return cast(list[int], found)
 
 
-def _by_object(tx: Session, series: Sequence[Series]) -> tuple[dict[int, int], dict[int, int]]:
+def _ids_by_object(tx: Session, series: Sequence[Series]) -> tuple[dict[int, int], dict[int, int]]:
     """The ids of machines and variants by the objects a run shares, for to compare each of them is slow."""
     machines = {id(one.machine): one.machine for one in series}
     variants = {id(one.variant): one.variant for one in series}
     return (
-        {key: machine_id(tx, machine) for key, machine in machines.items()},
-        {key: variant_id(tx, variant) for key, variant in variants.items()},
+        {key: ensure_machine_id(tx, machine) for key, machine in machines.items()},
+        {key: ensure_variant_id(tx, variant) for key, variant in variants.items()},
     )
 
 
@@ -176,10 +176,10 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
     """Find or add series in one order for all writers, so that two of them wait for each other and never in a ring."""
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
     identities = {key: conversions.series_identity(slug, one) for key, one in new.items()}
-    stored = stored_series(tx, identities.values())
+    stored = find_series_ids(tx, identities.values())
     absent = {identities[key]: one for key, one in new.items() if identities[key] not in stored}
     if absent:
-        benchmarks = _benchmark_ids(tx, project, {one.benchmark for one in absent.values()})
+        benchmarks = _ensure_benchmark_ids(tx, project, {one.benchmark for one in absent.values()})
         rows = [
             {
                 "identity": identity,
@@ -188,18 +188,18 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
                 "metric": one.metric.name,
                 "unit": one.metric.unit,
                 "direction": one.metric.direction,
-                "machine_id": machine_id(tx, one.machine),
-                "variant_id": variant_id(tx, one.variant),
+                "machine_id": ensure_machine_id(tx, one.machine),
+                "variant_id": ensure_variant_id(tx, one.variant),
                 "harness": one.harness,
             }
             for identity, one in sorted(absent.items())
         ]
         tx.execute(insert_or_ignore(tx, SeriesRow), rows)
-        stored |= stored_series(tx, absent)
+        stored |= find_series_ids(tx, absent)
     return {key: stored[identity] for key, identity in identities.items()}
 
 
-def stored_series(tx: Session, identities: Collection[str]) -> dict[str, int]:
+def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
     """The ids of the series that these identities name; one that names none is left out."""
     query = sa.select(SeriesRow.identity, SeriesRow.id)
     found: dict[str, int] = {}
@@ -208,24 +208,24 @@ def stored_series(tx: Session, identities: Collection[str]) -> dict[str, int]:
     return found
 
 
-def _benchmark_ids(tx: Session, project: int, benchmarks: Collection[Benchmark]) -> dict[Benchmark, int]:
+def _ensure_benchmark_ids(tx: Session, project: int, benchmarks: Collection[Benchmark]) -> dict[Benchmark, int]:
     """Find or add benchmarks, those that are missing in one statement and one order."""
     ordered = sorted(benchmarks, key=lambda one: (one.name, one.version))
     rows = [{"project_id": project, "name": one.name, "version": one.version} for one in ordered]
-    missing = [row for row, one in zip(rows, ordered, strict=True) if ids(tx).known((project, one)) is None]
+    missing = [row for row, one in zip(rows, ordered, strict=True) if get_id_cache(tx).find((project, one)) is None]
     if len(missing) > 1:
         tx.execute(insert_or_ignore(tx, BenchmarkRow), missing)
-    return {one: benchmark_id(tx, project, one) for one in ordered}
+    return {one: ensure_benchmark_id(tx, project, one) for one in ordered}
 
 
-def commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
+def ensure_commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> dict[tuple[str, bool], int]:
     """Add commits, or complete what is known of them, and answer their ids by (sha, dirty)."""
-    known = ids(tx)
-    found = {commit: known.known((project, commit)) for commit in commits}
+    known = get_id_cache(tx)
+    found = {commit: known.find((project, commit)) for commit in commits}
     if new := [commit for commit, row_id in found.items() if row_id is None]:
         row_ids = _add_commits(tx, project, new)
         for commit in new:
-            found[commit] = known.learn((project, commit), row_ids[commit.sha, commit.dirty])
+            found[commit] = known.add((project, commit), row_ids[commit.sha, commit.dirty])
     return {(commit.sha, commit.dirty): cast(int, row_id) for commit, row_id in found.items()}
 
 
@@ -235,15 +235,15 @@ def _add_commits(tx: Session, project: int, commits: Sequence[Commit]) -> dict[t
     rows = {key: {"project_id": project, **_commit_columns(by_key[key])} for key in sorted(by_key)}
     new = insert_rows(tx, COMMITS, list(rows.values()), "sha", "dirty", "id", ignore=True)
     added = {(sha, bool(dirty)): int(row_id) for sha, dirty, row_id in new}
-    stored = _stored_commits(tx, project, [sha for sha, dirty in by_key if (sha, dirty) not in added])
+    stored = _load_commit_rows(tx, project, [sha for sha, dirty in by_key if (sha, dirty) not in added])
     for commit in commits:
         row = stored.get((commit.sha, commit.dirty))
-        if row and (change := _completed(row, commit)):
+        if row and (change := _changed_commit_columns(row, commit)):
             tx.execute(sa.update(COMMITS).where(COMMITS.c.id == row.id).values(**change))
     return {key: row.id for key, row in stored.items()} | added
 
 
-def _stored_commits(tx: Session, project: int, shas: Sequence[str]) -> dict[tuple[str, bool], Any]:
+def _load_commit_rows(tx: Session, project: int, shas: Sequence[str]) -> dict[tuple[str, bool], Any]:
     query, found = sa.select(COMMITS).where(COMMITS.c.project_id == project), {}
     for some in in_chunks(shas):
         for row in tx.execute(query.where(COMMITS.c.sha.in_(some))):
@@ -255,7 +255,7 @@ def _commit_columns(commit: Commit) -> dict[str, Any]:
     return {name: getattr(commit, name) for name in commit.__dataclass_fields__}
 
 
-def _completed(row: Any, commit: Commit) -> dict[str, Any]:
+def _changed_commit_columns(row: Any, commit: Commit) -> dict[str, Any]:
     """What a newer report of a commit changes.
 
     What git alone knows (a subject, parents, a position) marks a report as coming from git: it may correct the rest.
@@ -271,13 +271,13 @@ def _completed(row: Any, commit: Commit) -> dict[str, Any]:
     return change
 
 
-def _find_or_add(tx: Session, row: type[Table], key: Mapping[str, Any], rest: Mapping[str, Any] | None = None) -> int:
+def _find_or_add(tx: Session, row: type[TableBase], key: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> int:
     """Answer the id of the row with this key, adding it if need be; another writer may add it at the same moment."""
-    columns = table(row).c
+    columns = core_table(row).c
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     found = tx.scalar(query)
     if found is None:
-        found = tx.scalar(insert_or_ignore(tx, row, "id"), {**key, **(rest or {})})
+        found = tx.scalar(insert_or_ignore(tx, row, "id"), {**key, **(defaults or {})})
     if found is None:
         found = tx.scalar(query)
     assert found is not None

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.model import Series, Stage, Verdict, VerdictKind
-from perfci.stats.location_shift import Prior
-from perfci.verdicts.compare.decision_limits import Limits
+from perfci.stats.location_shift import NoisePrior
+from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ComparisonCase:
     """One question: this series, these two commits, this rule."""
 
     series: Series
@@ -20,12 +20,12 @@ class Case:
     head_sha: str
     stage: Stage
     rule: Rule
-    aa: Sequence[float] = ()
-    prior: Prior | None = None
+    aa_log_ratios: Sequence[float] = ()
+    prior: NoisePrior | None = None
 
     @property
-    def limits(self) -> Limits:
-        return Limits.of(self.rule, self.aa)
+    def limits(self) -> DecisionLimits:
+        return DecisionLimits.from_rule(self.rule, self.aa_log_ratios)
 
-    def answer(self, kind: VerdictKind, reason: str, **known: object) -> Verdict:
-        return Verdict(kind, self.stage, self.series, self.base_sha, self.head_sha, reason=reason, **known)  # type: ignore[arg-type]
+    def make_verdict(self, kind: VerdictKind, reason: str, **fields: object) -> Verdict:
+        return Verdict(kind, self.stage, self.series, self.base_sha, self.head_sha, reason=reason, **fields)  # type: ignore[arg-type]

@@ -10,12 +10,12 @@ from perfci.model import VerdictKind
 from perfci.stats import noise_model
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import Shift
-from perfci.stats.power import pairs_to_decide
-from perfci.verdicts.rule import ROUNDING, Rule
+from perfci.stats.power import estimate_pairs_to_decide
+from perfci.verdicts.rule import ROUNDING_TOLERANCE, Rule
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DecisionLimits:
     """The log shifts a verdict hangs on: a move's estimate must pass ``bar`` and its interval exclude ``null``.
 
     *Unchanged* needs the interval within ``same``, the bar as the user set it: where equals are known to wander the
@@ -24,43 +24,43 @@ class Limits:
 
     bar: float
     null: float
-    same: float
+    equivalence: float
 
     @classmethod
-    def of(cls, rule: Rule, aa: Sequence[float] = ()) -> Limits:
-        bar = max(rule.bar, noise_model.floor(aa) or 0.0)
+    def from_rule(cls, rule: Rule, aa_log_ratios: Sequence[float] = ()) -> DecisionLimits:
+        bar = max(rule.bar, noise_model.compute_noise_floor(aa_log_ratios) or 0.0)
         return cls(math.log1p(bar), math.log1p(bar if rule.strict else bar / 2), math.log1p(rule.bar))
 
-    def screening(self) -> Limits:
+    def for_screening(self) -> DecisionLimits:
         """Beyond the bar by estimate and on that side of no change by interval is enough to nominate."""
         return replace(self, null=0.0)
 
-    def kind(self, found: Shift, tail: float = ALPHA) -> VerdictKind:
+    def classify(self, shift: Shift, tail: float = ALPHA) -> VerdictKind:
         """What an interval that leaves ``tail`` out on either side says (rule M of the study, 6.1)."""
-        low, high = found.bounds(tail)
-        bar = self.bar * (1 - ROUNDING)
-        if found.centre >= bar and low > self.null:
+        low, high = shift.bounds(tail)
+        bar = self.bar * (1 - ROUNDING_TOLERANCE)
+        if shift.centre >= bar and low > self.null:
             return VerdictKind.REGRESSION
-        if found.centre <= -bar and high < -self.null:
+        if shift.centre <= -bar and high < -self.null:
             return VerdictKind.IMPROVEMENT
-        return VerdictKind.UNCHANGED if -self.same < low and high < self.same else VerdictKind.INCONCLUSIVE
+        return VerdictKind.UNCHANGED if -self.equivalence < low and high < self.equivalence else VerdictKind.INCONCLUSIVE
 
-    def at_the_bar(self, found: Shift, tail: float = ALPHA) -> bool:
+    def is_at_bar(self, shift: Shift, tail: float = ALPHA) -> bool:
         """Whether the change is known to lie between half the bar and half as much again.
 
         Who knows that knows it as well as the bar is chosen: the indifference zone of Bechhofer (1954). Telling 4.8
         from 5.2 % would take any number of pairs.
         """
-        low, high = sorted(math.copysign(1, found.centre) * bound for bound in found.bounds(tail))
+        low, high = sorted(math.copysign(1, shift.centre) * bound for bound in shift.bounds(tail))
         return self.bar / 2 < low and high < 1.5 * self.bar
 
-    def more_pairs(self, found: Shift) -> int | None:
+    def estimate_more_pairs(self, shift: Shift) -> int | None:
         """How many more would settle it: as a move where the estimate passes the bar, else as unchanged."""
-        if self.at_the_bar(found):
+        if self.is_at_bar(shift):
             return None
-        distance = abs(found.centre)
-        return pairs_to_decide(found, distance - self.null if distance >= self.bar else self.same - distance)
+        distance = abs(shift.centre)
+        return estimate_pairs_to_decide(shift, distance - self.null if distance >= self.bar else self.equivalence - distance)
 
-    def p_value(self, found: Shift) -> float:
+    def p_value(self, shift: Shift) -> float:
         """Two-sided p-value of the shift being no larger than ``null`` either way."""
-        return min(1.0, 2 * min(found.p_above(self.null), found.p_below(-self.null)))
+        return min(1.0, 2 * min(shift.p_above(self.null), shift.p_below(-self.null)))

@@ -11,91 +11,91 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perfci.model import Boundaries, Process, Result, Run, Series, Stage, Verdict, VerdictKind
-from perfci.verdicts.compare.pairwise import convict
-from perfci.verdicts.judged_series import gated
+from perfci.model import Process, ProcessBoundaries, Result, Run, Series, Stage, Verdict, VerdictKind
+from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.policy import Policy
 
-Key = tuple[str, object, str, object]
+SeriesKey = tuple[str, object, str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedSeries:
     """All that one side recorded of one series."""
 
     series: Series
     processes: tuple[Process, ...]
-    boundaries: Boundaries
-    summarised: bool
+    boundaries: ProcessBoundaries
+    summary_only: bool
 
 
-def recorded(runs: Iterable[Run], *, by_variant: bool = True) -> dict[Key, Recorded]:
+def collect_recorded_series(runs: Iterable[Run], *, by_variant: bool = True) -> dict[SeriesKey, RecordedSeries]:
     """What the runs of one commit hold, series by series; the same series in two runs is one.
 
     Where each side has one environment somebody chose, that may be what is compared: then it sets nothing apart.
     """
-    found: dict[Key, list[Result]] = {}
+    found: dict[SeriesKey, list[Result]] = {}
     for run in runs:
         for result in run.results:
-            found.setdefault(_key(result.series, by_variant=by_variant), []).append(result)
-    return {key: _joined(results) for key, results in found.items()}
+            found.setdefault(_series_key(result.series, by_variant=by_variant), []).append(result)
+    return {key: _join_results(results) for key, results in found.items()}
 
 
-def judged(
-    base: Mapping[Key, Recorded], head: Mapping[Key, Recorded], shas: tuple[str, str], policy: Policy, *,
+def judge_recorded_series(
+    base: Mapping[SeriesKey, RecordedSeries], head: Mapping[SeriesKey, RecordedSeries], shas: tuple[str, str], policy: Policy, *,
     one_session: bool,
 ) -> list[Verdict]:  # fmt: skip
     """One verdict for each series that either side has; those of the head first, in its order."""
     keys = list(dict.fromkeys([*head, *base]))
-    sides = {key: _sides(base.get(key), head.get(key), one_session=one_session) for key in keys}
+    sides = {key: _select_side_processes(base.get(key), head.get(key), one_session=one_session) for key in keys}
     named = {key: (head.get(key) or base[key]).series for key in keys}
-    wanted = set(gated({named[key]: [*before, *after] for key, (before, after) in sides.items()}))
+    wanted = set(select_judged_series({named[key]: [*before, *after] for key, (before, after) in sides.items()}))
     return [
-        _verdict(named[key], base.get(key), head.get(key), sides[key], shas, policy)
+        _judge_series(named[key], base.get(key), head.get(key), sides[key], shas, policy)
         for key in keys
-        if named[key] in wanted and policy.judges(named[key])
+        if named[key] in wanted and policy.is_judged(named[key])
     ]
 
 
-def _key(series: Series, *, by_variant: bool) -> Key:
+def _series_key(series: Series, *, by_variant: bool) -> SeriesKey:
     """All of a series but what makes two of them incomparable, which is told and not passed over."""
     variant = series.variant if by_variant else None
     return series.benchmark.name, series.parameters, series.metric.name, variant
 
 
-def _joined(results: Sequence[Result]) -> Recorded:
+def _join_results(results: Sequence[Result]) -> RecordedSeries:
     processes = tuple(process for result in results for process in result.processes)
     kinds = {result.boundaries for result in results if result.processes}
-    boundaries = Boundaries.UNKNOWN if len(kinds) > 1 else next(iter(kinds), Boundaries.PROCESS)
+    boundaries = ProcessBoundaries.UNKNOWN if len(kinds) > 1 else next(iter(kinds), ProcessBoundaries.PROCESS)
     summarised = not processes and any(result.summary for result in results)
-    return Recorded(results[0].series, processes, boundaries, summarised)
+    return RecordedSeries(results[0].series, processes, boundaries, summarised)
 
 
-def _sides(base: Recorded | None, head: Recorded | None, *, one_session: bool) -> tuple[list[Process], list[Process]]:
+def _select_side_processes(base: RecordedSeries | None, head: RecordedSeries | None, *, one_session: bool) -> tuple[list[Process], list[Process]]:
     sides = [list(side.processes) if side else [] for side in (base, head)]
-    if not one_session or any(_twice(side) for side in sides):
+    if not one_session or any(_has_duplicate_numbers(side) for side in sides):
         sides = [[replace(process, pair=None, round=None) for process in side] for side in sides]
     return sides[0], sides[1]
 
 
-def _twice(side: Sequence[Process]) -> bool:
+def _has_duplicate_numbers(side: Sequence[Process]) -> bool:
     """Whether a number stands for two processes, so that it does not say which belongs to which."""
     numbers = Counter(process.pair if process.pair is not None else process.round for process in side)
     return any(count > 1 for number, count in numbers.items() if number is not None)
 
 
-def _verdict(
-    series: Series, base: Recorded | None, head: Recorded | None, sides: tuple[list[Process], list[Process]],
+def _judge_series(
+    series: Series, base: RecordedSeries | None, head: RecordedSeries | None, sides: tuple[list[Process], list[Process]],
     shas: tuple[str, str], policy: Policy,
 ) -> Verdict:  # fmt: skip
-    if base and head and (why := _incomparable(base, head)):
-        return Verdict(VerdictKind.NOT_COMPARABLE, Stage.CONVICTION, series, *shas, reason=why)
-    poured = [side.boundaries for side in (base, head) if side and side.boundaries is not Boundaries.PROCESS]
-    boundaries = poured[0] if poured and base and head else Boundaries.PROCESS
-    return convict(series, *shas, *sides, rule=policy.rule_for(series), boundaries=boundaries)
+    if base and head and (why := _incomparable_reason(base, head)):
+        return Verdict(VerdictKind.NOT_COMPARABLE, Stage.CONFIRMATION, series, *shas, reason=why)
+    poured = [side.boundaries for side in (base, head) if side and side.boundaries is not ProcessBoundaries.PROCESS]
+    boundaries = poured[0] if poured and base and head else ProcessBoundaries.PROCESS
+    return confirm(series, *shas, *sides, rule=policy.rule_for(series), boundaries=boundaries)
 
 
-def _incomparable(base: Recorded, head: Recorded) -> str:
+def _incomparable_reason(base: RecordedSeries, head: RecordedSeries) -> str:
     """Why the numbers of two sides say nothing about each other; empty where they may."""
     before, after = base.series, head.series
     if before.machine != after.machine:
@@ -108,6 +108,6 @@ def _incomparable(base: Recorded, head: Recorded) -> str:
         )
     if before.metric != after.metric:
         return f"The units differ: {before.metric.unit or 'none'} and {after.metric.unit or 'none'}."
-    if base.summarised or head.summarised:
+    if base.summary_only or head.summary_only:
         return "Only a summary was recorded, so its processes cannot be compared."
     return ""

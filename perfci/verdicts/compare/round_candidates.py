@@ -18,23 +18,31 @@ import numpy as np
 from perfci.model import Clock, Interval, Process, Series, Stage, Verdict, VerdictKind
 from perfci.stats import noise_model, power
 from perfci.stats.location import Floats
-from perfci.stats.location_shift import Prior
-from perfci.stats.machine_drift import Calm, Ladder, Move, calmed, ladder, moves, rivals
-from perfci.verdicts.compare.decision_limits import Limits
+from perfci.stats.location_shift import NoisePrior
+from perfci.stats.machine_drift import (
+    CommitLevels,
+    CommitLevelStep,
+    DriftCorrectedValues,
+    correct_machine_drift,
+    estimate_commit_levels,
+    find_alternative_steps,
+    segment_commit_levels,
+)
+from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.pairwise import screen
-from perfci.verdicts.process_levels import process_level, usable
+from perfci.verdicts.process_levels import process_level, select_usable
 from perfci.verdicts.rule import Rule
 
-Measured = Mapping[Series, Mapping[str, Sequence[Process]]]
-Line = Sequence[tuple[str, str]]
-Rules = Callable[[Series], Rule]
+SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
+CommitPairs = Sequence[tuple[str, str]]
+RuleLookup = Callable[[Series], Rule]
 """The rule of each series; where none is given all have the plain one."""
 
-NOMINATING_SIGMAS = 2.2
+CANDIDATE_SIGMAS = 2.2
 """A move this many sigmas out is worth fresh pairs: an interval of about 97 % beyond no change. Simulated rounds on a
 loaded machine: at 2.0 half as many false nominations again, at 2.6 a quarter more missed."""
 
-SMALLEST_SHARE = 0.5
+MIN_BAR_SHARE = 0.5
 """A move below half the bar would not be convicted, so it is not worth pairs."""
 
 FRESH_PAIRS = 10
@@ -42,11 +50,11 @@ FRESH_PAIRS = 10
 
 NORMAL_95 = 1.96
 
-NOTHING = Calm(np.empty(0), np.empty(0))
+NO_VALUES = DriftCorrectedValues(np.empty(0), np.empty(0))
 
 
 @dataclass(frozen=True, slots=True)
-class Nomination:
+class ConfirmationCandidate:
     """A commit suspected against its parent; ``score`` orders the suspects, the strongest first."""
 
     series: Series
@@ -57,93 +65,93 @@ class Nomination:
     reason: str
 
 
-def plainly(series: Series) -> Rule:
+def default_rule(series: Series) -> Rule:
     return Rule()
 
 
-def nominate(measured: Measured, line: Line, *, rules: Rules = plainly) -> list[Nomination]:
+def select_candidates(measured: SeriesProcesses, commit_pairs: CommitPairs, *, rules: RuleLookup = default_rule) -> list[ConfirmationCandidate]:
     """The commits worth ~10 fresh pairs with their parent, strongest suspicion first."""
-    cleaned = _cleaned(measured, line)
-    found: list[Nomination] = []
+    cleaned = _drift_corrected_costs(measured, commit_pairs)
+    found: list[ConfirmationCandidate] = []
     for series, by_commit in measured.items():
         rule = rules(series)
-        found += _plain(series, by_commit, line, rule)
+        found += _exact_candidates(series, by_commit, commit_pairs, rule)
         if series in cleaned:
-            found += _moved(series, cleaned[series], line, rule)
+            found += _step_candidates(series, cleaned[series], commit_pairs, rule)
     return sorted(found, key=lambda one: (-one.score, one.series.label, one.head))
 
 
-def smallest_visible(
-    measured: Measured, line: Line, *, rules: Rules = plainly, pairs: int = FRESH_PAIRS
+def minimum_detectable_effects(
+    measured: SeriesProcesses, commit_pairs: CommitPairs, *, rules: RuleLookup = default_rule, pairs: int = FRESH_PAIRS
 ) -> dict[Series, float]:
     """The smallest change (0.08 = 8 %) that so many fresh pairs would convict, per series."""
     visible = {}
-    for series, prior in pair_spreads(measured, line).items():
-        limits = Limits.of(rules(series))
+    for series, prior in compute_pair_noise(measured, commit_pairs).items():
+        limits = DecisionLimits.from_rule(rules(series))
         error = prior.sd / math.sqrt(pairs)
-        visible[series] = math.expm1(power.smallest_visible(error, prior.df, limits.bar, limits.null))
+        visible[series] = math.expm1(power.minimum_detectable_effect(error, prior.df, limits.bar, limits.null))
     return visible
 
 
-def noise_floor(measured: Measured, line: Line, *, pairs: int = FRESH_PAIRS) -> dict[Series, float]:
+def compute_noise_floors(measured: SeriesProcesses, commit_pairs: CommitPairs, *, pairs: int = FRESH_PAIRS) -> dict[Series, float]:
     """What two equal commits would show over so many pairs, 95 times in 100, per series."""
     return {
         series: math.expm1(NORMAL_95 * prior.sd / math.sqrt(pairs))
-        for series, prior in pair_spreads(measured, line).items()
+        for series, prior in compute_pair_noise(measured, commit_pairs).items()
     }
 
 
-def pair_spreads(measured: Measured, line: Line) -> dict[Series, Prior]:
+def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> dict[Series, NoisePrior]:
     """The standard deviation of one pair's log ratio, pooled over the commits; 0 for what repeats exactly."""
-    order = _order(line)
+    order = _list_commits(commit_pairs)
     spreads = {}
     for series, by_commit in measured.items():
-        sides = [_costs(series, usable(by_commit.get(sha, ()))) for sha in order]
-        pooled = noise_model.pooled_sd([side for side in sides if np.isfinite(side).all()])
+        sides = [_log_costs(series, select_usable(by_commit.get(sha, ()))) for sha in order]
+        pooled = noise_model.pooled_within_group_sd([side for side in sides if np.isfinite(side).all()])
         if pooled is not None:
-            spreads[series] = Prior(math.sqrt(2) * pooled, float(sum(len(side) - 1 for side in sides if len(side))))
+            spreads[series] = NoisePrior(math.sqrt(2) * pooled, float(sum(len(side) - 1 for side in sides if len(side))))
     return spreads
 
 
-def _plain(series: Series, by_commit: Mapping[str, Sequence[Process]], line: Line, rule: Rule) -> list[Nomination]:
+def _exact_candidates(series: Series, by_commit: Mapping[str, Sequence[Process]], commit_pairs: CommitPairs, rule: Rule) -> list[ConfirmationCandidate]:
     """What needs no statistics: exact values that moved, and commits that stopped working."""
     found = []
-    for base, head in line:
+    for base, head in commit_pairs:
         processes = [by_commit.get(base, ()), by_commit.get(head, ())]
         verdict = screen(series, base, head, processes[0], processes[1], rule=rule)
         moved = verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
         exact = all(process.clock is Clock.EXACT for side in processes for process in side)
         if verdict.kind is VerdictKind.FAILED or (moved and exact):
-            found.append(Nomination(series, base, head, verdict, math.inf, verdict.reason))
+            found.append(ConfirmationCandidate(series, base, head, verdict, math.inf, verdict.reason))
     return found
 
 
-def _moved(series: Series, costs: Mapping[str, Calm], line: Line, rule: Rule) -> list[Nomination]:
+def _step_candidates(series: Series, costs: Mapping[str, DriftCorrectedValues], commit_pairs: CommitPairs, rule: Rule) -> list[ConfirmationCandidate]:
     """Moves of the level along the line, each at its commit and where else it may well have been."""
-    order = _order(line)
-    steps = ladder([costs.get(sha, NOTHING) for sha in order])
-    sign = _sign(series)
+    order = _list_commits(commit_pairs)
+    steps = estimate_commit_levels([costs.get(sha, NO_VALUES) for sha in order])
+    sign = _cost_sign(series)
     found = []
-    for move in moves(steps, penalty=NOMINATING_SIGMAS**2):
-        smallest = SMALLEST_SHARE * math.log1p(rule.at(_level(steps, move.at - 1, sign)).bar)
-        if abs(move.size) < smallest or abs(move.sigmas) < NOMINATING_SIGMAS:
+    for move in segment_commit_levels(steps, penalty=CANDIDATE_SIGMAS**2):
+        smallest = MIN_BAR_SHARE * math.log1p(rule.at_level(_level_at(steps, move.index - 1, sign)).bar)
+        if abs(move.size) < smallest or abs(move.sigmas) < CANDIDATE_SIGMAS:
             continue
-        found += [_nomination(series, order, steps, place, rule) for place in (move, *rivals(steps, move))]
-    pairs = set(line)
+        found += [_build_candidate(series, order, steps, place, rule) for place in (move, *find_alternative_steps(steps, move))]
+    pairs = set(commit_pairs)
     return [one for one in found if (one.base, one.head) in pairs]
 
 
-def _nomination(series: Series, order: Sequence[str], steps: Ladder, move: Move, rule: Rule) -> Nomination:
-    base, head = order[move.at - 1], order[move.at]
-    sign = _sign(series)
-    rule = rule.at(_level(steps, move.at - 1, sign))
-    low, high = sorted(math.exp(sign * (move.size + k * NORMAL_95 * move.error)) for k in (-1, 1))
-    ratio = math.exp(sign * move.size)
-    clear = abs(move.size) >= math.log1p(rule.bar) and abs(move.sigmas) >= NORMAL_95
+def _build_candidate(series: Series, order: Sequence[str], commit_levels: CommitLevels, step: CommitLevelStep, rule: Rule) -> ConfirmationCandidate:
+    base, head = order[step.index - 1], order[step.index]
+    sign = _cost_sign(series)
+    rule = rule.at_level(_level_at(commit_levels, step.index - 1, sign))
+    low, high = sorted(math.exp(sign * (step.size + k * NORMAL_95 * step.error)) for k in (-1, 1))
+    ratio = math.exp(sign * step.size)
+    clear = abs(step.size) >= math.log1p(rule.bar) and abs(step.sigmas) >= NORMAL_95
     kind = VerdictKind.INCONCLUSIVE
     if clear:
-        kind = VerdictKind.REGRESSION if move.size > 0 else VerdictKind.IMPROVEMENT
-    reason = f"{ratio - 1:+.1%} against the commits before, {abs(move.sigmas):.1f} sigmas: worth fresh pairs."
+        kind = VerdictKind.REGRESSION if step.size > 0 else VerdictKind.IMPROVEMENT
+    reason = f"{ratio - 1:+.1%} against the commits before, {abs(step.sigmas):.1f} sigmas: worth fresh pairs."
     verdict = Verdict(
         kind,
         Stage.SCREENING,
@@ -152,80 +160,80 @@ def _nomination(series: Series, order: Sequence[str], steps: Ladder, move: Move,
         head,
         ratio=ratio,
         interval=Interval(low, high),
-        base_level=_level(steps, move.at - 1, sign),
-        head_level=_level(steps, move.at, sign),
-        noise_floor=math.expm1(NORMAL_95 * move.error),
+        base_level=_level_at(commit_levels, step.index - 1, sign),
+        head_level=_level_at(commit_levels, step.index, sign),
+        noise_floor=math.expm1(NORMAL_95 * step.error),
         reason=reason,
     )
-    return Nomination(series, base, head, verdict, abs(move.sigmas), reason)
+    return ConfirmationCandidate(series, base, head, verdict, abs(step.sigmas), reason)
 
 
-def _level(steps: Ladder, at: int, sign: float) -> float | None:
-    level = float(steps.levels[at])
+def _level_at(commit_levels: CommitLevels, index: int, sign: float) -> float | None:
+    level = float(commit_levels.levels[index])
     return math.exp(sign * level) if math.isfinite(level) else None
 
 
-def _cleaned(measured: Measured, line: Line) -> dict[Series, dict[str, Calm]]:
+def _drift_corrected_costs(measured: SeriesProcesses, commit_pairs: CommitPairs) -> dict[Series, dict[str, DriftCorrectedValues]]:
     """Log costs per series and commit without the machine's mood; exact series and such with zeros are left out."""
-    order = set(_order(line))
+    order = set(_list_commits(commit_pairs))
     records = [
-        _Record(series, sha, process, cost)
+        _ProcessCost(series, sha, process, cost)
         for series, by_commit in measured.items()
         for sha, processes in by_commit.items()
         if sha in order
-        for process, cost in _statistical(series, processes)
+        for process, cost in _noisy_costs(series, processes)
     ]
     if not records:
         return {}
-    records.sort(key=lambda record: record.when)
-    cells = _numbered((record.series, record.sha) for record in records)
-    calm = calmed(np.array([record.cost for record in records]), cells, _numbered(record.series for record in records))
-    cleaned: dict[Series, dict[str, Calm]] = defaultdict(dict)
+    records.sort(key=lambda record: record.measurement_order)
+    cells = _number_keys((record.series, record.sha) for record in records)
+    calm = correct_machine_drift(np.array([record.cost for record in records]), cells, _number_keys(record.series for record in records))
+    cleaned: dict[Series, dict[str, DriftCorrectedValues]] = defaultdict(dict)
     for cell in np.unique(cells):
         mine = np.flatnonzero(cells == cell)
         first = records[int(mine[0])]
-        cleaned[first.series][first.sha] = Calm(calm.values[mine], calm.sds[mine])
+        cleaned[first.series][first.sha] = DriftCorrectedValues(calm.values[mine], calm.sds[mine])
     return cleaned
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _ProcessCost:
     series: Series
     sha: str
     process: Process
     cost: float
 
     @property
-    def when(self) -> tuple[float, int, int]:
+    def measurement_order(self) -> tuple[float, int, int]:
         started = self.process.started_at.timestamp() if self.process.started_at else 0.0
         return started, self.process.round or 0, self.process.order or 0
 
 
-def _statistical(series: Series, processes: Sequence[Process]) -> Iterable[tuple[Process, float]]:
-    good = usable(processes)
+def _noisy_costs(series: Series, processes: Sequence[Process]) -> Iterable[tuple[Process, float]]:
+    good = select_usable(processes)
     if any(process.clock is Clock.EXACT for process in good):
         return ()
-    costs = _costs(series, good)
+    costs = _log_costs(series, good)
     return zip(good, costs, strict=True) if np.isfinite(costs).all() else ()
 
 
-def _costs(series: Series, processes: Sequence[Process]) -> Floats:
+def _log_costs(series: Series, processes: Sequence[Process]) -> Floats:
     """Log levels that rise when things get worse; NaN for what has no logarithm."""
     levels = np.array([process_level(process) for process in processes], dtype=float)
-    sign = _sign(series)
+    sign = _cost_sign(series)
     return np.array([sign * math.log(level) if level > 0 else math.nan for level in levels])
 
 
-def _sign(series: Series) -> float:
+def _cost_sign(series: Series) -> float:
     """Which way a level moves when things get worse."""
     return 1.0 if series.metric.direction == "lower" else -1.0
 
 
-def _order(line: Line) -> list[str]:
+def _list_commits(commit_pairs: CommitPairs) -> list[str]:
     """All commits of the line, parents before their children, each once."""
-    return list(dict.fromkeys(sha for pair in line for sha in pair))
+    return list(dict.fromkeys(sha for pair in commit_pairs for sha in pair))
 
 
-def _numbered(keys: Iterable[object]) -> np.ndarray:
+def _number_keys(keys: Iterable[object]) -> np.ndarray:
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)

@@ -9,23 +9,23 @@ import numpy as np
 
 from perfci.model import Process, Series
 from perfci.stats.location import Floats
-from perfci.stats.location_shift import Prior, Shift, shift, side_by_side
-from perfci.verdicts.process_levels import settled_levels, usable
+from perfci.stats.location_shift import NoisePrior, Shift, estimate_shift, estimate_unpaired_shift
+from perfci.verdicts.process_levels import select_usable, steady_levels
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class SideCosts:
     """Log costs of both sides, one per process: a cost rises when things get worse, whatever the metric's direction."""
 
     base: Floats
     head: Floats
     sign: float
-    in_pairs: bool
+    is_paired: bool
 
     @classmethod
-    def of(cls, series: Series, base: Sequence[Process], head: Sequence[Process]) -> Sides:
-        base, head, in_pairs = paired_up(base, head)
-        levels = settled_levels(base, head)
+    def from_processes(cls, series: Series, base: Sequence[Process], head: Sequence[Process]) -> SideCosts:
+        base, head, in_pairs = match_pairs(base, head)
+        levels = steady_levels(base, head)
         sign = 1.0 if series.metric.direction == "lower" else -1.0
         costs = [sign * np.log(np.asarray(side, dtype=float)) for side in levels]
         return cls(costs[0], costs[1], sign, in_pairs)
@@ -34,27 +34,27 @@ class Sides:
     def pairs(self) -> int:
         return min(len(self.base), len(self.head))
 
-    def shift(self, prior: Prior | None = None) -> Shift:
-        if self.in_pairs:
-            return shift(self.base, self.head, prior=prior)
-        return side_by_side(self.base, self.head, prior=prior)
+    def estimate_shift(self, prior: NoisePrior | None = None) -> Shift:
+        if self.is_paired:
+            return estimate_shift(self.base, self.head, prior=prior)
+        return estimate_unpaired_shift(self.base, self.head, prior=prior)
 
-    def first(self, pairs: int) -> Sides:
+    def take_pairs(self, pairs: int) -> SideCosts:
         """What was known after so many pairs."""
         return replace(self, base=self.base[:pairs], head=self.head[:pairs])
 
 
-def paired_up(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[Process], list[Process], bool]:
+def match_pairs(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[Process], list[Process], bool]:
     """Usable processes of both sides in the order of their pair (else round) numbers.
 
     Only pairs with both processes count. Sides without numbers are compared side against side, which is not in pairs.
     """
-    sides = [{_number_of(process): process for process in usable(side)} for side in (base, head)]
+    sides = [{_pair_number(process): process for process in select_usable(side)} for side in (base, head)]
     if any(None in side for side in sides):
-        return usable(base), usable(head), False
+        return select_usable(base), select_usable(head), False
     both = sorted(number for number in sides[0].keys() & sides[1].keys() if number is not None)
     return [sides[0][number] for number in both], [sides[1][number] for number in both], True
 
 
-def _number_of(process: Process) -> int | None:
+def _pair_number(process: Process) -> int | None:
     return process.pair if process.pair is not None else process.round

@@ -11,9 +11,9 @@ from typing import Literal
 
 from perfci.model import Interval, PerfciError, Series
 
-Comparison = Literal["<=", ">=", "<", ">", "within"]
+ClauseOperator = Literal["<=", ">=", "<", ">", "within"]
 
-SCALES: Mapping[str, Mapping[str, float]] = {
+UNIT_SCALES: Mapping[str, Mapping[str, float]] = {
     "seconds": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "seconds": 1.0},
     "bytes": {
         "B": 1.0, "bytes": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -23,25 +23,25 @@ SCALES: Mapping[str, Mapping[str, float]] = {
 }  # fmt: skip
 """What a limit may be written in, by the unit of the metric; any other metric takes its own unit, or none."""
 
-CLAUSE = re.compile(
+CLAUSE_PATTERN = re.compile(
     r"(?P<metric>[\w.:/-]+?)\s*(?P<comparison><=|>=|<|>|\bwithin\b)\s*"
     r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>\S.*)?"
 )
-EXPECTED = "such as 'step_time <= 0.67x', 'loss within 1%' or 'e2el_p90 <= 2 s'"
+CLAUSE_EXAMPLES = "such as 'step_time <= 0.67x', 'loss within 1%' or 'e2el_p90 <= 2 s'"
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class GoalClause:
     """One requirement. ``unit`` is ``x`` for a ratio to the base and ``%`` after *within*; else that of the level."""
 
     text: str
     metric: str
-    comparison: Comparison
+    comparison: ClauseOperator
     number: float
     unit: str = ""
 
     @property
-    def of_ratio(self) -> bool:
+    def is_ratio(self) -> bool:
         return self.unit == "x" or self.comparison == "within"
 
     @property
@@ -59,32 +59,32 @@ class Goal:
     """Clauses on the metrics of the benchmarks whose cell ``match`` finds."""
 
     name: str
-    clauses: tuple[Clause, ...]
+    clauses: tuple[GoalClause, ...]
     match: str = ""
 
-    def concerns(self, cell: str) -> bool:
+    def matches_cell(self, cell: str) -> bool:
         return re.search(self.match, cell) is not None
 
     def tolerance(self, series: Series) -> float | None:
         """How far a metric may be from the base's, where this goal says it has to stay *within* something."""
-        for clause in self.clauses if self.concerns(series.cell) else ():
-            if clause.comparison == "within" and resolve(clause.metric, [series.metric.name]):
+        for clause in self.clauses if self.matches_cell(series.cell) else ():
+            if clause.comparison == "within" and resolve_metric(clause.metric, [series.metric.name]):
                 return clause.number / 100
         return None
 
 
-def parse(text: str) -> Clause:
+def parse_clause(text: str) -> GoalClause:
     """Read one clause; one sentence for one that cannot be read."""
-    found = CLAUSE.fullmatch(text.strip())
+    found = CLAUSE_PATTERN.fullmatch(text.strip())
     if found is None:
         raise PerfciError(
-            f"the goal {text!r} cannot be read; a metric, a comparison and a limit were expected, {EXPECTED}"
+            f"the goal {text!r} cannot be read; a metric, a comparison and a limit were expected, {CLAUSE_EXAMPLES}"
         )
     unit = (found["unit"] or "").strip()
-    comparison: Comparison = found["comparison"]  # type: ignore[assignment]
+    comparison: ClauseOperator = found["comparison"]  # type: ignore[assignment]
     if comparison == "within" and unit != "%":
         raise PerfciError(f"the goal {text!r} cannot be read; after 'within' a percentage was expected, such as 1%")
-    return Clause(text.strip(), found["metric"], comparison, float(found["number"]), unit)
+    return GoalClause(text.strip(), found["metric"], comparison, float(found["number"]), unit)
 
 
 def require_metrics(goal: Goal, units: Mapping[str, str]) -> None:
@@ -93,26 +93,26 @@ def require_metrics(goal: Goal, units: Mapping[str, str]) -> None:
     ``units`` are the known metrics, by name.
     """
     for clause in goal.clauses:
-        name = resolve(clause.metric, units)
+        name = resolve_metric(clause.metric, units)
         if name is None:
-            raise PerfciError(f"the goal {clause.text!r}: {_no_metric(clause.metric, units)}")
-        if not clause.of_ratio:
-            scale(clause, units[name])
+            raise PerfciError(f"the goal {clause.text!r}: {_unknown_metric_message(clause.metric, units)}")
+        if not clause.is_ratio:
+            compute_unit_factor(clause, units[name])
 
 
-def resolve(metric: str, known: Iterable[str]) -> str | None:
+def resolve_metric(metric: str, metrics: Iterable[str]) -> str | None:
     """A metric by its name, or by the beginning of one name alone: ``loss`` for ``loss_at_step_k``."""
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(metrics))
     if metric in names:
         return metric
     longer = [name for name in names if name.startswith(f"{metric}_")]
     return longer[0] if len(longer) == 1 else None
 
 
-def scale(clause: Clause, unit: str) -> float:
+def compute_unit_factor(clause: GoalClause, unit: str) -> float:
     """What one of the clause's unit is in the metric's; refuses what cannot be converted."""
     measure, slash, per = unit.partition("/")
-    factors = SCALES.get(measure, {measure: 1.0} if measure else {})
+    factors = UNIT_SCALES.get(measure, {measure: 1.0} if measure else {})
     known = {f"{symbol}{slash}{per}": factor for symbol, factor in factors.items()}
     if clause.unit in known:
         return known[clause.unit]
@@ -123,8 +123,8 @@ def scale(clause: Clause, unit: str) -> float:
     raise PerfciError(f"the goal {clause.text!r}: a unit of {clause.metric} was expected ({expected}), {found}")
 
 
-def _no_metric(metric: str, known: Iterable[str]) -> str:
-    names = sorted(set(known))
+def _unknown_metric_message(metric: str, metrics: Iterable[str]) -> str:
+    names = sorted(set(metrics))
     longer = [name for name in names if name.startswith(f"{metric}_")]
     if longer:
         return f"{metric!r} could be {' or '.join(longer)}; say which"

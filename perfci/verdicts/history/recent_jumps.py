@@ -12,17 +12,17 @@ import numpy as np
 
 from perfci.model import ChangePoint, Retest, Series, Stage, Verdict
 from perfci.stats.location import MAD_TO_SIGMA
-from perfci.stats.preprocessing import FINEST_SIGMA
-from perfci.verdicts.compare.round_candidates import Rules, plainly
-from perfci.verdicts.history.step_estimate import REACH, Seen
+from perfci.stats.preprocessing import MIN_SIGMA
+from perfci.verdicts.compare.round_candidates import RuleLookup, default_rule
+from perfci.verdicts.history.step_estimate import MAX_SIDE_POINTS, LevelPoint
 
 JUMP_SIGMAS = 6.0
 """A point this far from the level before it buys fresh pairs (study of detection, 6.2.4)."""
 
-NEWEST = 2
+NEWEST_POINTS = 2
 """One or two points are no level yet; with the third the segmentation itself has a say."""
 
-MIN_BEFORE = 7
+MIN_POINTS_BEFORE = 7
 """With the point that jumped that makes eight: a shorter history gets no verdict (study, 6.2.8)."""
 
 
@@ -37,11 +37,11 @@ class Jump:
     base: str
     head: str
     size: float
-    cost: float
+    log_cost: float
     sigmas: float
     before: float
     after: float
-    stays: bool | None = None
+    persists: bool | None = None
 
     @property
     def change(self) -> ChangePoint:
@@ -50,17 +50,17 @@ class Jump:
 
     @property
     def retest(self) -> Retest:
-        points = "two newest points" if self.stays else "newest point"
+        points = "two newest points" if self.persists else "newest point"
         reason = f"{100 * math.expm1(self.size):+.1f} % on the {points}, {self.sigmas:.0f} sigmas from the level before"
         return Retest(self.series, self.base, self.head, reason)
 
 
-def jumps(
-    newest: Mapping[Series, Sequence[Seen]],
+def find_jumps(
+    newest_points: Mapping[Series, Sequence[LevelPoint]],
     changes: Iterable[ChangePoint] = (),
     verdicts: Iterable[Verdict] = (),
     *,
-    rules: Rules = plainly,
+    rules: RuleLookup = default_rule,
 ) -> list[Jump]:
     """Where a series stands out at its end from the points before, clearest first: the newest two points decide.
 
@@ -70,39 +70,39 @@ def jumps(
     steps: dict[Series, set[str]] = defaultdict(set)
     for change in changes:
         steps[change.series].add(change.commit)
-    settled = {(one.series, one.head) for one in verdicts if one.stage is Stage.CONVICTION}
+    settled = {(one.series, one.head) for one in verdicts if one.stage is Stage.CONFIRMATION}
     found = [
         jump
-        for series, seen in newest.items()
-        if (jump := _jump(series, _since_the_last(steps.get(series, ()), seen), math.log1p(rules(series).bar)))
+        for series, seen in newest_points.items()
+        if (jump := _find_jump(series, _points_since_last_step(steps.get(series, ()), seen), math.log1p(rules(series).bar)))
     ]
     news = [jump for jump in found if (jump.series, jump.head) not in settled]
     return sorted(news, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
 
 
-def retests(jumps: Iterable[Jump]) -> list[Retest]:
+def list_retests(jumps: Iterable[Jump]) -> list[Retest]:
     """What to measure again; a jump that went back by itself needs no second look."""
-    return [jump.retest for jump in jumps if jump.stays is not False]
+    return [jump.retest for jump in jumps if jump.persists is not False]
 
 
-def _since_the_last(steps: Collection[str], seen: Sequence[Seen]) -> Sequence[Seen]:
+def _points_since_last_step(steps: Collection[str], points: Sequence[LevelPoint]) -> Sequence[LevelPoint]:
     """The points of the present level."""
-    starts = [at for at, one in enumerate(seen) if one.sha in steps]
-    return seen[starts[-1] :] if starts else seen
+    starts = [at for at, one in enumerate(points) if one.sha in steps]
+    return points[starts[-1] :] if starts else points
 
 
-def _jump(series: Series, seen: Sequence[Seen], bar: float) -> Jump | None:
-    seen = seen[-REACH - NEWEST :]
-    if len(seen) < MIN_BEFORE + 1 or any(one.level <= 0 for one in seen):
+def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump | None:
+    points = points[-MAX_SIDE_POINTS - NEWEST_POINTS :]
+    if len(points) < MIN_POINTS_BEFORE + 1 or any(one.level <= 0 for one in points):
         return None
-    if not _may_have_jumped([one.level for one in seen], math.exp(bar / 2)):
+    if not _may_have_jumped([one.level for one in points], math.exp(bar / 2)):
         return None
-    logs = np.log([one.level for one in seen])
-    enough = len(seen) >= MIN_BEFORE + NEWEST
-    for at in range(len(seen) - NEWEST if enough else len(seen) - 1, len(seen)):
+    logs = np.log([one.level for one in points])
+    enough = len(points) >= MIN_POINTS_BEFORE + NEWEST_POINTS
+    for at in range(len(points) - NEWEST_POINTS if enough else len(points) - 1, len(points)):
         before = logs[:at]
         middle = float(np.median(before))
-        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(before - middle))), FINEST_SIGMA)
+        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(before - middle))), MIN_SIGMA)
         far = logs[at:] - middle
         out = (np.abs(far) > bar) & (np.abs(far) > JUMP_SIGMAS * sigma) & (np.sign(far) == np.sign(far[0]))
         if out[0]:
@@ -110,11 +110,11 @@ def _jump(series: Series, seen: Sequence[Seen], bar: float) -> Jump | None:
             cost = size if series.metric.direction == "lower" else -size
             stays = bool(out[1]) if len(out) > 1 else None
             levels = math.exp(middle), math.exp(middle + size)
-            return Jump(series, seen[at - 1].sha, seen[at].sha, size, cost, abs(size) / sigma, *levels, stays)
+            return Jump(series, points[at - 1].sha, points[at].sha, size, cost, abs(size) / sigma, *levels, stays)
     return None
 
 
 def _may_have_jumped(levels: Sequence[float], factor: float) -> bool:
     """A look that costs nothing: whether one of the newest is half the bar away from the middle of all."""
     middle = statistics.median(levels)
-    return any(not middle / factor < level < middle * factor for level in levels[-NEWEST:])
+    return any(not middle / factor < level < middle * factor for level in levels[-NEWEST_POINTS:])

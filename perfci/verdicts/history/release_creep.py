@@ -15,17 +15,17 @@ import numpy as np
 
 from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
 from perfci.stats import fdr
-from perfci.stats.location_shift import Shift, side_by_side
-from perfci.verdicts.compare.decision_limits import Limits
-from perfci.verdicts.compare.round_candidates import Rules, plainly
-from perfci.verdicts.history.step_estimate import SETTLED_POINTS, Seen
-from perfci.verdicts.incidents.step_causes import cost_of
+from perfci.stats.location_shift import Shift, estimate_unpaired_shift
+from perfci.verdicts.compare.decision_limits import DecisionLimits
+from perfci.verdicts.compare.round_candidates import RuleLookup, default_rule
+from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint
+from perfci.verdicts.incidents.step_causes import compute_log_cost
 
-AROUND = 2
+RELEASE_SIDE_POINTS = 2
 """Points either side of a release that speak for its level: with itself five, as many as a first look at pairs has.
 On a ramp those before and those after cancel."""
 
-NEWEST = 2 * AROUND + 1
+CURRENT_POINTS = 2 * RELEASE_SIDE_POINTS + 1
 """As many speak for the level now."""
 
 
@@ -38,12 +38,12 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CreepHistory:
     """What is known of one series: the points around each release and the newest, its steps, and compared pairs."""
 
     series: Series
-    around: Mapping[Release, Sequence[Seen]]
-    newest: Sequence[Seen]
+    release_points: Mapping[Release, Sequence[LevelPoint]]
+    newest_points: Sequence[LevelPoint]
     steps: Sequence[ChangePoint] = ()
     verdicts: Sequence[Verdict] = ()
 
@@ -59,111 +59,111 @@ class Creep:
     release: str
     base: str
     head: str
-    drift: float
+    drift_ratio: float
     interval: Interval | None
-    total: float
+    total_ratio: float
     p_value: float
     paired: bool = False
 
 
-def creeps(lines: Sequence[Line], place: Mapping[str, int], *, rules: Rules = plainly) -> list[Creep]:
+def find_creeps(histories: Sequence[CreepHistory], positions: Mapping[str, int], *, rules: RuleLookup = default_rule) -> list[Creep]:
     """Every series that got worse by its bar since a release, as seen from the newest release that shows it.
 
     False discoveries are controlled over all series and releases that were looked at (Benjamini & Hochberg 1995).
     """
-    looked = [found for line in lines for found in _of_line(line, place, rules)]
-    accepted = fdr.accepted([creep.p_value for creep, _ in looked])
+    looked = [found for line in histories for found in _find_series_creeps(line, positions, rules)]
+    accepted = fdr.benjamini_hochberg([creep.p_value for creep, _ in looked])
     worse = [creep for (creep, bad), ok in zip(looked, accepted, strict=True) if bad and ok]
     nearest: dict[Series, Creep] = {}
     for creep in worse:
         held = nearest.get(creep.series)
-        if held is None or place[creep.base] > place[held.base]:
+        if held is None or positions[creep.base] > positions[held.base]:
             nearest[creep.series] = creep
-    return sorted(nearest.values(), key=lambda one: (-abs(math.log(one.drift)), one.series.label, repr(one.series)))
+    return sorted(nearest.values(), key=lambda one: (-abs(math.log(one.drift_ratio)), one.series.label, repr(one.series)))
 
 
-def _of_line(line: Line, place: Mapping[str, int], rules: Rules) -> list[tuple[Creep, bool]]:
+def _find_series_creeps(history: CreepHistory, positions: Mapping[str, int], rules: RuleLookup) -> list[tuple[Creep, bool]]:
     """What each release shows, and whether it is bad enough."""
-    limits = Limits.of(rules(line.series))
-    now = _since(line.newest[-NEWEST:], line.steps, place)
-    if len(now) < SETTLED_POINTS:
+    limits = DecisionLimits.from_rule(rules(history.series))
+    now = _points_since_last_step(history.newest_points[-CURRENT_POINTS:], history.steps, positions)
+    if len(now) < MIN_LEVEL_POINTS:
         return []
     found = []
-    for release, around in line.around.items():
-        steps = [step for step in line.steps if place[release.sha] < place.get(step.commit, -1)]
-        explained = sum(cost_of(step) for step in steps)
-        known = _compared(line, release, now[-1].sha, place)
-        told = known or _measured(line, release, around, now, place, worse_by=explained + limits.bar / 2)
+    for release, around in history.release_points.items():
+        steps = [step for step in history.steps if positions[release.sha] < positions.get(step.commit, -1)]
+        explained = sum(compute_log_cost(step) for step in steps)
+        known = _shift_from_pairs(history, release, now[-1].sha, positions)
+        told = known or _measure_shift(history, release, around, now, positions, min_log_cost=explained + limits.bar / 2)
         if told and math.isfinite(explained):
-            found.append(_creep(line, release, now[-1].sha, told, explained, limits, paired=known is not None))
+            found.append(_build_creep(history, release, now[-1].sha, told, explained, limits, paired=known is not None))
     return found
 
 
-def _creep(
-    line: Line, release: Release, head: str, total: Shift, explained: float, limits: Limits, *, paired: bool
+def _build_creep(
+    history: CreepHistory, release: Release, head: str, total: Shift, explained: float, limits: DecisionLimits, *, paired: bool
 ) -> tuple[Creep, bool]:
     drift = replace(total, centre=total.centre - explained)
-    sign = 1.0 if line.series.metric.direction == "lower" else -1.0
+    sign = 1.0 if history.series.metric.direction == "lower" else -1.0
     low, high = sorted(math.exp(sign * bound) for bound in drift.bounds())
     interval = Interval(low, high) if math.isfinite(high) else None
     ratios = math.exp(sign * drift.centre), math.exp(sign * total.centre)
     creep = Creep(
-        line.series, release.tag, release.sha, head, ratios[0], interval, ratios[1], limits.p_value(drift), paired
+        history.series, release.tag, release.sha, head, ratios[0], interval, ratios[1], limits.p_value(drift), paired
     )
-    return creep, limits.kind(drift) is VerdictKind.REGRESSION
+    return creep, limits.classify(drift) is VerdictKind.REGRESSION
 
 
-def _measured(
-    line: Line,
+def _measure_shift(
+    history: CreepHistory,
     release: Release,
-    around: Sequence[Seen],
-    now: Sequence[Seen],
-    place: Mapping[str, int],
+    release_points: Sequence[LevelPoint],
+    current_points: Sequence[LevelPoint],
+    positions: Mapping[str, int],
     *,
-    worse_by: float,
+    min_log_cost: float,
 ) -> Shift | None:
     """The shift of the points now against those around the release, as costs; None with too few of either.
 
     What plainly did not get worse has no error either, so that ten thousand series take no longer than they must.
     """
-    near = _at_one_level(around, release, line.steps, place)
-    apart = not {one.sha for one in near} & {one.sha for one in now}
-    if len(near) < SETTLED_POINTS or not apart or any(one.level <= 0 for one in (*near, *now)):
+    near = _points_at_release_level(release_points, release, history.steps, positions)
+    apart = not {one.sha for one in near} & {one.sha for one in current_points}
+    if len(near) < MIN_LEVEL_POINTS or not apart or any(one.level <= 0 for one in (*near, *current_points)):
         return None
-    sign = 1.0 if line.series.metric.direction == "lower" else -1.0
-    then, today = ([one.level for one in side] for side in (near, now))
-    if sign * math.log(statistics.median(today) / statistics.median(then)) < worse_by:
-        return Shift(0.0, math.inf, 0.0, len(now))
-    return side_by_side(sign * np.log(then), sign * np.log(today))
+    sign = 1.0 if history.series.metric.direction == "lower" else -1.0
+    then, today = ([one.level for one in side] for side in (near, current_points))
+    if sign * math.log(statistics.median(today) / statistics.median(then)) < min_log_cost:
+        return Shift(0.0, math.inf, 0.0, len(current_points))
+    return estimate_unpaired_shift(sign * np.log(then), sign * np.log(today))
 
 
-def _compared(line: Line, release: Release, head: str, place: Mapping[str, int]) -> Shift | None:
+def _shift_from_pairs(history: CreepHistory, release: Release, head: str, positions: Mapping[str, int]) -> Shift | None:
     """What interleaved pairs of the release and a commit as new as the newest points said, as a shift of costs."""
-    for verdict in line.verdicts:
-        recent = place.get(verdict.head, -1) >= place[head] - NEWEST
-        if verdict.base == release.sha and recent and verdict.ratio and verdict.interval and verdict.pairs >= NEWEST:
-            sign = 1.0 if line.series.metric.direction == "lower" else -1.0
+    for verdict in history.verdicts:
+        recent = positions.get(verdict.head, -1) >= positions[head] - CURRENT_POINTS
+        if verdict.base == release.sha and recent and verdict.ratio and verdict.interval and verdict.pairs >= CURRENT_POINTS:
+            sign = 1.0 if history.series.metric.direction == "lower" else -1.0
             half = (math.log(verdict.interval.hi) - math.log(verdict.interval.lo)) / 2
             whole = Shift(sign * math.log(verdict.ratio), 1.0, verdict.pairs - 1.0, verdict.pairs)
             return replace(whole, error=half / whole.half_width())
     return None
 
 
-def _at_one_level(
-    around: Sequence[Seen], release: Release, steps: Sequence[ChangePoint], place: Mapping[str, int]
-) -> list[Seen]:
+def _points_at_release_level(
+    release_points: Sequence[LevelPoint], release: Release, steps: Sequence[ChangePoint], positions: Mapping[str, int]
+) -> list[LevelPoint]:
     """The points nearest to the release, either side, that no step parts from it."""
-    at = place[release.sha]
-    edges = [place[step.commit] for step in steps if step.commit in place]
+    at = positions[release.sha]
+    edges = [positions[step.commit] for step in steps if step.commit in positions]
     first = max((edge for edge in edges if edge <= at), default=-1)
-    end = min((edge for edge in edges if edge > at), default=len(place))
-    inside = [one for one in around if first <= place.get(one.sha, -1) < end]
-    before = [one for one in inside if place[one.sha] < at][-AROUND:]
-    after = [one for one in inside if place[one.sha] > at][:AROUND]
+    end = min((edge for edge in edges if edge > at), default=len(positions))
+    inside = [one for one in release_points if first <= positions.get(one.sha, -1) < end]
+    before = [one for one in inside if positions[one.sha] < at][-RELEASE_SIDE_POINTS:]
+    after = [one for one in inside if positions[one.sha] > at][:RELEASE_SIDE_POINTS]
     return [*before, *(one for one in inside if one.sha == release.sha), *after]
 
 
-def _since(newest: Sequence[Seen], steps: Sequence[ChangePoint], place: Mapping[str, int]) -> list[Seen]:
+def _points_since_last_step(newest_points: Sequence[LevelPoint], steps: Sequence[ChangePoint], positions: Mapping[str, int]) -> list[LevelPoint]:
     """The newest points since the last step."""
-    last = max((place[step.commit] for step in steps if step.commit in place), default=-1)
-    return [one for one in newest if place.get(one.sha, -1) >= last]
+    last = max((positions[step.commit] for step in steps if step.commit in positions), default=-1)
+    return [one for one in newest_points if positions.get(one.sha, -1) >= last]

@@ -10,24 +10,24 @@ import numpy as np
 
 from perfci.model import Environment
 from perfci.stats.location import Floats
-from perfci.stats.location_shift import side_by_side
-from perfci.stats.preprocessing import FINEST_SIGMA
+from perfci.stats.location_shift import estimate_unpaired_shift
+from perfci.stats.preprocessing import MIN_SIGMA
 
-REACH = 15
+MAX_SIDE_POINTS = 15
 """So many points either side speak for a step: what lies further back is another time (as in segmentation)."""
 
-SETTLED_POINTS = 3
+MIN_LEVEL_POINTS = 3
 """A level is at least three points long, one or two are a spike (study of detection, 6.2): fewer never page."""
 
-BAI = 11.0
+BAI_FACTOR = 11.0
 """Bai (1997): with 95 % the true place lies within 11 (sigma / step) squared points of the estimated one."""
 
-MOST_LIKELY = 2.0**-52
+MIN_P_VALUE = 2.0**-52
 """A p-value below what a float can tell from none is no better evidence than this."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LevelPoint:
     """One measured commit of a series: its level, what was observed beside it, and whether it repeats exactly."""
 
     sha: str
@@ -37,67 +37,67 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Boundary:
+class StepEstimate:
     """A step between two neighbouring points of a series.
 
     ``sigmas`` is the step in units of the noise of one point, ``points`` how many of the new level were measured,
     ``at`` the place of the first of them among the points seen.
     """
 
-    at: int
-    points: int
+    index: int
+    points_after: int
     sigmas: float
     p_value: float
     exact: bool
 
     @property
-    def uncertainty(self) -> int:
+    def position_uncertainty(self) -> int:
         """How many points earlier or later the step may have come as well."""
-        return 0 if self.exact else int(BAI / self.sigmas**2) if self.sigmas else REACH
+        return 0 if self.exact else int(BAI_FACTOR / self.sigmas**2) if self.sigmas else MAX_SIDE_POINTS
 
     @property
-    def weight(self) -> float:
+    def log_evidence(self) -> float:
         """The evidence in natural logarithms."""
-        return -math.log(max(self.p_value, MOST_LIKELY))
+        return -math.log(max(self.p_value, MIN_P_VALUE))
 
 
-def boundary(seen: Sequence[Seen], commit: str, others: Sequence[str] = ()) -> Boundary | None:
+def estimate_step(points: Sequence[LevelPoint], commit: str, other_steps: Sequence[str] = ()) -> StepEstimate | None:
     """The step at ``commit``, judged on the points up to the next of the ``other`` steps; None where it is not seen."""
-    place = {one.sha: at for at, one in enumerate(seen)}
+    place = {one.sha: at for at, one in enumerate(points)}
     if commit not in place or not place[commit]:
         return None
     at = place[commit]
-    edges = sorted(place[other] for other in others if other in place and other != commit)
-    first = max([0, at - REACH, *(edge for edge in edges if edge < at)])
-    end = min([len(seen), *(edge for edge in edges if edge > at)])
-    before, after = seen[first:at], seen[at : min(end, at + REACH)]
+    edges = sorted(place[other] for other in other_steps if other in place and other != commit)
+    first = max([0, at - MAX_SIDE_POINTS, *(edge for edge in edges if edge < at)])
+    end = min([len(points), *(edge for edge in edges if edge > at)])
+    before, after = points[first:at], points[at : min(end, at + MAX_SIDE_POINTS)]
     if all(one.exact for one in (*before, *after)):
-        return Boundary(at, end - at, math.inf, 0.0, exact=True)
+        return StepEstimate(at, end - at, math.inf, 0.0, exact=True)
     if any(one.level <= 0 for one in (*before, *after)):
-        return Boundary(at, end - at, 0.0, 1.0, exact=False)
+        return StepEstimate(at, end - at, 0.0, 1.0, exact=False)
     sides = [np.log([one.level for one in side]) for side in (before, after)]
     size = abs(float(np.median(sides[1]) - np.median(sides[0])))
-    return Boundary(at, end - at, size / _noise(sides), _p_value(sides), exact=False)
+    return StepEstimate(at, end - at, size / _point_noise(sides), _shift_p_value(sides), exact=False)
 
 
-def _noise(sides: Sequence[Floats]) -> float:
+def _point_noise(sides: Sequence[Floats]) -> float:
     """The noise of one point, around the middle of its own side."""
     rest = np.concatenate([side - np.median(side) for side in sides])
-    return max(1.4826 * float(np.median(np.abs(rest))), FINEST_SIGMA)
+    return max(1.4826 * float(np.median(np.abs(rest))), MIN_SIGMA)
 
 
-def _p_value(sides: Sequence[Floats]) -> float:
+def _shift_p_value(sides: Sequence[Floats]) -> float:
     """Two-sided, of no shift; neighbours that resemble each other count less, by (1 + r) / (1 - r) of their error."""
     before, after = sides
-    found = side_by_side(before, after)
+    found = estimate_unpaired_shift(before, after)
     if found.df <= 0 or not math.isfinite(found.error):
         return 1.0
-    stretched = found.error * math.sqrt(_inflation(sides))
+    stretched = found.error * math.sqrt(_ar1_inflation(sides))
     scaled = type(found)(found.centre, stretched, found.df, found.pairs, found.method)
     return min(1.0, 2 * min(scaled.p_above(0.0), scaled.p_below(0.0)))
 
 
-def _inflation(sides: Sequence[Floats]) -> float:
+def _ar1_inflation(sides: Sequence[Floats]) -> float:
     """What a first-order autocorrelation does to the variance of a mean."""
     rest = [side - side.mean() for side in sides if len(side) > 2]
     squares = sum(float((one**2).sum()) for one in rest)

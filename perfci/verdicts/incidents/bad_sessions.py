@@ -16,13 +16,13 @@ from scipy.special import bdtrc
 
 from perfci.model import Machine, Series
 
-AGAINST_THE_TIDE = 17 / 80
+MINORITY_DIRECTION_SHARE = 17 / 80
 """The share of alerts in the rarer direction that changes of code give (see above)."""
 
-GONE = 0.05
+MISSED_STEP_SHARE = 0.05
 """The share of true jumps that the next run misses: the size bar makes it few (power at 8 to 10 %, study, 4)."""
 
-LEVEL = 0.05
+TEST_LEVEL = 0.05
 """Code is ruled out where it would give such alerts in fewer than one of twenty sessions: the usual level."""
 
 MIN_ALERTS = 4
@@ -30,54 +30,54 @@ MIN_ALERTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Alert:
+class SessionAlert:
     """A series that stood out in a session; ``stays`` whether the next run saw it as well, where there was one."""
 
     series: Series
     session: str
     worse: bool
-    stays: bool | None = None
+    persists: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class BadDay:
+class BadSession:
     """A session on a machine whose alerts no code explains: ``balanced`` in sign, ``rotating``, or both."""
 
     session: str
     machine: Machine
-    alerts: int
-    worse: int
-    gone: int
-    balanced: bool
-    rotating: bool
+    alert_count: int
+    worse_count: int
+    vanished_count: int
+    is_balanced: bool
+    is_transient: bool
 
 
-def bad_days(alerts: Sequence[Alert]) -> list[BadDay]:
+def find_bad_sessions(alerts: Sequence[SessionAlert]) -> list[BadSession]:
     """The sessions that had something the matter with their machine, by name."""
-    together: dict[tuple[str, Machine], list[Alert]] = defaultdict(list)
+    together: dict[tuple[str, Machine], list[SessionAlert]] = defaultdict(list)
     for alert in alerts:
         together[alert.session, alert.series.machine].append(alert)
-    found = [_bad_day(session, machine, mine) for (session, machine), mine in together.items()]
-    bad = [day for day in found if day.alerts >= MIN_ALERTS and (day.balanced or day.rotating)]
+    found = [_assess_session(session, machine, mine) for (session, machine), mine in together.items()]
+    bad = [day for day in found if day.alert_count >= MIN_ALERTS and (day.is_balanced or day.is_transient)]
     return sorted(bad, key=lambda day: (day.session, day.machine.label))
 
 
-def _bad_day(session: str, machine: Machine, alerts: Sequence[Alert]) -> BadDay:
+def _assess_session(session: str, machine: Machine, alerts: Sequence[SessionAlert]) -> BadSession:
     worse = sum(alert.worse for alert in alerts)
-    looked_at = [alert for alert in alerts if alert.stays is not None]
-    gone = sum(alert.stays is False for alert in looked_at)
+    looked_at = [alert for alert in alerts if alert.persists is not None]
+    gone = sum(alert.persists is False for alert in looked_at)
     rarer = min(worse, len(alerts) - worse)
-    return BadDay(
+    return BadSession(
         session,
         machine,
         len(alerts),
         worse,
         gone,
-        balanced=_at_least(rarer, len(alerts), AGAINST_THE_TIDE) <= LEVEL,
-        rotating=2 * gone > len(looked_at) and _at_least(gone, len(looked_at), GONE) <= LEVEL,
+        is_balanced=_binomial_upper_tail(rarer, len(alerts), MINORITY_DIRECTION_SHARE) <= TEST_LEVEL,
+        is_transient=2 * gone > len(looked_at) and _binomial_upper_tail(gone, len(looked_at), MISSED_STEP_SHARE) <= TEST_LEVEL,
     )
 
 
-def _at_least(count: int, of: int, share: float) -> float:
+def _binomial_upper_tail(count: int, trials: int, probability: float) -> float:
     """The chance of so many or more of them, each with this chance: an exact binomial test (Clopper & Pearson 1934)."""
-    return float(bdtrc(count - 1, of, share))
+    return float(bdtrc(count - 1, trials, probability))

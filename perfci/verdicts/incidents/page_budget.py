@@ -16,112 +16,112 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from perfci.model import Incident, IncidentKind
-from perfci.verdicts.incidents.expected_change_match import Answer
+from perfci.verdicts.incidents.expected_change_match import ExpectationMatch
 
-RATE = 0.05
+FALSE_PAGE_RATE = 0.05
 """One page in twenty may be false: the false-discovery rate of a group (DESIGN 6)."""
 
-PAGES_PER_WEEK = 5
+DEFAULT_PAGES_PER_WEEK = 5
 """One a working day. In twelve months MongoDB's teams acted on 80 changes, fewer than two a week (ICPE 2020)."""
 
-ASKING = frozenset({IncidentKind.REGRESSION, IncidentKind.MIXED})
+PAGING_KINDS = frozenset({IncidentKind.REGRESSION, IncidentKind.MIXED})
 """Kinds that ask for a person; an improvement is good news, and nobody can repair a driver by reading a commit."""
 
-UNDATED = ""
+UNDATED_WEEK = ""
 
 
-class Say(StrEnum):
+class Disposition(StrEnum):
     """What is done about an incident."""
 
     PAGE = "page"
     HELD_BACK = "held_back"  # the budget of its week was spent on stronger or earlier ones
-    WEAK = "weak"  # so much evidence is to be expected by chance, with so many series
+    TOO_WEAK = "weak"  # so much evidence is to be expected by chance, with so many series
     WAITING = "waiting"  # for a third point or fresh pairs
     NOTE = "note"  # asks for nobody
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class BudgetedIncident:
     """An incident with what is done about it, in which week, and as which of that week's pages; and what of it was
     announced.
     """
 
     incident: Incident
-    say: Say
-    week: str = UNDATED
-    page: int = 0
-    answer: Answer | None = None
+    disposition: Disposition
+    week: str = UNDATED_WEEK
+    page_number: int = 0
+    expectation_match: ExpectationMatch | None = None
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether a person is still needed for it."""
-        return self.say is Say.PAGE and self.incident.standing and not self.announced
+        return self.disposition is Disposition.PAGE and self.incident.ongoing and not self.is_expected
 
     @property
-    def announced(self) -> bool:
+    def is_expected(self) -> bool:
         """Whether all that got worse in it was announced."""
-        return self.answer is not None and self.answer.covers
+        return self.expectation_match is not None and self.expectation_match.covers_all
 
 
-def budgeted(
+def allocate_pages(
     incidents: Sequence[Incident],
-    boundaries: Mapping[str, int],
+    commit_ranks: Mapping[str, int],
     *,
-    series: int,
-    pages_per_week: int = PAGES_PER_WEEK,
-    answers: Mapping[str, Answer] | None = None,
-) -> list[Told]:
+    series_count: int,
+    pages_per_week: int = DEFAULT_PAGES_PER_WEEK,
+    expectation_matches: Mapping[str, ExpectationMatch] | None = None,
+) -> list[BudgetedIncident]:
     """Decide for each incident, answers in the order given.
 
     ``boundaries`` gives each commit's number among those measured in its week, counted from one; ``answers`` what was
     announced of those that ask for a person, by their ids.
     """
-    meant = answers or {}
+    meant = expectation_matches or {}
     weeks: dict[str, list[Incident]] = defaultdict(list)
-    said: dict[str, Told] = {}
+    said: dict[str, BudgetedIncident] = {}
     for incident in incidents:
         week = week_of(incident)
-        if incident.kind not in ASKING:
-            said[incident.id] = Told(incident, Say.NOTE, week)
+        if incident.kind not in PAGING_KINDS:
+            said[incident.id] = BudgetedIncident(incident, Disposition.NOTE, week)
         elif not incident.settled:
-            said[incident.id] = Told(incident, Say.WAITING, week, answer=meant.get(incident.id))
+            said[incident.id] = BudgetedIncident(incident, Disposition.WAITING, week, expectation_match=meant.get(incident.id))
         else:
             weeks[week].append(incident)
     for week, asking in weeks.items():
-        said |= _week(week, asking, boundaries, series, pages_per_week, meant)
+        said |= _allocate_week(week, asking, commit_ranks, series_count, pages_per_week, meant)
     return [said[incident.id] for incident in incidents]
 
 
 def week_of(incident: Incident) -> str:
     """The week in which its new level was first measured, as ISO 8601 names it: ``2026-W12``."""
     if incident.measured_at is None:
-        return UNDATED
+        return UNDATED_WEEK
     year, week, _ = incident.measured_at.isocalendar()
     return f"{year}-W{week:02}"
 
 
-def _week(
-    week: str, asking: Sequence[Incident], boundaries: Mapping[str, int], series: int, most: int,
-    answers: Mapping[str, Answer],
-) -> dict[str, Told]:  # fmt: skip
+def _allocate_week(
+    week: str, candidates: Sequence[Incident], commit_ranks: Mapping[str, int], series_count: int, max_pages: int,
+    expectation_matches: Mapping[str, ExpectationMatch],
+) -> dict[str, BudgetedIncident]:  # fmt: skip
     """In the order of arrival, the strongest of what arrived together first."""
-    found: dict[str, Told] = {}
+    found: dict[str, BudgetedIncident] = {}
     discoveries = pages = 0
-    for incident in sorted(asking, key=lambda one: _arrival(one, boundaries)):
-        number, answer = boundaries.get(incident.commit, len(boundaries) + 1), answers.get(incident.id)
-        level = RATE / (number * (number + 1)) * (discoveries + 1)
-        free = answer is not None and answer.covers
-        if incident.p_value * max(series, 1) > level:
-            found[incident.id] = Told(incident, Say.WEAK, week, answer=answer)
-        elif pages >= most and not free:
-            found[incident.id] = Told(incident, Say.HELD_BACK, week, answer=answer)
+    for incident in sorted(candidates, key=lambda one: _arrival_order(one, commit_ranks)):
+        number, answer = commit_ranks.get(incident.commit, len(commit_ranks) + 1), expectation_matches.get(incident.id)
+        level = FALSE_PAGE_RATE / (number * (number + 1)) * (discoveries + 1)
+        free = answer is not None and answer.covers_all
+        if incident.p_value * max(series_count, 1) > level:
+            found[incident.id] = BudgetedIncident(incident, Disposition.TOO_WEAK, week, expectation_match=answer)
+        elif pages >= max_pages and not free:
+            found[incident.id] = BudgetedIncident(incident, Disposition.HELD_BACK, week, expectation_match=answer)
         else:
             discoveries += 1
             pages += not free
-            found[incident.id] = Told(incident, Say.PAGE, week, 0 if free else pages, answer)
+            found[incident.id] = BudgetedIncident(incident, Disposition.PAGE, week, 0 if free else pages, answer)
     return found
 
 
-def _arrival(incident: Incident, boundaries: Mapping[str, int]) -> tuple[object, ...]:
-    number = boundaries.get(incident.commit, len(boundaries) + 1)
+def _arrival_order(incident: Incident, commit_ranks: Mapping[str, int]) -> tuple[object, ...]:
+    number = commit_ranks.get(incident.commit, len(commit_ranks) + 1)
     return (number, incident.p_value, -len(incident.members), incident.id)

@@ -10,12 +10,12 @@ import numpy as np
 
 from perfci.stats.location import Floats
 
-ALMOST = 1 - 1e-9
+TIE_TOLERANCE = 1 - 1e-9
 """What arithmetic may do to two sums that are equal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class WeightedRange:
     """The commits after place ``first`` and up to place ``last`` of the line, one of which moved something.
 
     ``weight`` is the evidence that it moved. ``beside`` are ranges right before and after in which it may have moved
@@ -25,41 +25,41 @@ class Stretch:
     first: int
     last: int
     weight: float = 1.0
-    beside: tuple[tuple[int, int, float], ...] = ()
+    adjacent: tuple[tuple[int, int, float], ...] = ()
 
     @property
-    def likelihood(self) -> tuple[tuple[int, int, float], ...]:
+    def likelihoods(self) -> tuple[tuple[int, int, float], ...]:
         """Weight per commit on each range, in all the weight of the stretch: each commit of a range is as likely."""
-        ranges = ((self.first, self.last, 1.0), *self.beside)
+        ranges = ((self.first, self.last, 1.0), *self.adjacent)
         total = sum(share for _, _, share in ranges)
         return tuple((lo, hi, self.weight * share / total / (hi - lo)) for lo, hi, share in ranges if hi > lo)
 
-    def may_be(self, place: int) -> bool:
-        return any(lo < place <= hi for lo, hi, _ in self.likelihood)
+    def may_contain(self, position: int) -> bool:
+        return any(lo < position <= hi for lo, hi, _ in self.likelihoods)
 
 
-def groups(stretches: Sequence[Stretch]) -> list[list[int]]:
+def group_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:
     """Part stretches into groups that have a commit in common, the one with most evidence first.
 
     Greedy: the commit that most evidence points at takes all stretches that may mean it, and so on with those left.
     Chains of overlapping ranges are not one group, or a series measured once a month would join a month's incidents.
     Positions are answered in ascending order; the order of the input changes nothing but them.
     """
-    left = list(range(len(stretches)))
-    order = sorted(left, key=lambda k: _key(stretches[k]))
+    left = list(range(len(weighted_ranges)))
+    order = sorted(left, key=lambda k: _sort_key(weighted_ranges[k]))
     found = []
     while order:
-        score = scores([stretches[k] for k in order])
-        start = min(lo for k in order for lo, _, _ in stretches[k].likelihood)
-        place = start + 1 + int(np.flatnonzero(score >= score.max() * ALMOST)[0])
-        found.append(sorted(k for k in order if stretches[k].may_be(place)))
-        order = [k for k in order if not stretches[k].may_be(place)]
+        score = compute_commit_scores([weighted_ranges[k] for k in order])
+        start = min(lo for k in order for lo, _, _ in weighted_ranges[k].likelihoods)
+        place = start + 1 + int(np.flatnonzero(score >= score.max() * TIE_TOLERANCE)[0])
+        found.append(sorted(k for k in order if weighted_ranges[k].may_contain(place)))
+        order = [k for k in order if not weighted_ranges[k].may_contain(place)]
     return found
 
 
-def scores(stretches: Sequence[Stretch]) -> Floats:
+def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
     """The evidence for each commit, from the one after the earliest start of a stretch on."""
-    ranges = [one for stretch in stretches for one in stretch.likelihood]
+    ranges = [one for stretch in weighted_ranges for one in stretch.likelihoods]
     start, end = min(lo for lo, _, _ in ranges), max(hi for _, hi, _ in ranges)
     steps = np.zeros(end - start + 1)
     np.add.at(steps, [lo - start for lo, _, _ in ranges], [share for _, _, share in ranges])
@@ -67,18 +67,18 @@ def scores(stretches: Sequence[Stretch]) -> Floats:
     return np.asarray(np.cumsum(steps)[:-1])
 
 
-def common(stretches: Sequence[Stretch]) -> tuple[int, int]:
+def find_common_range(weighted_ranges: Sequence[WeightedRange]) -> tuple[int, int]:
     """The range all have in common, or, where some only may mean it, the range of all."""
-    first, last = max(one.first for one in stretches), min(one.last for one in stretches)
+    first, last = max(one.first for one in weighted_ranges), min(one.last for one in weighted_ranges)
     if first < last:
         return first, last
-    return min(one.first for one in stretches), max(one.last for one in stretches)
+    return min(one.first for one in weighted_ranges), max(one.last for one in weighted_ranges)
 
 
-def drop_of_likelihood(sigmas: float, points: int) -> float:
+def compute_likelihood_drop(sigmas: float, points: int) -> float:
     """How likely a step lies so many points away from its best place: each point costs half its square in sigmas."""
     return math.exp(-points * sigmas**2 / 2)
 
 
-def _key(stretch: Stretch) -> tuple[object, ...]:
-    return (stretch.first, stretch.last, stretch.weight, stretch.beside)
+def _sort_key(weighted_range: WeightedRange) -> tuple[object, ...]:
+    return (weighted_range.first, weighted_range.last, weighted_range.weight, weighted_range.adjacent)

@@ -9,17 +9,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from perfci.model import ChangePoint, Commit, IncidentKind, Machine, ObservedChange, Series, Stage, Verdict, VerdictKind
-from perfci.verdicts.compare.round_candidates import Rules, plainly
-from perfci.verdicts.history.environment_changes import coincidence
-from perfci.verdicts.history.step_estimate import SETTLED_POINTS, Boundary, Seen, boundary
-from perfci.verdicts.history.step_reversals import machine_states, went_away
-from perfci.verdicts.incidents.range_grouping import Stretch, drop_of_likelihood
-from perfci.verdicts.rule import MOVES
+from perfci.model import (
+    ChangePoint,
+    Commit,
+    EnvironmentChange,
+    IncidentKind,
+    Machine,
+    Series,
+    Stage,
+    Verdict,
+    VerdictKind,
+)
+from perfci.verdicts.compare.round_candidates import RuleLookup, default_rule
+from perfci.verdicts.history.environment_changes import find_environment_coincidence
+from perfci.verdicts.history.step_estimate import MIN_LEVEL_POINTS, LevelPoint, StepEstimate, estimate_step
+from perfci.verdicts.history.step_reversals import find_mode_switches, find_reversals
+from perfci.verdicts.incidents.range_grouping import WeightedRange, compute_likelihood_drop
+from perfci.verdicts.rule import MOVE_KINDS
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class SessionVisit:
     """A session that measured a commit on a machine; interleaved ones measure in rounds, so that commits share the
     machine's mood.
     """
@@ -30,7 +40,7 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class HistoryContext:
     """All that is stored around the change points of a project.
 
     ``line`` are its commits, oldest first; ``seen`` the points around each step; ``convictions`` what fresh pairs said
@@ -38,15 +48,15 @@ class Known:
     """
 
     project: str
-    line: Sequence[Commit]
-    seen: Mapping[Series, Sequence[Seen]] = field(default_factory=dict)
-    convictions: Mapping[Series, Sequence[Verdict]] = field(default_factory=dict)
-    visits: Mapping[tuple[str, Machine], Sequence[Visit]] = field(default_factory=dict)
-    peers: Mapping[tuple[Machine, str], int] = field(default_factory=dict)
-    rules: Rules = plainly
-    canary: Callable[[Series], bool] = lambda series: False
+    commits: Sequence[Commit]
+    points: Mapping[Series, Sequence[LevelPoint]] = field(default_factory=dict)
+    confirmations: Mapping[Series, Sequence[Verdict]] = field(default_factory=dict)
+    visits: Mapping[tuple[str, Machine], Sequence[SessionVisit]] = field(default_factory=dict)
+    series_counts: Mapping[tuple[Machine, str], int] = field(default_factory=dict)
+    rules: RuleLookup = default_rule
+    is_canary: Callable[[Series], bool] = lambda series: False
 
-    def apart(self, change: ChangePoint) -> bool:
+    def is_measured_apart(self, change: ChangePoint) -> bool:
         """Whether the two sides of a step never shared the machine's mood."""
         sides = [
             {visit.session for visit in self.visits.get((sha, change.series.machine), ()) if visit.interleaved}
@@ -54,205 +64,205 @@ class Known:
         ]
         return not sides[0] & sides[1]
 
-    def only_in(self, move: Move, visit: Visit) -> bool:
+    def is_seen_only_in(self, step: ExplainedStep, visit: SessionVisit) -> bool:
         """Whether nobody but one session has seen the new level."""
-        if move.step is None:
+        if step.estimate is None:
             return False
-        series = move.change.series
-        level = self.seen[series][move.step.at : move.step.at + move.step.points]
+        series = step.change.series
+        level = self.points[series][step.estimate.index : step.estimate.index + step.estimate.points_after]
         visits = (self.visits.get((one.sha, series.machine), ()) for one in level)
         return all({one.session for one in of} == {visit.session} for of in visits)
 
-    def visit(self, change: ChangePoint) -> Visit | None:
+    def first_visit(self, change: ChangePoint) -> SessionVisit | None:
         """The session that saw the new level first."""
         visits = self.visits.get((change.commit, change.series.machine), ())
         return min(visits, key=lambda visit: (visit.started_at, visit.session), default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StepCause:
     """What explains a step where no commit does; equal causes are one incident where their ranges meet."""
 
     kind: IncidentKind | None = None
-    word: str = ""
-    observed: tuple[ObservedChange, ...] = ()
-    until: str = ""
+    name: str = ""
+    environment_changes: tuple[EnvironmentChange, ...] = ()
+    reverted_by: str = ""
     session: str = ""
 
 
-CODE = Cause()
+CODE_CAUSE = StepCause()
 
-COIN = math.log(2)
+MIN_EVIDENCE = math.log(2)
 """A step that is not seen, or hardly, still weighs as much as a coin that fell on its side."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ExplainedStep:
     """A change point with what is known around it; ``cost`` is its log shift, positive where things got worse."""
 
     change: ChangePoint
-    stretch: Stretch
-    cost: float
-    cause: Cause
-    step: Boundary | None = None
+    commit_range: WeightedRange
+    log_cost: float
+    cause: StepCause
+    estimate: StepEstimate | None = None
     verdict: Verdict | None = None
     ambiguous: bool = False
-    standing: bool = True
-    back: ChangePoint | None = None
+    ongoing: bool = True
+    reversal: ChangePoint | None = None
 
     @property
-    def convicted(self) -> bool:
-        return self.verdict is not None and self.verdict.kind in MOVES
+    def is_confirmed(self) -> bool:
+        return self.verdict is not None and self.verdict.kind in MOVE_KINDS
 
     @property
-    def refuted(self) -> bool:
+    def is_refuted(self) -> bool:
         return self.verdict is not None and self.verdict.kind is VerdictKind.UNCHANGED
 
     @property
-    def exact(self) -> bool:
-        return self.step is not None and self.step.exact
+    def is_exact(self) -> bool:
+        return self.estimate is not None and self.estimate.exact
 
     @property
-    def told(self) -> ChangePoint:
+    def reported_change(self) -> ChangePoint:
         """The change point with the size its conviction gives, so that all places tell one number."""
-        if not self.convicted or self.verdict is None or self.verdict.ratio is None:
+        if not self.is_confirmed or self.verdict is None or self.verdict.ratio is None:
             return self.change
-        return replace(self.change, rel=self.verdict.ratio - 1)
+        return replace(self.change, relative_change=self.verdict.ratio - 1)
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether three points, fresh pairs or an exact count speak for it."""
-        return self.convicted or self.exact or (self.step is not None and self.step.points >= SETTLED_POINTS)
+        return self.is_confirmed or self.is_exact or (self.estimate is not None and self.estimate.points_after >= MIN_LEVEL_POINTS)
 
     @property
     def p_value(self) -> float:
-        if self.convicted and self.verdict is not None and self.verdict.p_value is not None:
+        if self.is_confirmed and self.verdict is not None and self.verdict.p_value is not None:
             return self.verdict.p_value
-        return self.step.p_value if self.step else 1.0
+        return self.estimate.p_value if self.estimate else 1.0
 
 
-def moves_of(changes: Sequence[ChangePoint], known: Known) -> list[Move]:
+def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> list[ExplainedStep]:
     """All change points in one order, however they were found; a step that undoes the one before is its ``back``."""
-    place = {commit.sha: at for at, commit in enumerate(known.line)}
+    place = {commit.sha: at for at, commit in enumerate(context.commits)}
     of_series: dict[Series, list[ChangePoint]] = defaultdict(list)
     for change in changes:
         of_series[change.series].append(change)
     found = [
         move
         for series, steps in of_series.items()
-        for move in _of_series(series, sorted(steps, key=lambda one: place.get(one.commit, -1)), known, place)
+        for move in _explain_series_steps(series, sorted(steps, key=lambda one: place.get(one.commit, -1)), context, place)
     ]
-    return sorted(found, key=order)
+    return sorted(found, key=step_order)
 
 
-def bare(change: ChangePoint, known: Known) -> Move:
+def unexplained_step(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step with nothing known around it."""
-    place = {commit.sha: at for at, commit in enumerate(known.line)}
-    return Move(change, Stretch(*_range(change, place), COIN), cost_of(change), CODE)
+    place = {commit.sha: at for at, commit in enumerate(context.commits)}
+    return ExplainedStep(change, WeightedRange(*_position_range(change, place), MIN_EVIDENCE), compute_log_cost(change), CODE_CAUSE)
 
 
-def convictions(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
+def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
     """What fresh pairs said of each series."""
     found: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
-        if verdict.stage is Stage.CONVICTION and verdict.base != verdict.head:
+        if verdict.stage is Stage.CONFIRMATION and verdict.base != verdict.head:
             found[verdict.series].append(verdict)
     return found
 
 
-def with_convictions(
-    changes: Sequence[ChangePoint], verdicts: Iterable[Verdict], place: Mapping[str, int]
+def add_confirmed_steps(
+    changes: Sequence[ChangePoint], verdicts: Iterable[Verdict], positions: Mapping[str, int]
 ) -> list[ChangePoint]:
     """Add what fresh pairs convicted on the line where the history shows no step, as one too short cannot."""
     ranges: dict[Series, list[tuple[int, int]]] = defaultdict(list)
     for change in changes:
-        ranges[change.series].append(_range(change, place))
+        ranges[change.series].append(_position_range(change, positions))
     added = []
-    for series, said in convictions(verdicts).items():
+    for series, said in group_confirmations(verdicts).items():
         for one in said:
-            first, last = place.get(one.base, -1), place.get(one.head, -1)
+            first, last = positions.get(one.base, -1), positions.get(one.head, -1)
             known = any(lo < last and first < hi for lo, hi in ranges[series])
-            if one.kind in MOVES and one.ratio and -1 < first < last and not known:
+            if one.kind in MOVE_KINDS and one.ratio and -1 < first < last and not known:
                 before = one.base_level or 1.0
                 ranges[series].append((first, last))
                 added.append(ChangePoint(series, one.head, one.base, one.ratio - 1, before, before * one.ratio))
     return [*changes, *added]
 
 
-def _of_series(series: Series, steps: Sequence[ChangePoint], known: Known, place: Mapping[str, int]) -> Iterable[Move]:
-    bar = math.log1p(known.rules(series).bar)
-    seen, shas = known.seen.get(series, ()), [step.commit for step in steps]
-    hops = machine_states(steps)
-    gone = {sha: back for sha, back in went_away(steps, place, bar / 2).items() if not {sha, back.commit} & hops}
+def _explain_series_steps(series: Series, steps: Sequence[ChangePoint], context: HistoryContext, positions: Mapping[str, int]) -> Iterable[ExplainedStep]:
+    bar = math.log1p(context.rules(series).bar)
+    seen, shas = context.points.get(series, ()), [step.commit for step in steps]
+    hops = find_mode_switches(steps)
+    gone = {sha: back for sha, back in find_reversals(steps, positions, bar / 2).items() if not {sha, back.commit} & hops}
     returns = {back.commit for back in gone.values()}
-    costs = [cost_of(step) for step in steps]
+    costs = [compute_log_cost(step) for step in steps]
     for k, step in enumerate(steps):
         if step.commit in returns:
             continue
-        around = boundary(seen, step.commit, shas)
-        first, last = _range(step, place)
-        verdict = _verdict(known.convictions.get(series, ()), first, last, place)
-        if verdict and verdict.kind in MOVES:
-            first, last = place[verdict.base], place[verdict.head]
-        move = Move(
+        around = estimate_step(seen, step.commit, shas)
+        first, last = _position_range(step, positions)
+        verdict = _find_verdict(context.confirmations.get(series, ()), first, last, positions)
+        if verdict and verdict.kind in MOVE_KINDS:
+            first, last = positions[verdict.base], positions[verdict.head]
+        move = ExplainedStep(
             step,
-            Stretch(first, last, COIN) if around is None else _stretch(around, first, last, seen, place),
+            WeightedRange(first, last, MIN_EVIDENCE) if around is None else _weighted_range(around, first, last, seen, positions),
             costs[k],
-            CODE,
+            CODE_CAUSE,
             around,
             verdict,
-            standing=_standing(costs[k:], bar),
-            back=gone.get(step.commit),
+            ongoing=_is_ongoing(costs[k:], bar),
+            reversal=gone.get(step.commit),
         )
-        yield _explained(move, seen, step.commit in hops, _neighbours(step, known.line, place))
+        yield _explain_step(move, seen, step.commit in hops, _are_adjacent(step, context.commits, positions))
 
 
-def _range(step: ChangePoint, place: Mapping[str, int]) -> tuple[int, int]:
+def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[int, int]:
     """Places on the line; a commit that is not on it stands before all others."""
-    last = place.get(step.commit, 0)
-    return min(place.get(step.last_good, last - 1), last - 1), last
+    last = positions.get(step.commit, 0)
+    return min(positions.get(step.last_good, last - 1), last - 1), last
 
 
-def _verdict(verdicts: Sequence[Verdict], first: int, last: int, place: Mapping[str, int]) -> Verdict | None:
+def _find_verdict(verdicts: Sequence[Verdict], first: int, last: int, positions: Mapping[str, int]) -> Verdict | None:
     """What fresh pairs said of a range: a move they found somewhere in it, else what they said of all of it."""
     within = [
-        verdict for verdict in verdicts if first <= place.get(verdict.base, -2) < place.get(verdict.head, -2) <= last
+        verdict for verdict in verdicts if first <= positions.get(verdict.base, -2) < positions.get(verdict.head, -2) <= last
     ]
-    moved = [verdict for verdict in within if verdict.kind in MOVES]
-    whole = [one for one in within if (place[one.base], place[one.head]) == (first, last)]
+    moved = [verdict for verdict in within if verdict.kind in MOVE_KINDS]
+    whole = [one for one in within if (positions[one.base], positions[one.head]) == (first, last)]
     return next(iter([*moved, *whole]), None)
 
 
-def _neighbours(step: ChangePoint, line: Sequence[Commit], place: Mapping[str, int]) -> bool:
+def _are_adjacent(step: ChangePoint, commits: Sequence[Commit], positions: Mapping[str, int]) -> bool:
     """Whether no commit lies between the two points, as far as anybody knows."""
-    if step.commit not in place or step.last_good not in place:
+    if step.commit not in positions or step.last_good not in positions:
         return True
-    before, commit = line[place[step.last_good]], line[place[step.commit]]
-    return follows(before, commit) or not (commit.parents or commit.position)
+    before, commit = commits[positions[step.last_good]], commits[positions[step.commit]]
+    return is_next_commit(before, commit) or not (commit.parents or commit.position)
 
 
-def follows(before: Commit, commit: Commit) -> bool:
+def is_next_commit(before: Commit, commit: Commit) -> bool:
     """Whether one commit is known to come right after another on the line."""
     if before.sha in commit.parents:
         return True
     return before.position is not None and commit.position == before.position + 1
 
 
-def _explained(move: Move, seen: Sequence[Seen], hops: bool, neighbours: bool) -> Move:
+def _explain_step(step: ExplainedStep, points: Sequence[LevelPoint], is_mode_switch: bool, is_adjacent: bool) -> ExplainedStep:
     """Blame the code last; fresh pairs, measured in one environment on one machine, outrank every other sign."""
-    if hops:
-        return replace(move, cause=Cause(IncidentKind.MACHINE, "states"))
-    if move.back is not None:
-        return replace(move, cause=Cause(IncidentKind.RESOLVED, "reverted", until=move.back.commit))
-    between = move.stretch.last - move.stretch.first - 1 or not neighbours
-    met = coincidence(seen, move.step, between > 0) if move.step and not move.convicted else None
+    if is_mode_switch:
+        return replace(step, cause=StepCause(IncidentKind.MACHINE, "states"))
+    if step.reversal is not None:
+        return replace(step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit))
+    between = step.commit_range.last - step.commit_range.first - 1 or not is_adjacent
+    met = find_environment_coincidence(points, step.estimate, between > 0) if step.estimate and not step.is_confirmed else None
     if met:
-        cause = Cause(IncidentKind.ENVIRONMENT, "environment", met.observed)
-        return replace(move, cause=cause, ambiguous=met.ambiguous and not move.refuted)
-    return replace(move, cause=Cause(IncidentKind.MACHINE, "refuted")) if move.refuted else move
+        cause = StepCause(IncidentKind.ENVIRONMENT, "environment", met.changes)
+        return replace(step, cause=cause, ambiguous=met.ambiguous and not step.is_refuted)
+    return replace(step, cause=StepCause(IncidentKind.MACHINE, "refuted")) if step.is_refuted else step
 
 
-def cost_of(change: ChangePoint) -> float:
+def compute_log_cost(change: ChangePoint) -> float:
     """The log shift of a step, positive where things got worse; without a ratio, as after nothing, it has no end."""
     worse = (change.after > change.before) == (change.series.metric.direction == "lower")
     possible = change.before > 0 and change.after > 0
@@ -260,26 +270,26 @@ def cost_of(change: ChangePoint) -> float:
     return size if worse else -size
 
 
-def _standing(costs: Sequence[float], bar: float) -> bool:
+def _is_ongoing(log_costs: Sequence[float], bar: float) -> bool:
     """Whether the moves since have never taken it back to within half the bar."""
-    return all(math.isnan(total) or total > bar / 2 for total in itertools.accumulate(costs))
+    return all(math.isnan(total) or total > bar / 2 for total in itertools.accumulate(log_costs))
 
 
-def _stretch(step: Boundary, first: int, last: int, seen: Sequence[Seen], place: Mapping[str, int]) -> Stretch:
+def _weighted_range(step: StepEstimate, first: int, last: int, points: Sequence[LevelPoint], positions: Mapping[str, int]) -> WeightedRange:
     """Where on the line the step may have come, with the points beside where it may have come as well."""
-    at = [place.get(one.sha, -1) for one in seen]
+    at = [positions.get(one.sha, -1) for one in points]
     beside = [
-        (at[k - 1], at[k], drop_of_likelihood(step.sigmas, abs(k - step.at)))
-        for k in range(max(1, step.at - step.uncertainty), min(len(seen), step.at + step.uncertainty + 1))
-        if k != step.at and -1 < at[k - 1] < at[k]
+        (at[k - 1], at[k], compute_likelihood_drop(step.sigmas, abs(k - step.index)))
+        for k in range(max(1, step.index - step.position_uncertainty), min(len(points), step.index + step.position_uncertainty + 1))
+        if k != step.index and -1 < at[k - 1] < at[k]
     ]
-    return Stretch(first, last, max(step.weight, COIN), tuple(beside))
+    return WeightedRange(first, last, max(step.log_evidence, MIN_EVIDENCE), tuple(beside))
 
 
-def order(move: Move) -> tuple[object, ...]:
+def step_order(step: ExplainedStep) -> tuple[object, ...]:
     """The same order however the change points were found."""
-    series = move.change.series
+    series = step.change.series
     return (
-        move.stretch.first, move.stretch.last, series.label, series.machine.label, series.variant.label,
-        series.benchmark.version, series.harness, series.metric.unit, repr(series), move.change.commit,
+        step.commit_range.first, step.commit_range.last, series.label, series.machine.label, series.variant.label,
+        series.benchmark.version, series.harness, series.metric.unit, repr(series), step.change.commit,
     )  # fmt: skip

@@ -4,50 +4,50 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from perfci.model import Pairs, Series, Verdict
-from perfci.verdicts.variants.numeric_parity import Numerics
+from perfci.model import NamedValues, Series, Verdict
+from perfci.verdicts.variants.numeric_parity import NumericsCheck
 
 
 @dataclass(frozen=True, slots=True)
-class Contrast:
+class VariantContrast:
     """What was decided between two cells of one commit. The verdict's series is the head's cell."""
 
-    base_parameters: Pairs
+    base_parameters: NamedValues
     verdict: Verdict
 
     @property
-    def told(self) -> Verdict:
+    def labelled_verdict(self) -> Verdict:
         """The verdict under a name that tells both sides: ``Attention.time_forward('sdpa' → 'flash', 64)``."""
-        return replace(self.verdict, series=both_sides(self.verdict.series, self.base_parameters))
+        return replace(self.verdict, series=label_both_sides(self.verdict.series, self.base_parameters))
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class VariantRejection:
     """A variant of one class of benchmarks that computes something else than its baseline: its speed says nothing."""
 
     benchmark: str
-    parameters: Pairs
+    parameters: NamedValues
     reason: str
 
-    def concerns(self, benchmark: str, parameters: Pairs) -> bool:
+    def applies_to(self, benchmark: str, parameters: NamedValues) -> bool:
         """Whether a cell is this variant: whoever fails in one benchmark of a class computes wrongly in all of it."""
-        return owner(benchmark) == owner(self.benchmark) and dict(parameters) == dict(self.parameters)
+        return get_benchmark_owner(benchmark) == get_benchmark_owner(self.benchmark) and dict(parameters) == dict(self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
-class Variants:
+class VariantResults:
     """All that a comparison of variants came to; ``numerics`` are those that were held to a tolerance.
 
     ``varied`` are the parameters that were set apart.
     """
 
     varied: tuple[str, ...] = ()
-    contrasts: tuple[Contrast, ...] = ()
-    rejections: tuple[Rejection, ...] = ()
-    numerics: tuple[Numerics, ...] = ()
+    contrasts: tuple[VariantContrast, ...] = ()
+    rejections: tuple[VariantRejection, ...] = ()
+    numerics: tuple[NumericsCheck, ...] = ()
 
 
-def both_sides(series: Series, base_parameters: Pairs) -> Series:
+def label_both_sides(series: Series, base_parameters: NamedValues) -> Series:
     before = dict(base_parameters)
     told = tuple(
         (name, value if before.get(name, value) == value else f"{before[name]} → {value}")
@@ -56,6 +56,6 @@ def both_sides(series: Series, base_parameters: Pairs) -> Series:
     return replace(series, parameters=told)
 
 
-def owner(benchmark: str) -> str:
+def get_benchmark_owner(benchmark: str) -> str:
     """The class or module that a benchmark belongs to: ``model.Gpt`` of ``model.Gpt.measure_training``."""
     return benchmark.rpartition(".")[0]

@@ -9,11 +9,11 @@ from typing import Any
 from asv_runner.benchmarks._base import Benchmark, _get_first_attr
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-METHOD = "1"
+METHOD_VERSION = "1"
 """Part of every version, since asv hashes only the author's code: raise it when numbers are taken in another way."""
 
 
-class Declared:
+class MetricDeclaration:
     """Attributes that ``perfci run`` asks a benchmark for; a function or class that has its own comes first."""
 
     def __init__(self, metric: str, clock: str) -> None:
@@ -41,46 +41,46 @@ class PerfciBenchmark(Benchmark):  # type: ignore[misc]  # asv_runner carries no
         self.type, self.unit = kind, unit
         self.rounds = int(_get_first_attr(attr_sources, "rounds", type(self).rounds))
         if _get_first_attr(attr_sources, "version", None) is None:
-            self.version = hashlib.sha256(f"{kind} {METHOD}\n{self.version}".encode()).hexdigest()
-        self._declared = Declared(self.metric, self.clock)
-        self._attr_sources = [*attr_sources, self._declared]
-        self._why_skipped = ""
+            self.version = hashlib.sha256(f"{kind} {METHOD_VERSION}\n{self.version}".encode()).hexdigest()
+        self._declaration = MetricDeclaration(self.metric, self.clock)
+        self._attr_sources = [*attr_sources, self._declaration]
+        self._skip_reason = ""
 
     def attribute(self, name: str, default: Any) -> Any:
         """What the function, its class, its module or asv's ``-a name=value`` says."""
         return _get_first_attr(self._attr_sources, name, default)
 
-    def repeats(self, least: int, most: int, seconds: float) -> tuple[int, int, float]:
+    def repeat_limits(self, min_count: int, max_count: int, max_s: float) -> tuple[int, int, float]:
         """asv's ``repeat``: a number, or (at least, at most, seconds); 0 or absent is the default given."""
         repeat = self.attribute("repeat", 0)
         if isinstance(repeat, int | float):
-            return (int(repeat), int(repeat), float("inf")) if repeat else (least, most, seconds)
+            return (int(repeat), int(repeat), float("inf")) if repeat else (min_count, max_count, max_s)
         low, high, limit = repeat
         return int(low), int(high), float(limit)
 
-    def skipped(self) -> str:
+    def skip_reason(self) -> str:
         """Why this machine cannot measure this benchmark, or nothing."""
         return ""
 
     def do_setup(self) -> bool:
-        self._why_skipped = self.skipped()
-        return False if self._why_skipped else bool(super().do_setup())
+        self._skip_reason = self.skip_reason()
+        return False if self._skip_reason else bool(super().do_setup())
 
     def do_run(self) -> Any:
-        if self._why_skipped:
-            raise SkipNotImplemented(self._why_skipped)  # which asv and perfci turn into a skipped cell, not a failure
+        if self._skip_reason:
+            raise SkipNotImplemented(self._skip_reason)  # which asv and perfci turn into a skipped cell, not a failure
         return super().do_run()
 
     def do_teardown(self) -> None:
-        if not self._why_skipped:
+        if not self._skip_reason:
             super().do_teardown()
 
 
-def bound(function: Any, params: tuple[Any, ...]) -> Any:
+def bind_parameters(function: Any, params: tuple[Any, ...]) -> Any:
     """The function as a call without arguments; the bare one where there are none, which costs a call less."""
     return (lambda: function(*params)) if params else function
 
 
-def tell(benchmark: PerfciBenchmark, line: str) -> None:
+def print_message(benchmark: PerfciBenchmark, message: str) -> None:
     """A line in the benchmark's output: ``asv run --show-stderr`` prints it, perfci keeps it with the process."""
-    print(f"{benchmark.name}: {line}", file=sys.stderr)
+    print(f"{benchmark.name}: {message}", file=sys.stderr)

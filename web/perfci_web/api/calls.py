@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from perfci.auth.oidc import Keys
-from perfci.auth.permissions import Actor, Need
+from perfci.auth.oidc import KeyLookup
+from perfci.auth.permissions import AccessRequirement, Actor
 from perfci.config import Settings
 from perfci.store import Store
 from perfci.store.projects import Project
-from perfci.store.writes.group_commit import Group
+from perfci.store.writes.group_commit import GroupCommitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Call:
     """
 
     store: Store
-    group: Group
+    group_commit: GroupCommitter
     actor: Actor
     project: Project | None
     path: Mapping[str, Any]
@@ -37,15 +37,15 @@ class Call:
     body: Any
     now: datetime
     request_id: str
-    admit: Callable[[str, Need], Project]
-    raw: bytes = b""
+    require_project: Callable[[str, AccessRequirement], Project]
+    raw_body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
     settings: Settings = field(default_factory=Settings)
-    key_of: Keys = lambda kid: None
+    find_signing_key: KeyLookup = lambda kid: None
 
     @property
-    def the_project(self) -> Project:
+    def required_project(self) -> Project:
         """The project of a rule that names one."""
         assert self.project is not None
         return self.project

@@ -11,11 +11,11 @@ from perfci.auth.permissions import Actor
 from perfci.store.projects import Project
 
 
-def etag_of(project: Project, request: Request, actor: Actor) -> str:
+def build_etag(project: Project, request: Request, actor: Actor) -> str:
     """Of a project's version, what was asked, and who may see how much of it."""
-    asked = "\n".join((__version__, request.full_path, request.headers.get("Accept", ""), actor.sight))
+    asked = "\n".join((__version__, request.full_path, request.headers.get("Accept", ""), actor.visibility_key))
     return f"{project.version}-{sha256(asked.encode()).hexdigest()[:16]}"
 
 
-def is_known(etag: str, request: Request) -> bool:
+def matches_etag(etag: str, request: Request) -> bool:
     return request.if_none_match.contains_weak(etag)

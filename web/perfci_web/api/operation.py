@@ -18,22 +18,22 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from perfci.auth.permissions import Need
+from perfci.auth.permissions import AccessRequirement
 from perfci_web.api.calls import Call, Reply
 
-PREFIX = "/api/v1"
+API_PREFIX = "/api/v1"
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamedAnswer:
     """An answer that is no JSON of ours, sent as it is made."""
 
     content_type: str
 
 
-Answer = type[BaseModel] | Stream | None
+AnswerType = type[BaseModel] | StreamedAnswer | None
 """The shape of an answer; none where there is nothing to say (204)."""
 
 
@@ -52,20 +52,20 @@ class Operation:
     name: str
     method: Method
     rule: str
-    need: Need
+    need: AccessRequirement
     handler: Callable[[Call], Reply]
     summary: str
     query: type[BaseModel] | None = None
     body: type[BaseModel] | None = None
-    answers: Mapping[int, Answer] = field(default_factory=dict)
+    answers: Mapping[int, AnswerType] = field(default_factory=dict)
     etag: bool = False
     revision: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
-        return PREFIX + self.rule
+        return API_PREFIX + self.rule
 
     @property
-    def of_project(self) -> bool:
+    def is_project_scoped(self) -> bool:
         return "<project:project>" in self.rule

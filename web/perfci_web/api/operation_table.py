@@ -18,7 +18,7 @@ from perfci_web.api.operations import (
     verdicts,
 )
 
-ALL: tuple[Operation, ...] = (
+ALL_OPERATIONS: tuple[Operation, ...] = (
     *openapi.OPERATIONS,
     *runs.OPERATIONS,
     *series.OPERATIONS,
@@ -33,4 +33,4 @@ ALL: tuple[Operation, ...] = (
     *expected_changes.OPERATIONS,
 )
 
-BY_NAME = {operation.name: operation for operation in ALL}
+OPERATIONS_BY_NAME = {operation.name: operation for operation in ALL_OPERATIONS}

@@ -8,16 +8,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def read(cursor: str | None) -> int:
+def parse_cursor(cursor: str | None) -> int:
     """The row after which the list goes on; 0 from its start."""
     return int(cursor or 0)
 
 
-def written(row_id: int) -> str:
+def format_cursor(row_id: int) -> str:
     return str(row_id)
 
 
-def page(found: Sequence[T], limit: int, row_id: Callable[[T], int]) -> tuple[Sequence[T], str | None]:
+def cut_page(rows: Sequence[T], limit: int, row_id: Callable[[T], int]) -> tuple[Sequence[T], str | None]:
     """Of ``limit + 1`` rows those to show, and the cursor of the next page where there is one more."""
-    items = found[:limit]
-    return items, written(row_id(items[-1])) if len(found) > limit else None
+    items = rows[:limit]
+    return items, format_cursor(row_id(items[-1])) if len(rows) > limit else None

@@ -8,11 +8,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-MOST_NAMES = 10_000
+MAX_CALLERS = 10_000
 """Callers that are remembered; the one that was quiet longest is forgotten first."""
 
 
-class Allowance:
+class RateLimiter:
     """So much in a minute for each name, spent as it comes: after a quiet minute a whole minute's worth at once."""
 
     def __init__(self, per_minute: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -20,18 +20,18 @@ class Allowance:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def wait_s(self, name: str, amount: float = 1.0) -> int:
+    def take_or_wait_s(self, caller: str, amount: float = 1.0) -> int:
         """Take ``amount``, or answer in how many whole seconds there will be enough.
 
         What is larger than a whole minute's worth is let through when nothing else was taken: it could never be.
         """
         with self._lock:
             now = self._clock()
-            left, since = self._left.pop(name, (self._most, now))
+            left, since = self._left.pop(caller, (self._most, now))
             left = min(self._most, left + (now - since) * self._rate)
             needed = min(amount, self._most)
             enough = left >= needed
-            self._left[name] = (left - amount if enough else left, now)
-            if len(self._left) > MOST_NAMES:
+            self._left[caller] = (left - amount if enough else left, now)
+            if len(self._left) > MAX_CALLERS:
                 self._left.popitem(last=False)
         return 0 if enough else max(1, math.ceil((needed - left) / self._rate))

@@ -16,17 +16,17 @@ from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
 from perfci.store import Store
 from perfci_web.api import problems
-from perfci_web.api.dispatch import Serving, Writer, answer
-from perfci_web.api.operation import PREFIX, Operation
-from perfci_web.api.operation_table import ALL
+from perfci_web.api.dispatch import ApiContext, LazyGroupCommit, handle_request
+from perfci_web.api.operation import API_PREFIX, Operation
+from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.path_parameters import CONVERTERS
-from perfci_web.api.problems import Declined
-from perfci_web.api.rate_limit import Allowance
-from perfci_web.api.request_body import MIB, Bodies
+from perfci_web.api.problems import ProblemError
+from perfci_web.api.rate_limit import RateLimiter
+from perfci_web.api.request_body import MIB, BodyReader
 from perfci_web.request_id import request_id
 
 
-def install(
+def init_app(
     app: Flask,
     store: Store,
     *,
@@ -36,42 +36,42 @@ def install(
 ) -> None:
     """Serve every operation of the table from a store."""
     server = settings.server
-    serving = Serving(
+    serving = ApiContext(
         store=store,
-        group=Writer(store),
+        group_commit=LazyGroupCommit(store),
         identify=identify,
         clock=clock,
         settings=settings,
-        keys=IssuerKeys(settings.access.issuer, clock),
-        bodies=Bodies(wire=int(server.max_body_mb * MIB), inflated=int(server.max_inflated_mb * MIB)),
-        requests=Allowance(server.requests_per_minute),
-        uploads=Allowance(server.uploads_per_minute_mb * MIB),
+        issuer_keys=IssuerKeys(settings.access.issuer, clock),
+        body_reader=BodyReader(max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)),
+        request_limiter=RateLimiter(server.requests_per_minute),
+        upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
     )
     app.extensions["perfci_api"] = serving
     app.url_map.converters |= CONVERTERS
-    for operation in ALL:
-        view = partial(_view, serving, operation)
+    for operation in ALL_OPERATIONS:
+        view = partial(_serve_operation, serving, operation)
         methods = [operation.method]
         app.add_url_rule(
             operation.path, f"api.{operation.name}", view, methods=methods, provide_automatic_options=False
         )
-    for word in problems.WORDS:
-        app.add_url_rule(problems.PAGES + word, f"problem.{word}", partial(_explained, word))
-    app.register_error_handler(Declined, lambda error: problems.response_of(error, request_id()))
+    for word in problems.PROBLEM_KINDS:
+        app.add_url_rule(problems.PROBLEM_PATH + word, f"problem.{word}", partial(_render_problem_page, word))
+    app.register_error_handler(ProblemError, lambda error: problems.problem_response(error, request_id()))
 
 
-def is_api(asked: Request) -> bool:
-    return asked.path == PREFIX or asked.path.startswith(PREFIX + "/")
+def is_api_request(incoming: Request) -> bool:
+    return incoming.path == API_PREFIX or incoming.path.startswith(API_PREFIX + "/")
 
 
-def http_problem(error: HTTPException) -> Response:
+def http_error_response(error: HTTPException) -> Response:
     """What the framework refused below the prefix, in the words of the API."""
-    if isinstance(error, MethodNotAllowed) and not _is_address(error.valid_methods or ()):
+    if isinstance(error, MethodNotAllowed) and not _has_operation(error.valid_methods or ()):
         error = NotFound()
-    return problems.response_of(problems.of_http(error), request_id())
+    return problems.problem_response(problems.convert_http_error(error), request_id())
 
 
-def _is_address(methods: Iterable[str]) -> bool:
+def _has_operation(methods: Iterable[str]) -> bool:
     """Whether the address exists with any of these methods: a name that is misspelt in it is told only then."""
     adapter = current_app.create_url_adapter(request)
     assert adapter is not None
@@ -82,15 +82,15 @@ def _is_address(methods: Iterable[str]) -> bool:
     return False
 
 
-def problem(word: str, detail: str) -> Response:
-    return problems.response_of(Declined(word, detail), request_id())
+def error_response(kind: str, detail: str) -> Response:
+    return problems.problem_response(ProblemError(kind, detail), request_id())
 
 
-def _view(serving: Serving, operation: Operation, **path: Any) -> Response:
-    return answer(serving, operation, request, path, request_id())
+def _serve_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
+    return handle_request(context, operation, request, path, request_id())
 
 
-def _explained(word: str) -> Response:
+def _render_problem_page(kind: str) -> Response:
     """The page that the type of a problem names."""
-    about = problems.WORDS[word]
+    about = problems.PROBLEM_KINDS[kind]
     return Response(f"{about.status} {about.title}\n\n{about.text}\n", content_type="text/plain; charset=utf-8")

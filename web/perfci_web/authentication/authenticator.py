@@ -16,178 +16,187 @@ from typing import Literal, TypeVar
 from flask import Request, Response, g
 from sqlalchemy.orm import Session
 
-from perfci.auth.grants import Grant
-from perfci.auth.permissions import ANONYMOUS, EVERYWHERE, LOCAL, LOOKER, Actor, Denied, Role, Scope
-from perfci.auth.tokens import OF_A_JOB, checked, hash_of
+from perfci.auth.grants import JobGrant
+from perfci.auth.permissions import (
+    ANONYMOUS,
+    EVERY_PROJECT_ID,
+    LOCAL,
+    READ_ONLY_LOCAL,
+    AccessDenied,
+    Actor,
+    ProjectRole,
+    Scope,
+)
+from perfci.auth.tokens import JOB_TOKEN_PREFIX, hash_if_valid, hash_token
 from perfci.config import Settings
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import api_tokens, audit_log, github_bindings, logins, users
-from perfci.store.writes.group_commit import Group
+from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.authentication import csrf
-from perfci_web.authentication.github_login import GitHub, Seal, Unanswered
-from perfci_web.authentication.trusted_proxies import PASSED_ON, Network, user_told
+from perfci_web.authentication.github_login import Encryptor, GitHubLogin, GitHubLoginError
+from perfci_web.authentication.trusted_proxies import WAS_FORWARDED, Network, proxy_user
 
-COOKIE = "__Host-perfci"
-NOTED_EVERY = timedelta(minutes=1)
+LOGIN_COOKIE = "__Host-perfci"
+TOKEN_USE_INTERVAL = timedelta(minutes=1)
 """How often at most the last use of a token is written down, and never before its request is answered."""
 
-CHECKED_EVERY = timedelta(minutes=10)
+MEMBERSHIP_CHECK_INTERVAL = timedelta(minutes=10)
 """How often GitHub is asked whether somebody still belongs here."""
-UNCHECKED_FOR = timedelta(hours=1)
+MEMBERSHIP_GRACE = timedelta(hours=1)
 """How long a login stays good while GitHub does not answer."""
 
 T = TypeVar("T")
 
 BAD_TOKEN = "The token is not valid: it is unknown, expired or revoked."
-BEHIND_A_PROXY = (
+UNEXPECTED_PROXY = (
     "This server takes requests of this machine only, and this one came through a proxy: set [access] mode in "
     "perfci.toml to let others in."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AuthSettings:
     """How this server tells who asks. ``admins`` are people who are admins of everything, as 'github/123'."""
 
     mode: Literal["local", "open", "github", "proxy"] = "local"
     writable: bool = False
     proxy_header: str = "X-Forwarded-User"
-    trusted: tuple[Network, ...] = ()
+    trusted_networks: tuple[Network, ...] = ()
     public_url: str = ""
     admins: frozenset[str] = frozenset()
 
 
-def rules_of(settings: Settings, *, writable: bool) -> Rules:
+def build_auth_settings(settings: Settings, *, writable: bool) -> AuthSettings:
     """The rules of a server's settings; ``PerfciError`` where nobody could log in by them."""
     if settings.access.mode == "proxy" and not settings.server.trusted_proxies:
         raise PerfciError("A login by a proxy needs [server] trusted_proxies, whose header counts: see docs/access.md.")
-    return Rules(
+    return AuthSettings(
         mode=settings.access.mode,
         writable=writable,
         proxy_header=settings.access.proxy_header,
-        trusted=tuple(ipaddress.ip_network(one) for one in settings.server.trusted_proxies),
+        trusted_networks=tuple(ipaddress.ip_network(one) for one in settings.server.trusted_proxies),
         public_url=settings.server.public_url,
         admins=frozenset(settings.access.admins),
     )
 
 
-class Gate:
+class Authenticator:
     """Tells who asks, once for each request."""
 
     def __init__(
         self,
         store: Store,
-        rules: Rules,
+        auth_settings: AuthSettings,
         clock: Callable[[], datetime],
-        group: Callable[[], Group],
-        github: GitHub | None = None,
+        group_commit: Callable[[], GroupCommitter],
+        github: GitHubLogin | None = None,
         secret_key: str = "",
     ) -> None:
-        self.rules = rules
-        self._store, self._clock, self._group = store, clock, group
+        self.auth_settings = auth_settings
+        self._store, self._clock, self._group = store, clock, group_commit
         self._github, self._secret_key = github, secret_key
         self._noted: dict[int, datetime] = {}
 
     def identify(self, request: Request) -> Actor:
         """Who asks; raises ``Denied`` for what proves nothing, and for a change that a foreign page sent."""
         if "actor" not in g:
-            g.actor = self._identified(request)
+            g.actor = self._authenticate(request)
         found: Actor = g.actor
         return found
 
-    def _identified(self, request: Request) -> Actor:
+    def _authenticate(self, request: Request) -> Actor:
         """A bearer token counts alone: nothing that a browser sends by itself is looked at beside it."""
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._of_token(text.strip())
-        actor = self._of_browser(request)
-        if actor.kind != "anonymous" and request.method in csrf.CHANGING:
-            csrf.require_own_page(request, self.rules.public_url)
+            return self._authenticate_token(text.strip())
+        actor = self._authenticate_browser(request)
+        if actor.kind != "anonymous" and request.method in csrf.WRITE_METHODS:
+            csrf.require_own_page(request, self.auth_settings.public_url)
             if actor.kind == "user":
                 csrf.require_token(request, self.csrf_token(actor))
         return actor
 
-    def _of_token(self, text: str) -> Actor:
-        wanted = checked(text)
+    def _authenticate_token(self, text: str) -> Actor:
+        wanted = hash_if_valid(text)
         if wanted is None:
-            raise Denied(401, BAD_TOKEN)
+            raise AccessDenied(401, BAD_TOKEN)
         now = self._clock()
-        if text.startswith(OF_A_JOB):
-            return self._of_job(wanted, now)
+        if text.startswith(JOB_TOKEN_PREFIX):
+            return self._authenticate_job_token(wanted, now)
         with self._store.read() as tx:
-            found = api_tokens.token_of_hash(tx, wanted)
+            found = api_tokens.find_token_by_hash(tx, wanted)
         if found is None or not hmac.compare_digest(found.secret_hash, wanted) or not found.is_valid(now):
-            raise Denied(401, BAD_TOKEN)
-        self._note(found, now)
+            raise AccessDenied(401, BAD_TOKEN)
+        self._note_token_use(found, now)
         scopes = frozenset(Scope(one) for one in found.scopes)
-        return Actor("token", f"token:{found.uid}", {found.project_id: Role.ADMIN}, scopes, shown=found.name)
+        return Actor("token", f"token:{found.uid}", {found.project_id: ProjectRole.ADMIN}, scopes, display_name=found.name)
 
-    def _of_job(self, wanted: str, now: datetime) -> Actor:
+    def _authenticate_job_token(self, token_hash: str, now: datetime) -> Actor:
         """The token of one job writes what that job measured, and reads nothing."""
         with self._store.read() as tx:
-            found = github_bindings.run_token_of_hash(tx, wanted)
-        if found is None or not hmac.compare_digest(found.secret_hash, wanted) or now >= found.expires_at:
-            raise Denied(401, BAD_TOKEN)
-        grant = Grant(found.run_id, found.attempt, found.sha, found.pull_request, found.baseline, found.event)
-        held = {found.project_id: Role.ADMIN}
+            found = github_bindings.find_run_token(tx, token_hash)
+        if found is None or not hmac.compare_digest(found.secret_hash, token_hash) or now >= found.expires_at:
+            raise AccessDenied(401, BAD_TOKEN)
+        grant = JobGrant(found.run_id, found.attempt, found.sha, found.pull_request, found.baseline, found.event)
+        held = {found.project_id: ProjectRole.ADMIN}
         return Actor("token", f"token:{found.uid}", held, frozenset({Scope.WRITE}), f"run {found.run_id}", grant)
 
-    def _of_browser(self, request: Request) -> Actor:
-        if self.rules.mode == "local":
-            if request.environ.get(PASSED_ON):
-                raise Denied(403, BEHIND_A_PROXY)
-            return LOCAL if self.rules.writable else LOOKER
-        if self.rules.mode == "proxy":
-            name = user_told(request, self.rules.proxy_header)
-            return self._of_proxy_user(name) if name else ANONYMOUS
-        if self.rules.mode == "github":
-            return self._of_login(request.cookies.get(COOKIE, ""))
+    def _authenticate_browser(self, request: Request) -> Actor:
+        if self.auth_settings.mode == "local":
+            if request.environ.get(WAS_FORWARDED):
+                raise AccessDenied(403, UNEXPECTED_PROXY)
+            return LOCAL if self.auth_settings.writable else READ_ONLY_LOCAL
+        if self.auth_settings.mode == "proxy":
+            name = proxy_user(request, self.auth_settings.proxy_header)
+            return self._authenticate_proxy_user(name) if name else ANONYMOUS
+        if self.auth_settings.mode == "github":
+            return self._authenticate_login(request.cookies.get(LOGIN_COOKIE, ""))
         return ANONYMOUS
 
-    def _of_proxy_user(self, name: str) -> Actor:
+    def _authenticate_proxy_user(self, name: str) -> Actor:
         with self._store.read() as tx:
             user = users.find_user(tx, "proxy", name)
-            roles = users.roles_of(tx, user.id) if user else {}
+            roles = users.load_roles(tx, user.id) if user else {}
         if user is None:
             user = users.User(0, "proxy", name, name, disabled=False)
-        return self._person(user, roles)
+        return self._build_user_actor(user, roles)
 
-    def _of_login(self, secret: str) -> Actor:
+    def _authenticate_login(self, secret: str) -> Actor:
         """A cookie that is not known, or not any more, is no cookie: one sees what everybody sees, and may log in."""
         if not secret:
             return ANONYMOUS
         with self._store.read() as tx:
-            login = logins.login_of_hash(tx, hash_of(secret))
-            roles = users.roles_of(tx, login.user.id) if login else {}
-        if login is None or login.expires_at <= self._clock() or login.user.disabled or not self._still_known(login):
+            login = logins.find_login(tx, hash_token(secret))
+            roles = users.load_roles(tx, login.user.id) if login else {}
+        if login is None or login.expires_at <= self._clock() or login.user.disabled or not self._is_still_member(login):
             return ANONYMOUS
         g.login = login
-        return self._person(login.user, roles)
+        return self._build_user_actor(login.user, roles)
 
-    def _still_known(self, login: logins.Login) -> bool:
+    def _is_still_member(self, login: logins.Login) -> bool:
         """Ask GitHub again now and then: who left an organisation is out within minutes, even where GitHub is down."""
         now = self._clock()
-        if self._github is None or now - login.checked_at < CHECKED_EVERY:
+        if self._github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
             return True
         try:
-            belongs = self._github.belongs(str(self.seal().opened(login.grant) or ""))
-        except Unanswered:
-            return now - login.checked_at < UNCHECKED_FOR
+            belongs = self._github.is_allowed_user(str(self.encryptor().decrypt(login.grant) or ""))
+        except GitHubLoginError:
+            return now - login.checked_at < MEMBERSHIP_GRACE
         if belongs:
-            self._submitted(partial(logins.login_was_checked, login_id=login.id, at=now))
+            self._submit_quietly(partial(logins.record_login_check, login_id=login.id, at=now))
         else:
-            self._submitted(partial(logins.end_login, login_id=login.id))
+            self._submit_quietly(partial(logins.end_login, login_id=login.id))
         return belongs
 
-    def _person(self, user: users.User, roles: dict[int, str]) -> Actor:
+    def _build_user_actor(self, user: users.User, roles: dict[int, str]) -> Actor:
         if user.disabled:
-            raise Denied(403, "This account is closed: ask an admin of this server.")
-        held = {place: Role(role) for place, role in roles.items()}
-        if user.address in self.rules.admins:
-            held[EVERYWHERE] = Role.ADMIN
-        actor = Actor("user", user.actor, held, shown=user.name)
-        return actor if self.rules.writable else replace(actor, scopes=frozenset({Scope.READ}))
+            raise AccessDenied(403, "This account is closed: ask an admin of this server.")
+        held = {place: ProjectRole(role) for place, role in roles.items()}
+        if user.address in self.auth_settings.admins:
+            held[EVERY_PROJECT_ID] = ProjectRole.ADMIN
+        actor = Actor("user", user.actor, held, display_name=user.name)
+        return actor if self.auth_settings.writable else replace(actor, scopes=frozenset({Scope.READ}))
 
     def csrf_token(self, actor: Actor) -> str:
         """The secret of a person's forms: of his login, or where a proxy logs in, of his name and a key of ours."""
@@ -195,10 +204,10 @@ class Gate:
             return str(g.login.csrf)
         if actor.kind != "user":
             return ""
-        return hmac.new(self._key("csrf"), actor.name.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(self._shared_key("csrf"), actor.name.encode(), hashlib.sha256).hexdigest()
 
-    def seal(self) -> Seal:
-        return Seal(self._secret_key.encode() or self._key("seal"))
+    def encryptor(self) -> Encryptor:
+        return Encryptor(self._secret_key.encode() or self._shared_key("seal"))
 
     def submit(self, job: Callable[[Session], T]) -> T:
         """Store something now, through the one writer of this process."""
@@ -209,33 +218,33 @@ class Gate:
         actor = self.identify(request)
         if "login" in g:
             login: logins.Login = g.login
-            self.submit(lambda tx: _end(tx, login, actor, self._clock()))
+            self.submit(lambda tx: _end_login(tx, login, actor, self._clock()))
 
-    def _key(self, name: str) -> bytes:
+    def _shared_key(self, name: str) -> bytes:
         """A key that all processes of this server share; whoever needs it first makes it."""
         with self._store.read() as tx:
-            known = logins.secret(tx, name)
+            known = logins.find_secret(tx, name)
         now = self._clock()
         return known or self.submit(lambda tx: logins.ensure_secret(tx, name, lambda: secrets.token_bytes(32), now))
 
-    def _note(self, token: api_tokens.Token, now: datetime) -> None:
+    def _note_token_use(self, token: api_tokens.Token, now: datetime) -> None:
         """Remember to write down that a token was used; nobody waits for it, and it may be lost."""
         last = max(filter(None, (token.last_used_at, self._noted.get(token.id))), default=None)
-        if self.rules.writable and (last is None or now - last >= NOTED_EVERY):
+        if self.auth_settings.writable and (last is None or now - last >= TOKEN_USE_INTERVAL):
             self._noted[token.id] = now
-            g.used = partial(api_tokens.token_was_used, token_id=token.id, at=now)
+            g.used = partial(api_tokens.record_token_use, token_id=token.id, at=now)
 
-    def write_down(self, response: Response) -> Response:
+    def store_token_use(self, response: Response) -> Response:
         """Store what this request leaves behind, once its answer is sent."""
         if (used := g.pop("used", None)) is not None:
-            response.call_on_close(lambda: self._submitted(used))
+            response.call_on_close(lambda: self._submit_quietly(used))
         return response
 
-    def _submitted(self, job: Callable[[Session], None]) -> None:
+    def _submit_quietly(self, job: Callable[[Session], None]) -> None:
         with contextlib.suppress(PerfciError):
             self._group().submit(job)
 
 
-def _end(tx: Session, login: logins.Login, actor: Actor, now: datetime) -> None:
+def _end_login(tx: Session, login: logins.Login, actor: Actor, now: datetime) -> None:
     logins.end_login(tx, login.id)
-    audit_log.record(tx, actor.name, "login.end", login.user.address, at=now)
+    audit_log.add_entry(tx, actor.name, "login.end", login.user.address, at=now)

@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 
 from flask import Request
 
-from perfci.auth.permissions import Denied
+from perfci.auth.permissions import AccessDenied
 
-CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-FIELD = "csrf"
-HEADER = "X-CSRF-Token"
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+CSRF_FIELD = "csrf"
+CSRF_HEADER = "X-CSRF-Token"
+FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 def require_own_page(request: Request, public_url: str) -> None:
@@ -21,16 +21,16 @@ def require_own_page(request: Request, public_url: str) -> None:
     origin = request.headers.get("Origin")
     elsewhere = site is not None and site not in ("same-origin", "none")
     if elsewhere or (origin is not None and origin not in own_origins(request, public_url)):
-        raise Denied(403, "This change was sent by a page of another origin; only our own pages may.")
+        raise AccessDenied(403, "This change was sent by a page of another origin; only our own pages may.")
 
 
 def require_token(request: Request, expected: str) -> None:
     """Refuse a change without the secret that only our own pages know."""
-    given = request.headers.get(HEADER, "")
-    if not given and request.mimetype in FORMS:
-        given = request.form.get(FIELD, "")
+    given = request.headers.get(CSRF_HEADER, "")
+    if not given and request.mimetype in FORM_TYPES:
+        given = request.form.get(CSRF_FIELD, "")
     if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
-        raise Denied(403, f"The form is too old, or not ours: load the page again (or send {HEADER}).")
+        raise AccessDenied(403, f"The form is too old, or not ours: load the page again (or send {CSRF_HEADER}).")
 
 
 def own_origins(request: Request, public_url: str) -> frozenset[str]:

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from authlib.integrations.httpx_client import OAuth2Client
 
 TIMEOUT_S = 10.0
-STATE_LIVES_S = 600
+STATE_MAX_AGE_S = 600
 """How long somebody may take to say yes at GitHub."""
 
 
-class Unanswered(PerfciError):
+class GitHubLoginError(PerfciError):
     """GitHub did not answer, or not with what its documentation says."""
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class GitHubUser:
     """``grant`` lets us ask again whether this person still belongs to the organisation."""
 
-    number: str
+    user_id: str
     name: str
-    grant: str = field(repr=False)
+    access_token: str = field(repr=False)
 
 
-class GitHub:
+class GitHubLogin:
     """What is asked of GitHub about somebody who logs in."""
 
     def __init__(self, access: AccessTable, client_secret: str, public_url: str) -> None:
@@ -54,7 +54,7 @@ class GitHub:
         self._client_id, self._client_secret = access.github_client_id, client_secret
         self._callback = f"{public_url}/login/github/callback"
 
-    def question(self, state: str, verifier: str) -> str:
+    def authorization_url(self, state: str, verifier: str) -> str:
         """Where the browser goes to ask."""
         with self._client() as client:
             address, _ = client.create_authorization_url(
@@ -62,31 +62,31 @@ class GitHub:
             )
         return str(address)
 
-    def person(self, code: str, verifier: str) -> Person:
+    def fetch_user(self, code: str, verifier: str) -> GitHubUser:
         """Who came back with this code."""
         with self._client() as client:
-            told = self._asked(
+            told = self._call_github(
                 lambda: client.fetch_token(f"{self._host}/login/oauth/access_token", code=code, code_verifier=verifier)
             )
             grant = str(told.get("access_token", ""))
-            about = self._asked(lambda: self._json(client, "/user"))
+            about = self._call_github(lambda: self._fetch_json(client, "/user"))
         number, name = about.get("id"), about.get("login")
         if not isinstance(number, int) or not isinstance(name, str):
-            raise Unanswered("GitHub did not say who this is.")
-        return Person(str(number), name, grant)
+            raise GitHubLoginError("GitHub did not say who this is.")
+        return GitHubUser(str(number), name, grant)
 
-    def belongs(self, grant: str) -> bool:
+    def is_allowed_user(self, access_token: str) -> bool:
         """Whether somebody is still known to GitHub, and in one of the organisations where any are named."""
-        with self._client(token={"access_token": grant, "token_type": "bearer"}) as client:
+        with self._client(token={"access_token": access_token, "token_type": "bearer"}) as client:
             if not self._orgs:
-                return self._status(client, "/user") == 200
+                return self._fetch_status(client, "/user") == 200
             return any(self._is_active(client, org) for org in self._orgs)
 
     def _is_active(self, client: OAuth2Client, org: str) -> bool:
         path = f"/user/memberships/orgs/{quote(org, safe='')}"
-        return self._status(client, path) == 200 and self._json(client, path).get("state") == "active"
+        return self._fetch_status(client, path) == 200 and self._fetch_json(client, path).get("state") == "active"
 
-    def _client(self, **more: Any) -> OAuth2Client:
+    def _client(self, **options: Any) -> OAuth2Client:
         from authlib.integrations.httpx_client import OAuth2Client  # with the extra "login" only
 
         return OAuth2Client(
@@ -97,33 +97,33 @@ class GitHub:
             code_challenge_method="S256",
             token_endpoint_auth_method="client_secret_post",
             timeout=TIMEOUT_S,
-            **more,
+            **options,
         )
 
-    def _status(self, client: OAuth2Client, path: str) -> int:
-        status = int(self._asked(lambda: client.get(f"{self._api}{path}")).status_code)
+    def _fetch_status(self, client: OAuth2Client, path: str) -> int:
+        status = int(self._call_github(lambda: client.get(f"{self._api}{path}")).status_code)
         if status >= 500 or status == 429:
-            raise Unanswered(f"GitHub answered {status}.")
+            raise GitHubLoginError(f"GitHub answered {status}.")
         return status
 
-    def _json(self, client: OAuth2Client, path: str) -> dict[str, Any]:
+    def _fetch_json(self, client: OAuth2Client, path: str) -> dict[str, Any]:
         answer = client.get(f"{self._api}{path}", headers={"Accept": "application/json"})
         told = answer.json() if answer.status_code == 200 else {}
         return told if isinstance(told, dict) else {}
 
-    def _asked(self, question: Any) -> Any:
+    def _call_github(self, send: Any) -> Any:
         """One sentence for whatever goes wrong between us and GitHub, without what was sent."""
         from authlib.common.errors import AuthlibBaseError
 
         try:
-            return question()
-        except Unanswered:
+            return send()
+        except GitHubLoginError:
             raise
         except (AuthlibBaseError, OSError, ValueError, RuntimeError) as error:
-            raise Unanswered(f"GitHub refused or did not answer ({type(error).__name__}).") from None
+            raise GitHubLoginError(f"GitHub refused or did not answer ({type(error).__name__}).") from None
 
 
-class Seal:
+class Encryptor:
     """What leaves this server and must come back unread and unchanged: a cookie while somebody is at GitHub, and the
     right to ask GitHub again, which lies in the database."""
 
@@ -132,14 +132,14 @@ class Seal:
 
         self._fernet = Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"perfci seal" + key).digest()))
 
-    def closed(self, value: Any) -> str:
+    def encrypt(self, value: Any) -> str:
         return self._fernet.encrypt(json.dumps(value).encode()).decode()
 
-    def opened(self, text: str | bytes, lives_s: int | None = None) -> Any:
+    def decrypt(self, text: str | bytes, max_age_s: int | None = None) -> Any:
         """What was sealed, or nothing where somebody else wrote it, or too long ago."""
         from cryptography.fernet import InvalidToken
 
         try:
-            return json.loads(self._fernet.decrypt(text, ttl=lives_s))
+            return json.loads(self._fernet.decrypt(text, ttl=max_age_s))
         except (InvalidToken, ValueError):
             return None

@@ -6,32 +6,32 @@ from functools import partial
 
 from flask import Flask, Response, jsonify, render_template, request
 
-from perfci.service.incidents.serialize_incidents import ledger_fields
+from perfci.service.incidents.serialize_incidents import serialize_impact
 from perfci.store import Store, projects
-from perfci.store.incidents.incident_members import namesakes
+from perfci.store.incidents.incident_members import load_series_of_same_cells
 from perfci_web.impact import view as pages
 from perfci_web.page_urls import Links
 
-LEDGER = "/<project:project>/ledger"
+IMPACT_PATH = "/<project:project>/ledger"
 
 
-def install(app: Flask, store: Store) -> None:
-    app.add_url_rule(LEDGER, "ledger", partial(ledger_page, store))
-    app.add_url_rule(f"{LEDGER}.json", "ledger.json", partial(ledger_json, store))
+def init_app(app: Flask, store: Store) -> None:
+    app.add_url_rule(IMPACT_PATH, "ledger", partial(impact_page, store))
+    app.add_url_rule(f"{IMPACT_PATH}.json", "ledger.json", partial(impact_json, store))
 
 
-def ledger_page(store: Store, project: str) -> str:
+def impact_page(store: Store, project: str) -> str:
     with store.read() as tx:
-        known = projects.project(tx, project)
+        known = projects.find_project(tx, project)
         assert known is not None  # no page of another one is reached
-        page = pages.ledger_page(tx, known, pages.asked_of(request.args))
-        links = Links(project, namesakes(tx, project, page.series), root=request.script_root)
-    return render_template("impact/impact.html", page=page, filters=pages.FILTERS, links=links)
+        page = pages.build_impact_view(tx, known, pages.parse_query(request.args))
+        links = Links(project, load_series_of_same_cells(tx, project, page.series), root=request.script_root)
+    return render_template("impact/impact.html", page=page, filters=pages.DIRECTION_FILTERS, links=links)
 
 
-def ledger_json(store: Store, project: str) -> Response:
+def impact_json(store: Store, project: str) -> Response:
     with store.read() as tx:
-        known = projects.project(tx, project)
+        known = projects.find_project(tx, project)
         assert known is not None
-        found, following = pages.lines(tx, known, pages.asked_of(request.args))
-    return jsonify({"project": project, "lines": [ledger_fields(line) for line in found], "next": following})
+        found, following = pages.load_impact(tx, known, pages.parse_query(request.args))
+    return jsonify({"project": project, "lines": [serialize_impact(line) for line in found], "next": following})

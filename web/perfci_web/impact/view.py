@@ -11,22 +11,22 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.incidents import notification_text
-from perfci.store.incidents.incident_members import ledger
-from perfci.store.incidents.records import LedgerLine
+from perfci.store.incidents.incident_members import list_impacts
+from perfci.store.incidents.records import ImpactRecord
 from perfci.store.projects import Project
-from perfci.store.queries.measurements import commits_of
-from perfci.verdicts.incidents.step_causes import cost_of
+from perfci.store.queries.measurements import load_commits_by_sha
+from perfci.verdicts.incidents.step_causes import compute_log_cost
 
-LINES = 100
+PAGE_SIZE = 100
 """Lines of one page; the next one begins where it ends."""
 
-HIGHEST_CURSOR = 2**62
+MAX_CURSOR = 2**62
 
-FILTERS: Mapping[str, str] = {"": "Everything", "worse": "Worse", "better": "Better"}
+DIRECTION_FILTERS: Mapping[str, str] = {"": "Everything", "worse": "Worse", "better": "Better"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImpactPageQuery:
     """Which lines: ``moved`` is worse, better or empty, ``commit`` a full sha or empty."""
 
     moved: str = ""
@@ -35,63 +35,63 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    line: LedgerLine
+class ImpactTableRow:
+    impact: ImpactRecord
     worse: bool
 
     @property
     def state(self) -> str:
-        return notification_text.STATES[self.line.state] if self.line.state else ""
+        return notification_text.STATE_LABELS[self.impact.state] if self.impact.state else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class CommitImpact:
     """What one commit moved, as far as the page shows it."""
 
     sha: str
     commit: Commit | None
-    rows: tuple[Row, ...]
+    rows: tuple[ImpactTableRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerPage:
+class ImpactView:
     project: str
-    asked: Asked
-    commits: tuple[Moved, ...]
-    next: int | None
+    query: ImpactPageQuery
+    commits: tuple[CommitImpact, ...]
+    next_cursor: int | None
 
     @property
     def series(self) -> list[Series]:
-        return [row.line.series for moved in self.commits for row in moved.rows]
+        return [row.impact.series for moved in self.commits for row in moved.rows]
 
 
-def asked_of(query: Mapping[str, str]) -> Asked:
+def parse_query(arguments: Mapping[str, str]) -> ImpactPageQuery:
     """What an address asks; what it says of no commit that could be, or of another page, is left out."""
-    moved, commit, before = (query.get(name, "") for name in ("moved", "commit", "before"))
+    moved, commit, before = (arguments.get(name, "") for name in ("moved", "commit", "before"))
     place = int(before) if before.isdecimal() and len(before) < 19 else 0
-    return Asked(
-        moved=moved if moved in FILTERS else "",
+    return ImpactPageQuery(
+        moved=moved if moved in DIRECTION_FILTERS else "",
         commit=commit if re.fullmatch("[0-9a-f]{7,64}", commit) else "",
-        before=place if 0 < place < HIGHEST_CURSOR else None,
+        before=place if 0 < place < MAX_CURSOR else None,
     )
 
 
-def lines(tx: Session, project: Project, asked: Asked) -> tuple[Sequence[LedgerLine], int | None]:
-    worse = asked.moved == "worse" if asked.moved else None
-    return ledger(tx, project.id, commit=asked.commit or None, worse=worse, before=asked.before, limit=LINES)
+def load_impact(tx: Session, project: Project, query: ImpactPageQuery) -> tuple[Sequence[ImpactRecord], int | None]:
+    worse = query.moved == "worse" if query.moved else None
+    return list_impacts(tx, project.id, commit=query.commit or None, worse=worse, before=query.before, limit=PAGE_SIZE)
 
 
-def ledger_page(tx: Session, project: Project, asked: Asked) -> LedgerPage:
+def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> ImpactView:
     """A page of it, the last recorded first, lines of one commit together."""
-    found, following = lines(tx, project, asked)
-    known = commits_of(tx, project.slug, {line.commit for line in found} | {asked.commit} - {""})
+    found, following = load_impact(tx, project, query)
+    known = load_commits_by_sha(tx, project.slug, {line.commit for line in found} | {query.commit} - {""})
     moved = tuple(
-        Moved(sha, known.get(sha), tuple(map(_row, group)))
+        CommitImpact(sha, known.get(sha), tuple(map(_build_row, group)))
         for sha, group in itertools.groupby(found, key=lambda line: line.commit)
     )
-    return LedgerPage(project.slug, asked, moved, following)
+    return ImpactView(project.slug, query, moved, following)
 
 
-def _row(line: LedgerLine) -> Row:
-    change = ChangePoint(line.series, line.commit, "", line.rel, line.before, line.after)
-    return Row(line, cost_of(change) > 0)
+def _build_row(impact: ImpactRecord) -> ImpactTableRow:
+    change = ChangePoint(impact.series, impact.commit, "", impact.relative_change, impact.before, impact.after)
+    return ImpactTableRow(impact, compute_log_cost(change) > 0)

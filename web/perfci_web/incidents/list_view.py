@@ -10,27 +10,27 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState
-from perfci.policies import Standards
+from perfci.policies import ProjectPolicies
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents import notification_text
 from perfci.report.verdict_labels import Tone
-from perfci.service.incidents.derive_incidents import Situation, open_incidents
-from perfci.service.incidents.incident_columns import as_record, look_of
+from perfci.service.incidents.derive_incidents import ProjectEvaluation, derive_open_incidents
+from perfci.service.incidents.incident_columns import build_evaluation_record, build_incident_record
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import changes, members_of
-from perfci.store.incidents.records import DATA, IncidentRecord, Look
+from perfci.store.incidents.incident_members import load_member_change_points, load_members_by_incident
+from perfci.store.incidents.records import DATA_KIND, EvaluationRecord, IncidentRecord
 from perfci.store.projects import Project
 from perfci.store.tables.measurements import EPOCH
-from perfci.verdicts.incidents.page_budget import Say
+from perfci.verdicts.incidents.page_budget import Disposition
 
-MOST_ON_OVERVIEW = 5
-MOST_IN_SECTION = 50
+MAX_ON_OVERVIEW = 5
+MAX_IN_SECTION = 50
 """What is older is found by its number, by state, and in the API."""
 
-MOST_MEMBERS, MOST_WITH_MEMBERS = 5, 20
+MAX_MEMBERS, MAX_ENTRIES_WITH_MEMBERS = 5, 20
 """The page of an incident has them all."""
 
-TITLES: Mapping[str, str] = {
+SECTION_TITLES: Mapping[str, str] = {
     "open": "Open",
     "held": "Held back",
     "waiting": "Waiting",
@@ -47,7 +47,7 @@ STATE_TONES: Mapping[IncidentState, Tone] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IncidentEntry:
     """One incident in words, with what a page links to; ``members`` are the largest few, where it is open."""
 
     record: IncidentRecord
@@ -58,20 +58,20 @@ class Entry:
         return self.record.derived_id
 
     @property
-    def more(self) -> int:
+    def hidden_members(self) -> int:
         return self.record.series_count - len(self.members)
 
     @property
     def tone(self) -> Tone:
-        return "worse" if self.record.kind == DATA else words.TONES[IncidentKind(self.record.kind)]
+        return "worse" if self.record.kind == DATA_KIND else words.TONES[IncidentKind(self.record.kind)]
 
     @property
     def glyph(self) -> str:
-        return "?" if self.record.kind == DATA else words.GLYPHS[IncidentKind(self.record.kind)]
+        return "?" if self.record.kind == DATA_KIND else words.GLYPHS[IncidentKind(self.record.kind)]
 
     @property
     def state(self) -> str:
-        return notification_text.STATES[self.record.state]
+        return notification_text.STATE_LABELS[self.record.state]
 
     @property
     def state_tone(self) -> Tone:
@@ -83,90 +83,90 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class IncidentSection:
     name: str
     title: str
-    entries: tuple[Entry, ...]
+    entries: tuple[IncidentEntry, ...]
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentsPage:
+class IncidentListView:
     project: str
     sentence: str
     pages_per_week: int
-    sections: tuple[Section, ...]
-    look: Look
+    sections: tuple[IncidentSection, ...]
+    evaluation: EvaluationRecord
 
 
-def incidents_page(tx: Session, project: str, project_id: int, look: Look) -> IncidentsPage:
+def build_incident_list(tx: Session, project: str, project_id: int, evaluation: EvaluationRecord) -> IncidentListView:
     """Every incident in exactly one section, the newest of each."""
-    counts = stored.section_counts(tx, project_id)
+    counts = stored.count_sections(tx, project_id)
     sections = [
-        Section(name, TITLES[name], tuple(_entries(tx, project_id, name)), count)
+        IncidentSection(name, SECTION_TITLES[name], tuple(_load_entries(tx, project_id, name)), count)
         for name, count in counts.items()
         if count
     ]
-    sentence = words.summary_of(counts, len(look.retests), len(look.creeps))
-    return IncidentsPage(project, sentence, look.pages_per_week, tuple(sections), look)
+    sentence = words.format_incident_counts(counts, len(evaluation.retests), len(evaluation.creeps))
+    return IncidentListView(project, sentence, evaluation.pages_per_week, tuple(sections), evaluation)
 
 
 @dataclass(frozen=True, slots=True)
-class OpenNow:
+class OpenIncidents:
     """What the overview shows of it: how many are open, and those with most evidence."""
 
     count: int
-    entries: tuple[Entry, ...]
+    entries: tuple[IncidentEntry, ...]
 
 
-def open_on_overview(tx: Session, known: Project, standards: Standards) -> OpenNow:
+def load_open_incidents(tx: Session, project_record: Project, standards: ProjectPolicies) -> OpenIncidents:
     """One question to the store, where incidents are open; they are derived where no look was ever kept."""
-    count, found = stored.open_now(tx, known.id, limit=MOST_IN_SECTION)
-    if not found and not stored.was_looked_at(tx, known.id):
-        derived = open_incidents(tx, known.slug, standards.policy, standards.history)
-        found = [one for told in derived.told if (one := as_record(told, derived, EPOCH)).open]
+    count, found = stored.load_open(tx, project_record.id, limit=MAX_IN_SECTION)
+    if not found and not stored.has_evaluation(tx, project_record.id):
+        derived = derive_open_incidents(tx, project_record.slug, standards.policy, standards.history)
+        found = [one for told in derived.incidents if (one := build_incident_record(told, derived, EPOCH)).is_open]
         count = len(found)
-    return OpenNow(count, tuple(Entry(one) for one in by_evidence(found)[:MOST_ON_OVERVIEW]))
+    return OpenIncidents(count, tuple(IncidentEntry(one) for one in sort_by_evidence(found)[:MAX_ON_OVERVIEW]))
 
 
-def preview(found: Situation, now: datetime) -> IncidentsPage:
+def build_preview(evaluation: ProjectEvaluation, now: datetime) -> IncidentListView:
     """The same of a store in which nothing was written down yet: an imported history, an older database."""
-    entries: dict[str, list[Entry]] = {name: [] for name in TITLES}
-    for told in found.told:
-        record = as_record(told, found, now)
-        heading = "open" if record.open else HEADINGS.get(told.say, "rest")
-        entries[heading].append(Entry(record, told.incident.members[:MOST_MEMBERS] if record.open else ()))
+    entries: dict[str, list[IncidentEntry]] = {name: [] for name in SECTION_TITLES}
+    for told in evaluation.incidents:
+        record = build_incident_record(told, evaluation, now)
+        heading = "open" if record.is_open else SECTION_OF_DECISION.get(told.disposition, "rest")
+        entries[heading].append(IncidentEntry(record, told.incident.members[:MAX_MEMBERS] if record.is_open else ()))
     ordered = {one.record.derived_id: one for one in entries["open"]}
-    entries["open"] = [ordered[one.derived_id] for one in by_evidence([one.record for one in entries["open"]])]
-    look = look_of(found, now)
+    entries["open"] = [ordered[one.derived_id] for one in sort_by_evidence([one.record for one in entries["open"]])]
+    look = build_evaluation_record(evaluation, now)
     sections = tuple(
-        Section(name, TITLES[name], tuple(mine[:MOST_IN_SECTION]), len(mine)) for name, mine in entries.items() if mine
+        IncidentSection(name, SECTION_TITLES[name], tuple(mine[:MAX_IN_SECTION]), len(mine)) for name, mine in entries.items() if mine
     )
-    sentence = words.summary_of({k: len(mine) for k, mine in entries.items()}, len(look.retests), len(look.creeps))
-    return IncidentsPage(found.project, sentence, found.pages_per_week, sections, look)
+    sentence = words.format_incident_counts({k: len(mine) for k, mine in entries.items()}, len(look.retests), len(look.creeps))
+    return IncidentListView(evaluation.project, sentence, evaluation.pages_per_week, sections, look)
 
 
-HEADINGS = {Say.HELD_BACK: "held", Say.WEAK: "held", Say.WAITING: "waiting"}
+SECTION_OF_DECISION = {Disposition.HELD_BACK: "held", Disposition.TOO_WEAK: "held", Disposition.WAITING: "waiting"}
 
 
-def by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
+def sort_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
     """Confirmed ones first, then the clearest."""
 
-    def urgency(one: IncidentRecord) -> tuple[object, ...]:
-        return (not one.detail.get("convicted"), one.detail.get("p_value", 0.0), -one.series_count, -one.number)
+    def sort_key(record: IncidentRecord) -> tuple[object, ...]:
+        return (not record.detail.get("convicted"), record.detail.get("p_value", 0.0), -record.series_count, -record.number)
 
-    return sorted(records, key=urgency)
+    return sorted(records, key=sort_key)
 
 
-def _entries(tx: Session, project_id: int, name: str) -> list[Entry]:
-    found = stored.in_section(tx, project_id, name, limit=MOST_IN_SECTION)
-    if name != "open":
-        return [Entry(one) for one in found]
-    found = by_evidence(found)
-    shown = [one.id for one in found[:MOST_WITH_MEMBERS]]
-    largest = {k: moved[:MOST_MEMBERS] for k, moved in members_of(tx, shown).items()}
+def _load_entries(tx: Session, project_id: int, section: str) -> list[IncidentEntry]:
+    found = stored.list_section(tx, project_id, section, limit=MAX_IN_SECTION)
+    if section != "open":
+        return [IncidentEntry(one) for one in found]
+    found = sort_by_evidence(found)
+    shown = [one.id for one in found[:MAX_ENTRIES_WITH_MEMBERS]]
+    largest = {k: moved[:MAX_MEMBERS] for k, moved in load_members_by_incident(tx, shown).items()}
     flat = [(k, member) for k, moved in largest.items() for member in moved]
     series: dict[int, list[ChangePoint]] = {k: [] for k in largest}
-    for (k, _), change in zip(flat, changes(tx, [member for _, member in flat]), strict=True):
+    for (k, _), change in zip(flat, load_member_change_points(tx, [member for _, member in flat]), strict=True):
         series[k].append(change)
-    return [Entry(one, tuple(series.get(one.id, ()))) for one in found]
+    return [IncidentEntry(one, tuple(series.get(one.id, ()))) for one in found]

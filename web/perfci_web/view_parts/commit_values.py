@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import Environment, Point, Process, Result, Role, Run, Series, Status
-from perfci.report.charts.series_trend import Dot, trend_of
-from perfci.verdicts.judged_series import gated
+from perfci.report.charts.series_trend import Dot, build_trend
+from perfci.verdicts.judged_series import select_judged_series
 
 
-def dots_of_runs(runs: Iterable[Run]) -> dict[Series, Dot]:
+def build_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
     """Join all runs of one commit into one dot for each series, as every chart and table shows it."""
     results: dict[Series, list[tuple[Run, Result]]] = {}
     for run in runs:
         for result in run.results:
             results.setdefault(result.series, []).append((run, result))
-    return {series: trend_of(series, [_point(found)]).dots[0] for series, found in results.items()}
+    return {series: build_trend(series, [_merge_point(found)]).dots[0] for series, found in results.items()}
 
 
-def processes_of_runs(runs: Iterable[Run]) -> dict[Series, list[Process]]:
+def collect_processes(runs: Iterable[Run]) -> dict[Series, list[Process]]:
     """All processes of some runs by series; none where only summaries are known."""
     found: dict[Series, list[Process]] = {}
     for run in runs:
@@ -27,43 +27,43 @@ def processes_of_runs(runs: Iterable[Run]) -> dict[Series, list[Process]]:
     return found
 
 
-def judged_of(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
+def find_judged_series(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
     """The series of some histories that verdicts are given on; the others are shown beside them."""
     return set(
-        gated({series: [one for point in points for one in point.processes] for series, points in histories.items()})
+        select_judged_series({series: [one for point in points for one in point.processes] for series, points in histories.items()})
     )
 
 
-def environment_difference(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:
+def diff_environments(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:
     """What was observed differently on the two sides: name, values at base, values at head."""
-    before, after = (_observed(run.environment for run in runs) for runs in (base, head))
+    before, after = (_observed_values(run.environment for run in runs) for runs in (base, head))
     names = dict.fromkeys([*before, *after])
-    rows = [(name, _listed(before.get(name)), _listed(after.get(name))) for name in names]
+    rows = [(name, _format_values(before.get(name)), _format_values(after.get(name))) for name in names]
     return [row for row in rows if row[1] != row[2]]
 
 
-def _point(found: Sequence[tuple[Run, Result]]) -> Point:
+def _merge_point(results: Sequence[tuple[Run, Result]]) -> Point:
     """Several runs of a commit are one point; what pairs measured counts only where nothing else did."""
-    latest = found[-1][1]
-    processes = [process for _, result in found for process in result.processes]
+    latest = results[-1][1]
+    processes = [process for _, result in results for process in result.processes]
     history = [process for process in processes if process.role is Role.HISTORY]
-    ok = any(result.status is Status.OK for _, result in found)
+    ok = any(result.status is Status.OK for _, result in results)
     return Point(
-        commit=found[-1][0].commit,
+        commit=results[-1][0].commit,
         status=Status.OK if ok else latest.status,
-        processes=tuple(_measured(history) or _measured(processes)),
-        summary=next((result.summary for _, result in found if result.summary), None),
+        processes=tuple(_ok_processes(history) or _ok_processes(processes)),
+        summary=next((result.summary for _, result in results if result.summary), None),
         boundaries=latest.boundaries,
-        environment=found[-1][0].environment,
+        environment=results[-1][0].environment,
         reason="" if ok else latest.reason,
     )
 
 
-def _measured(processes: Iterable[Process]) -> list[Process]:
+def _ok_processes(processes: Iterable[Process]) -> list[Process]:
     return [process for process in processes if process.status is Status.OK]
 
 
-def _observed(environments: Iterable[Environment]) -> dict[str, set[str]]:
+def _observed_values(environments: Iterable[Environment]) -> dict[str, set[str]]:
     seen: dict[str, set[str]] = {}
     for environment in environments:
         for name, value in environment.values:
@@ -71,5 +71,5 @@ def _observed(environments: Iterable[Environment]) -> dict[str, set[str]]:
     return seen
 
 
-def _listed(values: set[str] | None) -> str:
+def _format_values(values: set[str] | None) -> str:
     return ", ".join(sorted(values)) if values else "not recorded"

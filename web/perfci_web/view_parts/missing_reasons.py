@@ -7,42 +7,42 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import Series, Status
-from perfci.report.serializers import series_fields
-from perfci_web.view_parts.cells import Cell, by_cell
+from perfci.report.serializers import serialize_series
+from perfci_web.view_parts.cells import CellRows, group_by_cell
 
-NOT_TOLD = "no reason was given"
+NO_REASON = "no reason was given"
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class MissingReason:
     """What was said instead of a value, and of which series."""
 
     text: str
     series: tuple[Series, ...]
 
     @property
-    def cells(self) -> list[Cell[Series]]:
-        return by_cell(self.series, lambda series: series)
+    def cells(self) -> list[CellRows[Series]]:
+        return group_by_cell(self.series, lambda series: series)
 
 
-def by_reason(found: Iterable[tuple[str, Series]]) -> tuple[Reason, ...]:
+def group_by_reason(series_by_text: Iterable[tuple[str, Series]]) -> tuple[MissingReason, ...]:
     """The reasons, the most frequent first."""
     together: dict[str, list[Series]] = {}
-    for text, series in found:
-        together.setdefault(text or NOT_TOLD, []).append(series)
-    reasons = [Reason(text, tuple(series)) for text, series in together.items()]
+    for text, series in series_by_text:
+        together.setdefault(text or NO_REASON, []).append(series)
+    reasons = [MissingReason(text, tuple(series)) for text, series in together.items()]
     return tuple(sorted(reasons, key=lambda reason: (-len(reason.series), reason.text)))
 
 
-def failure(status: Status, reason: str) -> str:
+def format_failure(status: Status, reason: str) -> str:
     """How something failed and what it said: ``oom: CUDA out of memory``."""
     how = "" if status is Status.FAILED and reason else status.value
     return ": ".join(part for part in (how, reason) if part)
 
 
-def how_many(reasons: Iterable[Reason]) -> int:
+def count_series(reasons: Iterable[MissingReason]) -> int:
     return sum(len(reason.series) for reason in reasons)
 
 
-def reason_fields(reason: Reason) -> dict[str, Any]:
-    return {"reason": reason.text, "series": [series_fields(one) for one in reason.series]}
+def serialize_reason(reason: MissingReason) -> dict[str, Any]:
+    return {"reason": reason.text, "series": [serialize_series(one) for one in reason.series]}

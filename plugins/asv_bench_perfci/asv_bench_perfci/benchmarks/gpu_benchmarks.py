@@ -8,7 +8,7 @@ from typing import Any
 
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from asv_bench_perfci.benchmark_base import PerfciBenchmark, bound, tell
+from asv_bench_perfci.benchmark_base import PerfciBenchmark, bind_parameters, print_message
 
 NO_ACCELERATOR = "torch sees no accelerator here"
 
@@ -16,7 +16,7 @@ NO_ACCELERATOR = "torch sees no accelerator here"
 class GpuBenchmark(PerfciBenchmark):
     """Skipped without an accelerator."""
 
-    def skipped(self) -> str:
+    def skip_reason(self) -> str:
         from perfci.bench.devices.torch_devices import this_device
 
         return NO_ACCELERATOR if this_device().kind == "cpu" else ""
@@ -34,21 +34,21 @@ class GpuTimeBenchmark(GpuBenchmark):
     type = "gputime"
     clock = "device"
 
-    def skipped(self) -> str:
+    def skip_reason(self) -> str:
         if self.attribute("on_cpu", False):
             return ""
-        why = super().skipped()
+        why = super().skip_reason()
         return f"{why}, and the benchmark does not say on_cpu = True" if why else ""
 
     def run(self, *params: Any) -> dict[str, Any]:
         from perfci.bench.timers.timed_blocks import time_blocks
 
-        least, most, seconds = self.repeats(7, 50, 2.0)
+        least, most, seconds = self.repeat_limits(7, 50, 2.0)
         warmup_s = float(self.attribute("warmup_time", -1))
         prepare = self.attribute("prepare", None)
         timing = time_blocks(
-            bound(self.func, params),
-            prepare=bound(prepare, params) if prepare else None,
+            bind_parameters(self.func, params),
+            prepare=bind_parameters(prepare, params) if prepare else None,
             number=int(self.attribute("number", 0)) or None,
             min_blocks=least,
             max_blocks=most,
@@ -56,8 +56,8 @@ class GpuTimeBenchmark(GpuBenchmark):
             budget_s=seconds,
         )
         for flag in timing.flags:
-            tell(self, flag)
-        self._declared.clock = "device" if timing.device else "wall"
+            print_message(self, flag)
+        self._declaration.clock = "device" if timing.device else "wall"
         return {"samples": list(timing.device or timing.wall), "number": timing.number}
 
 
@@ -76,12 +76,12 @@ class GpuMemoryBenchmark(GpuBenchmark):
     clock = "value"
 
     def run(self, *params: Any) -> dict[str, Any]:
-        least, _, _ = self.repeats(3, 3, 0.0)
-        function = bound(self.func, params)
-        return {"samples": [peak_of(function, warmups=int(call == 0)) for call in range(least)], "number": 1}
+        least, _, _ = self.repeat_limits(3, 3, 0.0)
+        function = bind_parameters(self.func, params)
+        return {"samples": [measure_peak_bytes(function, warmups=int(call == 0)) for call in range(least)], "number": 1}
 
 
-def peak_of(function: Callable[[], object], *, warmups: int) -> float:
+def measure_peak_bytes(function: Callable[[], object], *, warmups: int) -> float:
     """The bytes one call needed at its highest; the benchmark is skipped where the allocator does not tell."""
     from perfci.bench.devices.torch_devices import this_device
     from perfci.bench.memory_use.peak_memory import allocator_readings

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from asv_bench_perfci.benchmark_base import PerfciBenchmark, bound
+from asv_bench_perfci.benchmark_base import PerfciBenchmark, bind_parameters
 
 if TYPE_CHECKING:
-    from perfci.bench.streams.latency import Trace
+    from perfci.bench.streams.latency import RequestTrace
 
 
 class StreamBenchmark(PerfciBenchmark):
@@ -25,26 +25,26 @@ class StreamBenchmark(PerfciBenchmark):
     """
 
     def run(self, *params: Any) -> dict[str, Any]:
-        from perfci.bench.timers.timed_blocks import collector_off
+        from perfci.bench.timers.timed_blocks import gc_disabled
 
-        generate = bound(self.func, params)
-        least, most, seconds = self.repeats(5, 20, 5.0)
+        generate = bind_parameters(self.func, params)
+        least, most, seconds = self.repeat_limits(5, 20, 5.0)
         warmup_s = max(0.0, float(self.attribute("warmup_time", -1)))
-        repeatedly(lambda: self.sample(generate), lambda count, spent: count >= 1 and spent >= warmup_s)
-        with collector_off() as collect:
-            samples = repeatedly(
-                lambda: self.sample(generate),
+        collect_samples(lambda: self.sample_latency(generate), lambda count, spent: count >= 1 and spent >= warmup_s)
+        with gc_disabled() as collect:
+            samples = collect_samples(
+                lambda: self.sample_latency(generate),
                 lambda count, spent: count >= most or (count >= least and spent >= seconds),
-                between=collect,
+                between_samples=collect,
             )
         return {"samples": samples, "number": 1}
 
-    def sample(self, generate: Callable[[], Any]) -> float:
+    def sample_latency(self, generate: Callable[[], Any]) -> float:
         """The latency of one generation; ``metric`` names its formula."""
         from perfci.bench.streams import latency
 
         formula = {"ttft": latency.ttft, "tpot": latency.tpot, "e2el": latency.e2el}[self.metric]
-        value = formula(trace_of(generate, self.attribute("tokens_of", None) or (lambda chunk: 1)))
+        value = formula(record_trace(generate, self.attribute("tokens_of", None) or (lambda chunk: 1)))
         if value is None:
             raise ValueError(f"{self.name} came in one chunk: time per token needs at least two")
         return value
@@ -71,10 +71,10 @@ class E2elBenchmark(StreamBenchmark):
     type = metric = "e2el"
 
 
-def trace_of(generate: Callable[[], Any], tokens_of: Callable[[Any], int]) -> Trace:
+def record_trace(generate: Callable[[], Any], tokens_of: Callable[[Any], int]) -> RequestTrace:
     """Run one generation and note when each of its chunks was there, the device's queue empty."""
     from perfci.bench.devices.torch_devices import this_device
-    from perfci.bench.streams.latency import Trace
+    from perfci.bench.streams.latency import RequestTrace
 
     device = this_device()
     device.synchronize()
@@ -84,18 +84,18 @@ def trace_of(generate: Callable[[], Any], tokens_of: Callable[[Any], int]) -> Tr
         device.synchronize()
         arrived.append((perf_counter(), chunk))
     done = perf_counter()
-    return Trace(sent, tuple((time, tokens_of(chunk)) for time, chunk in arrived), done)
+    return RequestTrace(sent, tuple((time, tokens_of(chunk)) for time, chunk in arrived), done)
 
 
-def repeatedly(
-    sample: Callable[[], float], enough: Callable[[int, float], bool], between: Callable[[], object] = lambda: None
+def collect_samples(
+    take_sample: Callable[[], float], has_enough: Callable[[int, float], bool], between_samples: Callable[[], object] = lambda: None
 ) -> list[float]:
     """Sample until ``enough(samples so far, seconds spent)``."""
     samples: list[float] = []
     begin = perf_counter()
-    while not enough(len(samples), perf_counter() - begin):
-        between()
-        samples.append(sample())
+    while not has_enough(len(samples), perf_counter() - begin):
+        between_samples()
+        samples.append(take_sample())
     return samples
 
 

@@ -11,8 +11,8 @@ from lm import answering, copying, texts, training
 from lm.model import LM, Cache
 from torch import Tensor
 
-from perfci.bench import Bench, Clock, Measured, Metric, ModelBench, Reading, metrics
-from perfci.bench.call_counts import NO_DEVICE, count, fake_tensors
+from perfci.bench import Bench, Clock, Measurement, Metric, ModelBench, Reading, metrics
+from perfci.bench.call_counts import FAKE_DEVICE, count_call, fake_tensors
 from perfci.bench.devices.torch_devices import this_device
 
 COPIES = ("copied_to_device_bytes", "pageable_copy_bytes", "blocking_copy_bytes")
@@ -51,11 +51,11 @@ class Loader(Bench):
     STEPS, EPOCHS = 8, 3
 
     @metrics(Metric("data_time", "seconds"), Metric("data_stall", "ratio"), Metric("loader_startup", "seconds"))
-    def measure_loader(self) -> Measured:
+    def measure_loader(self) -> Measurement:
         torch.manual_seed(0)
         matrix = torch.randn(512, 512)
         epochs = [self.epoch(lambda: [matrix @ matrix for _ in range(4)]) for _ in range(self.EPOCHS)]
-        return Measured(
+        return Measurement(
             {
                 "data_time": Reading([waited / self.STEPS for _, waited, _ in epochs], Clock.WALL, self.STEPS),
                 "data_stall": Reading([waited / whole for _, waited, whole in epochs], Clock.VALUE, self.STEPS),
@@ -81,9 +81,9 @@ class Copy(Bench):
     """What a batch costs on its way to the device: counted, so that it takes none."""
 
     @metrics(*(Metric(name, "bytes") for name in COPIES))
-    def measure_copy(self) -> Measured:
+    def measure_copy(self) -> Measurement:
         device = this_device().torch_device
         with fake_tensors() if device == "cpu" else contextlib.nullcontext():
             batch = torch.ones(texts.BATCH, texts.LENGTH, dtype=torch.int64)
-            counted = count(lambda: copying.to_device(batch, NO_DEVICE if device == "cpu" else device)).readings()
-        return Measured({name: counted[name] for name in COPIES})
+            counted = count_call(lambda: copying.to_device(batch, FAKE_DEVICE if device == "cpu" else device)).readings()
+        return Measurement({name: counted[name] for name in COPIES})

@@ -2,62 +2,67 @@
 
 from __future__ import annotations
 
-from perfci.auth.grants import announcing_objection
-from perfci.auth.permissions import Denied, Need
-from perfci.net.shapes import Paged
-from perfci.net.shapes.expected_changes import AnnouncementPage, AnnouncementShape, AnnouncementsKept, NewAnnouncements
+from perfci.auth.grants import expected_change_refusal
+from perfci.auth.permissions import AccessDenied, AccessRequirement
+from perfci.net.shapes import PageQuery
+from perfci.net.shapes.expected_changes import (
+    AddedExpectedChanges,
+    ExpectedChangePage,
+    ExpectedChangeShape,
+    NewExpectedChanges,
+)
 from perfci.service.audit_context import AuditContext
-from perfci.service.expected_changes.save_changes import arrive
+from perfci.service.expected_changes.save_changes import save_expected_changes
 from perfci.store.incidents import expected_changes
-from perfci.verdicts.expected_change import Announcement
-from perfci.verdicts.incidents.expected_change_match import Arrived
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.incidents.expected_change_match import MergedExpectedChange
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operation import Operation
 
-RULE = "/projects/<project:project>/announcements"
+EXPECTED_CHANGES_RULE = "/projects/<project:project>/announcements"
 
 
-def list_announcements(call: Call) -> Reply:
-    asked: Paged = call.query
+def list_expected_changes(call: Call) -> Reply:
+    asked: PageQuery = call.query
     with call.store.read() as tx:
-        found = expected_changes.lines(
-            tx, call.the_project.id, before=pagination.read(asked.cursor), limit=asked.limit + 1
+        found = expected_changes.list_expected_changes(
+            tx, call.required_project.id, before=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
         )
-    items, following = pagination.page(found, asked.limit, lambda one: one.id)
-    return Reply(AnnouncementPage(items=tuple(map(_shape, items)), next=following))
+    items, following = pagination.cut_page(found, asked.limit, lambda one: one.id)
+    return Reply(ExpectedChangePage(items=tuple(map(_expected_change_shape, items)), next=following))
 
 
-def add_announcements(call: Call) -> Reply:
-    asked: NewAnnouncements = call.body
-    if call.actor.grant is not None and (problem := announcing_objection(call.actor.grant, asked.commit)):
-        raise Denied(403, problem)
+def add_expected_changes(call: Call) -> Reply:
+    asked: NewExpectedChanges = call.body
+    if call.actor.grant is not None and (problem := expected_change_refusal(call.actor.grant, asked.commit)):
+        raise AccessDenied(403, problem)
     told = [
-        Arrived(asked.commit, Announcement(one.match, one.change, one.reason), asked.source, asked.arrived_at)
+        MergedExpectedChange(asked.commit, ExpectedChange(one.match, one.relative_change, one.reason), asked.source, asked.merged_at)
         for one in asked.items
     ]
     act = AuditContext(call.actor, call.now, call.request_id)
-    kept = call.group.submit(lambda tx: arrive(tx, call.the_project, told, act))
-    return Reply(AnnouncementsKept(kept=kept))
+    kept = call.group_commit.submit(lambda tx: save_expected_changes(tx, call.required_project, told, act))
+    return Reply(AddedExpectedChanges(added=kept))
 
 
-def _shape(line: expected_changes.AnnouncementLine) -> AnnouncementShape:
+def _expected_change_shape(line: expected_changes.ExpectedChangeListItem) -> ExpectedChangeShape:
     one = line.record
-    return AnnouncementShape(
-        commit=one.sha, match=one.match, change=one.change, reason=one.reason, source=one.source,
-        arrived_at=one.arrived_at, told_by=line.told_by, told_at=line.told_at,
+    return ExpectedChangeShape(
+        commit=one.sha, match=one.match, relative_change=one.change, reason=one.reason, source=one.source,
+        merged_at=one.merged_at, recorded_by=line.recorded_by, recorded_at=line.recorded_at,
     )  # fmt: skip
 
 
 OPERATIONS = (
     Operation(
-        "list_announcements", "GET", RULE, Need.READ, list_announcements,
+        "list_announcements", "GET", EXPECTED_CHANGES_RULE, AccessRequirement.READ, list_expected_changes,
         "What was announced of commits of the main branch, last told first",
-        query=Paged, answers={200: AnnouncementPage}, etag=True,
+        query=PageQuery, answers={200: ExpectedChangePage}, etag=True,
     ),
     Operation(
-        "add_announcements", "POST", RULE, Need.WRITE_RESULTS, add_announcements,
+        "add_announcements", "POST", EXPECTED_CHANGES_RULE, AccessRequirement.WRITE_RESULTS, add_expected_changes,
         "Tell what was announced of a commit; told again it stays one",
-        body=NewAnnouncements, answers={200: AnnouncementsKept},
+        body=NewExpectedChanges, answers={200: AddedExpectedChanges},
     ),
 )  # fmt: skip

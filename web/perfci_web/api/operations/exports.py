@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import Need
-from perfci.net.shapes import Paged
-from perfci.net.shapes.unresolved_results import Meaning, QuarantinedPage, QuarantinedShape, Resolved
-from perfci.service.uploads.export_history import export
-from perfci.service.uploads.unresolved_units import resolve
+from perfci.auth.permissions import AccessRequirement
+from perfci.net.shapes import PageQuery
+from perfci.net.shapes.unresolved_results import (
+    MetricMeaning,
+    ResolvedResults,
+    UnresolvedResultPage,
+    UnresolvedResultShape,
+)
+from perfci.service.uploads.export_history import export_history
+from perfci.service.uploads.unresolved_units import resolve_unit
 from perfci.store.access import audit_log
-from perfci.store.projects import touch
+from perfci.store.projects import mark_changed
 from perfci.store.queries import unresolved_results
-from perfci.store.queries.unresolved_results import Answer, QuarantinedRecord
+from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
-from perfci_web.api.operation import Operation, Stream
-from perfci_web.api.problems import Declined
+from perfci_web.api.operation import Operation, StreamedAnswer
+from perfci_web.api.problems import ProblemError
 
-P = "/projects/<project:project>"
+PROJECT_RULE = "/projects/<project:project>"
 
 EXPORTS = {
     "export_csv": ("csv", "export.csv", "text/csv; charset=utf-8"),
@@ -29,54 +34,54 @@ EXPORTS = {
 """Operation, format, end of the address, content type."""
 
 
-def list_quarantined(call: Call) -> Reply:
-    asked: Paged = call.query
+def list_unresolved_results(call: Call) -> Reply:
+    asked: PageQuery = call.query
     with call.store.read() as tx:
-        found = unresolved_results.waiting(
-            tx, call.the_project.id, after=pagination.read(asked.cursor), limit=asked.limit + 1
+        found = unresolved_results.list_unresolved_results(
+            tx, call.required_project.id, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
         )
-    items, following = pagination.page(found, asked.limit, lambda one: one.id)
-    return Reply(QuarantinedPage(items=tuple(map(_shape, items)), next=following))
+    items, following = pagination.cut_page(found, asked.limit, lambda one: one.id)
+    return Reply(UnresolvedResultPage(items=tuple(map(_unresolved_shape, items)), next=following))
 
 
-def resolve_quarantined(call: Call) -> Reply:
-    said: Meaning = call.body
-    project = call.the_project
+def resolve_result(call: Call) -> Reply:
+    said: MetricMeaning = call.body
+    project = call.required_project
 
-    def write(tx: Session) -> Resolved:
-        record = unresolved_results.one(tx, project.id, call.path["number"])
+    def write(tx: Session) -> ResolvedResults:
+        record = unresolved_results.find_unresolved_result(tx, project.id, call.path["number"])
         if record is None:
-            raise Declined("not-found", "There is no quarantined result of this number here.")
-        answer = Answer(said.unit, said.direction)
-        done = resolve(tx, project.id, record.format, record.metric, answer, call.now)
+            raise ProblemError("not-found", "There is no quarantined result of this number here.")
+        answer = UnitAnswer(said.unit, said.direction)
+        done = resolve_unit(tx, project.id, record.format, record.metric, answer, call.now)
         detail = {"format": record.format, "unit": said.unit, "direction": said.direction, "resolved": done}
-        audit_log.record(
+        audit_log.add_entry(
             tx, call.actor.name, "result.resolve", record.metric,
             at=call.now, project_id=project.id, detail=detail, request_id=call.request_id,
         )  # fmt: skip
-        touch(tx, [project.id])
-        return Resolved(resolved=done)
+        mark_changed(tx, [project.id])
+        return ResolvedResults(resolved=done)
 
-    return Reply(call.group.submit(write))
+    return Reply(call.group_commit.submit(write))
 
 
 def export_project(call: Call, operation: str) -> Reply:
     """What a format cannot say its documentation lists: a stream has no place to say it."""
     format, _, content_type = EXPORTS[operation]
-    chunks = export(call.store, call.the_project.slug, format, lambda _: None)
+    chunks = export_history(call.store, call.required_project.slug, format, lambda _: None)
     return Reply(chunks, content_type=content_type, headers={"Content-Disposition": "attachment"})
 
 
-def _exporter(operation: str) -> Operation:
+def _export_operation(operation: str) -> Operation:
     format, address, content_type = EXPORTS[operation]
     return Operation(
-        operation, "GET", f"{P}/{address}", Need.READ, lambda call: export_project(call, operation),
-        f"All histories as {format}", answers={200: Stream(content_type)}, etag=True,
+        operation, "GET", f"{PROJECT_RULE}/{address}", AccessRequirement.READ, lambda call: export_project(call, operation),
+        f"All histories as {format}", answers={200: StreamedAnswer(content_type)}, etag=True,
     )  # fmt: skip
 
 
-def _shape(record: QuarantinedRecord) -> QuarantinedShape:
-    return QuarantinedShape(
+def _unresolved_shape(record: UnresolvedResult) -> UnresolvedResultShape:
+    return UnresolvedResultShape(
         id=record.id,
         run=record.run_key,
         format=record.format,
@@ -84,19 +89,19 @@ def _shape(record: QuarantinedRecord) -> QuarantinedShape:
         benchmark=record.document["result"]["benchmark"],
         reason=record.reason,
         created_at=record.created_at,
-        found=record.document["found"],
+        raw_result=record.document["found"],
     )
 
 
 OPERATIONS = (
-    *map(_exporter, EXPORTS),
+    *map(_export_operation, EXPORTS),
     Operation(
-        "list_quarantined", "GET", f"{P}/quarantine/results", Need.READ, list_quarantined,
-        "Results whose unit or direction nobody knows", query=Paged, answers={200: QuarantinedPage}, etag=True,
+        "list_quarantined", "GET", f"{PROJECT_RULE}/quarantine/results", AccessRequirement.READ, list_unresolved_results,
+        "Results whose unit or direction nobody knows", query=PageQuery, answers={200: UnresolvedResultPage}, etag=True,
     ),
     Operation(
-        "resolve_quarantined", "POST", f"{P}/quarantine/results/<number:number>/resolve", Need.TRIAGE,
-        resolve_quarantined, "Say what a metric means: all its results are judged", body=Meaning,
-        answers={200: Resolved},
+        "resolve_quarantined", "POST", f"{PROJECT_RULE}/quarantine/results/<number:number>/resolve", AccessRequirement.TRIAGE,
+        resolve_result, "Say what a metric means: all its results are judged", body=MetricMeaning,
+        answers={200: ResolvedResults},
     ),
 )  # fmt: skip

@@ -7,114 +7,114 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from perfci.auth.permissions import Need
+from perfci.auth.permissions import AccessRequirement
 from perfci.model import Commit, Machine, Point
-from perfci.net.shapes import Paged, Shape
+from perfci.net.shapes import PageQuery, Shape
 from perfci.net.shapes import series as shapes
-from perfci.report.charts.series_trend import thinned, trend_of
-from perfci.report.serializers import series_fields, trend_fields
+from perfci.report.charts.series_trend import build_trend, downsample
+from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store.queries import measurements, paged_lists
-from perfci.store.queries.paged_lists import SeriesLine
+from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operation import Operation
-from perfci_web.api.problems import Declined
+from perfci_web.api.problems import ProblemError
 
-P = "/projects/<project:project>"
-Row = TypeVar("Row")
+PROJECT_RULE = "/projects/<project:project>"
+RowT = TypeVar("RowT")
 
 
 def list_series(call: Call) -> Reply:
-    asked: shapes.SeriesFilter = call.query
+    asked: shapes.SeriesQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.series_page(
-            tx, call.the_project.id, benchmark=asked.benchmark, metric=asked.metric,
-            after=pagination.read(asked.cursor), limit=asked.limit + 1,
+        found = paged_lists.load_series_page(
+            tx, call.required_project.id, benchmark=asked.benchmark, metric=asked.metric,
+            after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1,
         )  # fmt: skip
-    return page_of(shapes.SeriesPage, found, asked, lambda one: one.id, series_shape)
+    return page_reply(shapes.SeriesPage, found, asked, lambda one: one.id, series_shape)
 
 
 def get_series(call: Call) -> Reply:
-    return Reply(series_shape(series_of(call, call.path["series"])))
+    return Reply(series_shape(require_series(call, call.path["series"])))
 
 
 def get_points(call: Call) -> Reply:
     """The points of one series, binned here, so that a chart asks for what it can draw."""
-    asked: shapes.PointsFilter = call.query
-    line = series_of(call, call.path["series"])
+    asked: shapes.PointsQuery = call.query
+    line = require_series(call, call.path["series"])
     with call.store.read() as tx:
-        points = [point for point in measurements.history(tx, line.id) if _is_within(point, asked)]
-        changes = measurements.change_points(tx, call.the_project.slug, line.id)
-        verdicts = [one.verdict for one in measurements.verdict_records(tx, call.the_project.slug, series_id=line.id)]
-    told = trend_fields(thinned(trend_of(line.series, points, changes, verdicts), asked.most))
-    return Reply(shapes.SeriesPoints.model_validate(told | {"series": series_shape(line)}))
+        points = [point for point in measurements.load_history(tx, line.id) if _is_within(point, asked)]
+        changes = measurements.load_change_points(tx, call.required_project.slug, line.id)
+        verdicts = [one.verdict for one in measurements.load_verdict_records(tx, call.required_project.slug, series_id=line.id)]
+    told = serialize_trend(downsample(build_trend(line.series, points, changes, verdicts), asked.max_points))
+    return Reply(shapes.SeriesPointsShape.model_validate(told | {"series": series_shape(line)}))
 
 
 def list_commits(call: Call) -> Reply:
-    asked: shapes.CommitFilter = call.query
+    asked: shapes.CommitQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.commits_page(
-            tx, call.the_project.id, branch=asked.branch, before=pagination.read(asked.cursor), limit=asked.limit + 1
+        found = paged_lists.load_commits_page(
+            tx, call.required_project.id, branch=asked.branch, before=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
         )
-    return page_of(shapes.CommitPage, found, asked, lambda one: one[0], lambda one: commit_shape(one[1]))
+    return page_reply(shapes.CommitPage, found, asked, lambda one: one[0], lambda one: commit_shape(one[1]))
 
 
 def get_commit(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = measurements.find_commit(tx, call.the_project.slug, call.path["sha"])
+        found = measurements.find_commit(tx, call.required_project.slug, call.path["sha"])
     if found is None:
-        raise Declined("not-found", "There is no commit of this sha here.")
+        raise ProblemError("not-found", "There is no commit of this sha here.")
     return Reply(commit_shape(found))
 
 
 def list_machines(call: Call) -> Reply:
-    asked: Paged = call.query
+    asked: PageQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.machines_page(
-            tx, call.the_project.id, after=pagination.read(asked.cursor), limit=asked.limit + 1
+        found = paged_lists.load_machines_page(
+            tx, call.required_project.id, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
         )
-    return page_of(
+    return page_reply(
         shapes.MachinePage,
         found,
         asked,
         lambda one: one[0],
-        lambda one: _machine(one[1], one[2]),
+        lambda one: _machine_shape(one[1], one[2]),
     )
 
 
 def list_environments(call: Call) -> Reply:
-    asked: Paged = call.query
+    asked: PageQuery = call.query
     with call.store.read() as tx:
-        found = paged_lists.environments_page(
-            tx, call.the_project.id, after=pagination.read(asked.cursor), limit=asked.limit + 1
+        found = paged_lists.load_environments_page(
+            tx, call.required_project.id, after=pagination.parse_cursor(asked.cursor), limit=asked.limit + 1
         )
-    return page_of(
+    return page_reply(
         shapes.EnvironmentPage, found, asked, lambda one: one[0],
         lambda one: shapes.EnvironmentShape(id=one[1], values=dict(one[2].values)),
     )  # fmt: skip
 
 
-def page_of(
-    shape: type[BaseModel],
-    found: Sequence[Row],
-    asked: Paged,
-    row_id: Callable[[Row], int],
-    told: Callable[[Row], Shape],
+def page_reply(
+    page_model: type[BaseModel],
+    rows: Sequence[RowT],
+    page_query: PageQuery,
+    row_id: Callable[[RowT], int],
+    to_shape: Callable[[RowT], Shape],
 ) -> Reply:
     """One page of a list, with the cursor of the next one."""
-    items, following = pagination.page(found, asked.limit, row_id)
-    return Reply(shape.model_validate({"items": tuple(map(told, items)), "next": following}))
+    items, following = pagination.cut_page(rows, page_query.limit, row_id)
+    return Reply(page_model.model_validate({"items": tuple(map(to_shape, items)), "next": following}))
 
 
-def series_shape(line: SeriesLine) -> shapes.SeriesShape:
-    return shapes.SeriesShape.model_validate({"id": line.identity} | series_fields(line.series))
+def series_shape(line: SeriesListItem) -> shapes.SeriesShape:
+    return shapes.SeriesShape.model_validate({"id": line.identity} | serialize_series(line.series))
 
 
-def series_of(call: Call, identity: str) -> SeriesLine:
+def require_series(call: Call, identity: str) -> SeriesListItem:
     with call.store.read() as tx:
-        found = paged_lists.series_of_identity(tx, call.the_project.id, identity)
+        found = paged_lists.find_series_by_identity(tx, call.required_project.id, identity)
     if found is None:
-        raise Declined("not-found", "There is no series of this id here.")
+        raise ProblemError("not-found", "There is no series of this id here.")
     return found
 
 
@@ -123,46 +123,46 @@ def commit_shape(commit: Commit) -> shapes.CommitShape:
     return shapes.CommitShape.model_validate({"commit": commit.sha} | fields)
 
 
-def _machine(identity: str, machine: Machine) -> shapes.MachineShape:
+def _machine_shape(identity: str, machine: Machine) -> shapes.MachineShape:
     known = {name: getattr(machine, name) for name in shapes.MachineShape.model_fields if name not in ("id", "label")}
     return shapes.MachineShape.model_validate({"id": identity, "label": machine.label} | known)
 
 
-def _is_within(point: Point, asked: shapes.PointsFilter) -> bool:
+def _is_within(point: Point, time_filter: shapes.PointsQuery) -> bool:
     at = point.commit.committed_at
     if at is None:
-        return asked.since is None and asked.until is None
-    return (asked.since is None or at >= asked.since) and (asked.until is None or at < asked.until)
+        return time_filter.since is None and time_filter.until is None
+    return (time_filter.since is None or at >= time_filter.since) and (time_filter.until is None or at < time_filter.until)
 
 
 OPERATIONS = (
     Operation(
-        "list_series", "GET", f"{P}/series", Need.READ, list_series, "Series, in the order they were first seen",
-        query=shapes.SeriesFilter, answers={200: shapes.SeriesPage}, etag=True,
+        "list_series", "GET", f"{PROJECT_RULE}/series", AccessRequirement.READ, list_series, "Series, in the order they were first seen",
+        query=shapes.SeriesQuery, answers={200: shapes.SeriesPage}, etag=True,
     ),
     Operation(
-        "get_series", "GET", f"{P}/series/<key:series>", Need.READ, get_series, "One series",
+        "get_series", "GET", f"{PROJECT_RULE}/series/<key:series>", AccessRequirement.READ, get_series, "One series",
         answers={200: shapes.SeriesShape}, etag=True,
     ),
     Operation(
-        "get_points", "GET", f"{P}/series/<key:series>/points", Need.READ, get_points,
+        "get_points", "GET", f"{PROJECT_RULE}/series/<key:series>/points", AccessRequirement.READ, get_points,
         "The points of a series, neighbours merged down to what was asked for",
-        query=shapes.PointsFilter, answers={200: shapes.SeriesPoints}, etag=True,
+        query=shapes.PointsQuery, answers={200: shapes.SeriesPointsShape}, etag=True,
     ),
     Operation(
-        "list_commits", "GET", f"{P}/commits", Need.READ, list_commits, "Commits, those seen last first",
-        query=shapes.CommitFilter, answers={200: shapes.CommitPage}, etag=True,
+        "list_commits", "GET", f"{PROJECT_RULE}/commits", AccessRequirement.READ, list_commits, "Commits, those seen last first",
+        query=shapes.CommitQuery, answers={200: shapes.CommitPage}, etag=True,
     ),
     Operation(
-        "get_commit", "GET", f"{P}/commits/<name:sha>", Need.READ, get_commit, "One commit, by its sha or a part",
+        "get_commit", "GET", f"{PROJECT_RULE}/commits/<name:sha>", AccessRequirement.READ, get_commit, "One commit, by its sha or a part",
         answers={200: shapes.CommitShape}, etag=True,
     ),
     Operation(
-        "list_machines", "GET", f"{P}/machines", Need.READ, list_machines, "Machine classes that measured here",
-        query=Paged, answers={200: shapes.MachinePage}, etag=True,
+        "list_machines", "GET", f"{PROJECT_RULE}/machines", AccessRequirement.READ, list_machines, "Machine classes that measured here",
+        query=PageQuery, answers={200: shapes.MachinePage}, etag=True,
     ),
     Operation(
-        "list_environments", "GET", f"{P}/environments", Need.READ, list_environments, "Environments observed here",
-        query=Paged, answers={200: shapes.EnvironmentPage}, etag=True,
+        "list_environments", "GET", f"{PROJECT_RULE}/environments", AccessRequirement.READ, list_environments, "Environments observed here",
+        query=PageQuery, answers={200: shapes.EnvironmentPage}, etag=True,
     ),
 )  # fmt: skip

@@ -2,85 +2,85 @@
 
 from __future__ import annotations
 
-from perfci.auth.permissions import Need
-from perfci.net.jwks import Unanswered
-from perfci.net.shapes.github_jobs import JobToken, NewRepository, RepositoryShape, RunTokenMade
+from perfci.auth.permissions import AccessRequirement
+from perfci.net.jwks import IssuerUnavailable
+from perfci.net.shapes.github_jobs import CreatedJobToken, IdTokenExchange, NewRepositoryBinding, RepositoryBindingShape
 from perfci.service.accounts import repository_bindings
-from perfci.service.accounts.job_tokens import exchange, expected_of
+from perfci.service.accounts.job_tokens import build_expected_claims, issue_job_token
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import Repository
+from perfci.store.access.github_bindings import BoundRepository
 from perfci_web.api.calls import Call, Reply
 from perfci_web.api.operation import Operation
-from perfci_web.api.problems import Declined
+from perfci_web.api.problems import ProblemError
 
 NOT_BOUND = "This project is bound to no repository."
 
 
 def exchange_token(call: Call) -> Reply:
-    asked: JobToken = call.body
+    asked: IdTokenExchange = call.body
     try:
-        made = exchange(
-            call.group, call.key_of, expected_of(call.settings), asked.project, asked.token,
+        made = issue_job_token(
+            call.group_commit, call.find_signing_key, build_expected_claims(call.settings), asked.project, asked.token,
             now=call.now, request_id=call.request_id,
         )  # fmt: skip
-    except Unanswered as error:
-        raise Declined("unavailable", str(error), headers={"Retry-After": "5"}) from error
-    told = RunTokenMade(text=made.text, expires_at=made.token.expires_at, baseline=made.token.baseline)
+    except IssuerUnavailable as error:
+        raise ProblemError("unavailable", str(error), headers={"Retry-After": "5"}) from error
+    told = CreatedJobToken(secret=made.text, expires_at=made.token.expires_at, may_write_history=made.token.baseline)
     return Reply(told, 201)
 
 
 def get_repository(call: Call) -> Reply:
     with call.store.read() as tx:
-        found = github_bindings.repository_of(tx, call.the_project.id)
+        found = github_bindings.find_bound_repository(tx, call.required_project.id)
     if found is None:
-        raise Declined("not-found", NOT_BOUND)
-    return Reply(_shape(found))
+        raise ProblemError("not-found", NOT_BOUND)
+    return Reply(_repository_shape(found))
 
 
 def bind_repository(call: Call) -> Reply:
-    asked: NewRepository = call.body
-    wanted = repository_bindings.repository(
+    asked: NewRepositoryBinding = call.body
+    wanted = repository_bindings.build_bound_repository(
         asked.repository, asked.repository_id, asked.owner_id, asked.workflow, asked.environment or "", asked.refs
     )
-    call.group.submit(lambda tx: repository_bindings.bind(tx, _act(call), call.the_project, wanted))
-    return Reply(_shape(wanted))
+    call.group_commit.submit(lambda tx: repository_bindings.bind_repository(tx, _audit_context(call), call.required_project, wanted))
+    return Reply(_repository_shape(wanted))
 
 
 def unbind_repository(call: Call) -> Reply:
-    if not call.group.submit(lambda tx: repository_bindings.unbind(tx, _act(call), call.the_project)):
-        raise Declined("not-found", NOT_BOUND)
+    if not call.group_commit.submit(lambda tx: repository_bindings.unbind_repository(tx, _audit_context(call), call.required_project)):
+        raise ProblemError("not-found", NOT_BOUND)
     return Reply(None)
 
 
-def _act(call: Call) -> AuditContext:
+def _audit_context(call: Call) -> AuditContext:
     return AuditContext(call.actor, call.now, call.request_id)
 
 
-def _shape(found: Repository) -> RepositoryShape:
-    return RepositoryShape(
-        repository=found.slug, repository_id=found.repository_id, owner_id=found.owner_id, workflow=found.workflow,
-        environment=found.environment, refs=found.refs,
+def _repository_shape(repository: BoundRepository) -> RepositoryBindingShape:
+    return RepositoryBindingShape(
+        repository=repository.slug, repository_id=repository.repository_id, owner_id=repository.owner_id, workflow=repository.workflow,
+        environment=repository.environment, refs=repository.refs,
     )  # fmt: skip
 
 
 OPERATIONS = (
     Operation(
-        "exchange_token", "POST", "/oidc/token", Need.PUBLIC, exchange_token,
+        "exchange_token", "POST", "/oidc/token", AccessRequirement.PUBLIC, exchange_token,
         "Give a job of GitHub Actions a token for what it measured, against what GitHub signed of it",
-        body=JobToken, answers={201: RunTokenMade},
+        body=IdTokenExchange, answers={201: CreatedJobToken},
     ),
     Operation(
-        "get_repository", "GET", "/projects/<project:project>/repository", Need.ADMIN, get_repository,
-        "The repository whose jobs may upload", answers={200: RepositoryShape},
+        "get_repository", "GET", "/projects/<project:project>/repository", AccessRequirement.ADMIN, get_repository,
+        "The repository whose jobs may upload", answers={200: RepositoryBindingShape},
     ),
     Operation(
-        "bind_repository", "PUT", "/projects/<project:project>/repository", Need.ADMIN, bind_repository,
+        "bind_repository", "PUT", "/projects/<project:project>/repository", AccessRequirement.ADMIN, bind_repository,
         "Let the jobs of a repository upload, in the place of those before",
-        body=NewRepository, answers={200: RepositoryShape},
+        body=NewRepositoryBinding, answers={200: RepositoryBindingShape},
     ),
     Operation(
-        "unbind_repository", "DELETE", "/projects/<project:project>/repository", Need.ADMIN, unbind_repository,
+        "unbind_repository", "DELETE", "/projects/<project:project>/repository", AccessRequirement.ADMIN, unbind_repository,
         "Let no jobs upload any more; the tokens they were given end", answers={204: None},
     ),
 )  # fmt: skip
