@@ -29,11 +29,11 @@ lint: ## check style and types
 
 bench: ## measure perfci itself against asv and physical limits; the last figures are in docs/bench.md
 	@.ci/setup dev
-	$(BIN)/python tests/bench_perfci.py $(ARGS)
-	$(BIN)/python tests/bench_timing.py
-	$(BIN)/python tests/bench_judge.py
-	$(BIN)/python tests/bench_store.py
-	$(BIN)/python tests/bench_service.py
+	$(BIN)/python -m tools.bench_perfci $(ARGS)
+	$(BIN)/python -m tools.bench_timing
+	$(BIN)/python -m tools.bench_judge
+	$(BIN)/python -m tools.bench_store
+	$(BIN)/python -m tools.bench_service
 
 fuzz: ## throw ARGS (1000) requests made to break it at every operation of the API, with all checks of schemathesis
 	@.ci/setup dev
@@ -41,14 +41,14 @@ fuzz: ## throw ARGS (1000) requests made to break it at every operation of the A
 
 torture: ## kill -9 runs and servers at random moments, disturb a server in every other way: nothing lost, nothing double; the last figures are in docs/torture.md
 	@.ci/setup dev
-	$(BIN)/python tests/torture.py $(ARGS)
-	$(BIN)/python tests/disturb_server.py
-	$(BIN)/python tests/kill_server.py --database sqlite --kills 200 --pause 0.2
-	$(BIN)/python tests/kill_server.py --database postgresql --kills 200 --pause 0.2
+	$(BIN)/python -m tools.torture_runs $(ARGS)
+	$(BIN)/python -m tools.disturb_server
+	$(BIN)/python -m tools.kill_server --database sqlite --kills 200 --pause 0.2
+	$(BIN)/python -m tools.kill_server --database postgresql --kills 200 --pause 0.2
 
 study: ## ten demos in a row, planted slowdowns, equals against each other, histories without a change, pairs bought, real commits (STUDY="history noise"); tables are in docs/
 	@.ci/setup dev
-	@set -e; for study in $(STUDY); do $(BIN)/python tests/study_$$study.py $(ARGS); done
+	@set -e; for study in $(STUDY); do $(BIN)/python -m tools.study_$$study $(ARGS); done
 
 serve: ## show the dashboard of this folder's store (ARGS="--port 8787")
 	@.ci/setup demo

@@ -39,9 +39,8 @@ def migrated_once(request: pytest.FixtureRequest) -> Iterator[None]:
     if "perfci.store" not in sys.modules or request.path.parent.name == "store":
         yield
         return
-    from databases import migrate_again
-
     from perfci.store import schema
+    from tests.support.databases import migrate_again
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "migrate", migrate_again)
@@ -79,7 +78,7 @@ def environments_forked(request: pytest.FixtureRequest) -> Iterator[None]:
     ):
         yield
         return
-    from warm_environments import WarmParent
+    from tests.support.warm_environments import WarmParent
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("perfci.runner.measurement_runner.EnvironmentParent", WarmParent)

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from github_payloads import dispatched, pushed, said, scheduled
-from hosted_runners import Hosted, Ran
-from loopback_github import hub as hub
-from loopback_github import on_loopback
-from loopback_issuer import issuing
-from real_servers import a_bound_server, announced_in, in_history, stored
-from stateful_github import FakeGitHub, comment, pull
 
 from perfci.scaffold.starter_files import render_starter_files
+from tests.support.deployed_server import a_bound_server, announced_in, in_history, stored
+from tests.support.github_payloads import dispatched, pushed, said, scheduled
+from tests.support.hosted_runner import Hosted, Ran
+from tests.support.loopback_github import hub as hub
+from tests.support.loopback_github import on_loopback
+from tests.support.loopback_issuer import issuing
+from tests.support.stateful_github import FakeGitHub, comment, pull
 
 pytestmark = pytest.mark.slow
 

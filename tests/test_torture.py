@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torture import torture
+from tools.torture_runs import torture
 
 
 def test_a_run_killed_at_random_moments_loses_only_the_process_in_flight(tmp_path: Path) -> None:

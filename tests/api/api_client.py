@@ -7,7 +7,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from builders import NOON
 from flask import Flask
 from flask.testing import FlaskClient
 from openapi_core import Config, OpenAPI
@@ -22,6 +21,7 @@ from perfci_web.api.openapi_document import build_document
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.problems import MEDIA_TYPE
+from tests.support.builders import NOON
 
 NOW = NOON + timedelta(days=30)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 from api_client import NOW, Api
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
 
 from perfci.store import Store
 from perfci_web import create_app
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 from api_client import NOW, Api
-from builders import NOON, PROJECT, a_sha
 
 from perfci.auth.grants import JobGrant, expected_change_refusal
 from perfci.net.api_client import ApiClient, ApiError
@@ -18,6 +17,7 @@ from perfci.net.shapes.expected_changes import ExpectedChangeShape, NewExpectedC
 from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.projects import create_project
+from tests.support.builders import NOON, PROJECT, a_sha
 
 P = "/projects/acme:model/announcements"
 MEMORY = NewExpectedChange(match="peak_bytes", relative_change=0.03, reason="the cache holds two layers")

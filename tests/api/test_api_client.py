@@ -9,7 +9,6 @@ from datetime import timedelta
 import httpx
 import pytest
 from api_client import NOW, Api
-from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.http_client import open_http_client
@@ -19,6 +18,7 @@ from perfci.store import Store
 from perfci.store.conversions import series_identity
 from perfci.store.projects import find_project
 from perfci.store.writes.ingest import add_verdicts
+from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from contextlib import closing
 import pytest
 import schemathesis
 from api_client import NOW
-from builders import a_process, a_result, a_run, a_series
 from flask import Flask
 from hypothesis import HealthCheck, settings
 from schemathesis.config import SchemathesisConfig
@@ -29,6 +28,7 @@ from perfci.store.writes import ingest
 from perfci_web import create_app
 from perfci_web.api.openapi_document import build_document
 from perfci_web.api.operation_table import ALL_OPERATIONS
+from tests.support.builders import a_process, a_result, a_run, a_series
 
 EXAMPLES = int(os.environ.get("PERFCI_TEST_EXAMPLES", "1"))
 

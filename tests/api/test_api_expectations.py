@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 from api_client import NOW, Api
-from builders import NOON, PROJECT, a_result, a_run
 
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store, projects
 from perfci.store.access import audit_log
+from tests.support.builders import NOON, PROJECT, a_result, a_run
 
 P = "/projects/acme:model/expectations"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from api_client import NOW, Api
-from builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
 
 from perfci.formats import ImportDefaults, run_document
 from perfci.model import Metric
@@ -18,6 +17,7 @@ from perfci.store import Store, projects
 from perfci.store.access import audit_log
 from perfci.store.jobs import outbox
 from perfci.store.queries import measurements
+from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
 
 P = "/projects/acme:model"
 

@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from api_client import Api
-from builders import a_process, a_result, a_run, a_series
 
 from perfci.formats import run_document
 from perfci.model import Run
 from perfci.store import Store
 from perfci.store.tables.measurements import ProcessRow, ProjectRow, RunRow, SeriesRow, SessionRow
+from tests.support.builders import a_process, a_result, a_run, a_series
 
 RUN = a_run(a_result())
 KEY = run_document.idempotency_key(RUN)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from api_client import NOW, Api
-from builders import PROJECT
-from looks import a_move, a_project, look, told
 from werkzeug.test import TestResponse
 
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
+from tests.support.builders import PROJECT
+from tests.support.evaluations import a_move, a_project, look, told
 
 P = f"/projects/{encode_segment(PROJECT)}"
 

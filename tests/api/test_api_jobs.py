@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from api_client import Api
-from builders import PROJECT, a_commit, a_process, a_result, a_run
-from job_tokens import AUDIENCE, NOW, OWNER_ID, REPOSITORY_ID, WORKFLOW, a_job, jwks, of_pull_request, signed
 from werkzeug.test import TestResponse
 
 from perfci.auth.refusals import NOT_BOUND
@@ -28,6 +26,18 @@ from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, find_project
 from perfci.store.queries import measurements
 from perfci_web import create_app
+from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run
+from tests.support.signed_job_tokens import (
+    AUDIENCE,
+    NOW,
+    OWNER_ID,
+    REPOSITORY_ID,
+    WORKFLOW,
+    a_job,
+    jwks,
+    of_pull_request,
+    signed,
+)
 
 BOUND = {
     "repository": "acme/model",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from api_client import Api
-from builders import NOON, PROJECT
-from looks import a_move, a_project, look, told
 from werkzeug.test import TestResponse
 
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
+from tests.support.builders import NOON, PROJECT
+from tests.support.evaluations import a_move, a_project, look, told
 
 P = f"/projects/{encode_segment(PROJECT)}"
 HOOK = {"kind": "webhook", "address": "https://hooks.example.com/T0/B1/very-secret", "secret": "s3cret"}

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from api_client import NOW, Api
-from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
 
 from perfci.formats import run_document
 from perfci.model import VerdictKind
@@ -15,6 +14,18 @@ from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 from perfci.store.conversions import series_identity
 from perfci.store.writes.ingest import add_verdicts, replace_change_points
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_change_point,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_verdict,
+)
 
 P = f"/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())

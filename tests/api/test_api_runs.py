@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from api_client import NOW, Api
-from builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 from sqlalchemy.exc import OperationalError
 
 from perfci.formats import run_document
@@ -17,6 +16,7 @@ from perfci.store.engine import translate_errors
 from perfci.store.jobs import outbox
 from perfci.store.queries import measurements
 from perfci.store.queries.result_summaries import load_levels_of_series
+from tests.support.builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 
 
 def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> None:

@@ -9,13 +9,13 @@ from contextlib import closing
 
 import httpx
 import pytest
-from builders import a_result, a_run
-from kill_server import Server
 
 from perfci.formats import run_document
 from perfci.net.api_client import ApiClient
 from perfci.net.http_client import open_http_client
 from perfci.store import open_store
+from tests.support.builders import a_result, a_run
+from tools.kill_server import Server
 
 MIB = 1024 * 1024
 

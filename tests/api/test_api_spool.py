@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 from api_client import Api
-from builders import NOON, PROJECT, a_result, a_run
 
 from perfci.formats import run_document
 from perfci.net.api_client import ApiClient
@@ -18,6 +17,7 @@ from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
 from perfci.store.writes.ingest import add_run, start_session
+from tests.support.builders import NOON, PROJECT, a_result, a_run
 
 SERVER = "http://localhost:8787"
 DAY_MS = 86_400_000

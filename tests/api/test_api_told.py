@@ -9,8 +9,6 @@ from datetime import timedelta
 from functools import partial
 
 from api_client import Api
-from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
-from receivers import a_hook
 
 from perfci.net.url_segments import encode_segment
 from perfci.policies import ProjectPolicies
@@ -19,6 +17,8 @@ from perfci.service.notify.senders import SenderConfig
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.service.worker.leased_loop import NOTIFICATION_LEASE, LeasedLoop
 from perfci.store import Store
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
+from tests.support.notification_receivers import a_hook
 
 STEP = 21
 NOW = NOON + timedelta(days=2)

@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from job_tokens import (
+
+from perfci.auth.github_jobs import admit_job
+from perfci.auth.grants import JobGrant
+from perfci.auth.oidc import ExpectedIssuer, verify_token
+from perfci.auth.refusals import MISSING_CLAIMS, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, RefusalReason
+from tests.support.signed_job_tokens import (
     AUDIENCE,
     ISSUER,
     KID,
@@ -29,11 +34,6 @@ from job_tokens import (
     published,
     signed,
 )
-
-from perfci.auth.github_jobs import admit_job
-from perfci.auth.grants import JobGrant
-from perfci.auth.oidc import ExpectedIssuer, verify_token
-from perfci.auth.refusals import MISSING_CLAIMS, NO_TOKEN, NOT_BOUND, NOT_NOW, JobRefused, RefusalReason
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from multiprocessing.connection import Pipe
 from pathlib import Path
 
 import pytest
-from waiting import has_ended, until
 
 from perfci.bench.processes.child_processes import (
     ChildFailed,
@@ -22,6 +21,7 @@ from perfci.bench.processes.child_processes import (
     start_child,
     wait_for_results,
 )
+from tests.support.waiting import has_ended, until
 
 
 @pytest.fixture

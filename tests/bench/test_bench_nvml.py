@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from fake_nvml import install_nvml
-from waiting import has_ended
 
 from perfci.bench.devices import nvml
 from perfci.bench.devices.nvml import (
@@ -19,6 +18,7 @@ from perfci.bench.devices.nvml import (
     sample_gpu,
     sample_until_stopped,
 )
+from tests.support.waiting import has_ended
 
 
 def test_answers_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
-from study_noise import Line, Study, line_of, study, summary_row, told
-from study_pages import BEGIN, END, fill
 
 from perfci.config import JudgeTable
 from perfci.model import Benchmark, Clock, Machine, Metric, Process, Role, Series
+from tests.support.git_project import GitProject
+from tools.study_noise import Line, Study, line_of, study, summary_row, told
+from tools.study_pages import BEGIN, END, fill
 
 SUITE = """
     import os

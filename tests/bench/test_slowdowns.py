@@ -1,4 +1,4 @@
-"""The slowdowns of ``tests/study_slowdowns.py`` in a minute less: what they do to exact counts, without a clock."""
+"""The slowdowns of ``tools/study_slowdowns.py`` in a minute less: what they do to exact counts, without a clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import mutants
 import pytest
 import torch
 from mutants import MUTANTS, Mutant
-from study_slowdowns import NOTHING, Trial, change, row
+
+from tools.study_slowdowns import NOTHING, Trial, change, row
 
 COUNTED = ("step_counts", "stream_counts", "numerics", "copy")
 WITHOUT_COUNTS = {"loader-starved"}

@@ -17,8 +17,8 @@ from perfci.store import Store, open_store
 from perfci.store.queries.measurements import load_history, search_series
 from perfci.store.writes.ingest import add_run, add_verdicts, finish_session, replace_change_points, start_session
 from perfci.verdicts.history.change_point_detection import find_change_points
-from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
-from tests.histories import seen_levels, stepping
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
+from tests.support.level_histories import seen_levels, stepping
 
 LENGTH = 40
 STEP, LOSS = a_series("training.Step.time_step"), a_series("training.Step.time_loss")

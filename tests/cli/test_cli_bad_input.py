@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
+from tests.support.git_project import GitProject
 
 SUITE = "def track_one(): return 1\n"
 

@@ -15,7 +15,7 @@ from perfci.cli import run_cli
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import add_run, add_verdicts, start_session
-from tests.builders import PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
+from tests.support.builders import PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED

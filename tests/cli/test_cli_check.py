@@ -17,7 +17,7 @@ from perfci.store.queries.measurements import load_change_points, load_verdict_r
 from perfci.store.writes.ingest import add_run, add_verdicts, replace_change_points, start_session, upsert_commits
 from perfci.verdicts.compare.pairwise import interim_look
 from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
-from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
 
 NOISE = (0.0, 0.003, -0.003, 0.002, -0.002, 0.001, -0.001, 0.0, 0.002, -0.002)
 STEP, OPERATORS = a_series(metric="step_time"), a_series(metric="operators", unit="count")

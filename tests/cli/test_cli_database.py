@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
+from tests.support.git_project import GitProject
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
 from perfci.cli.doctor import format_conclusion, format_finding
@@ -22,6 +21,7 @@ from perfci.doctor.noise_check import measure_aa_pairs
 from perfci.doctor.software_checks import SoftwareFacts
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.locks import machine_lock
+from tests.support.git_project import GitProject
 
 HEALTHY = """
     def track_bytes():

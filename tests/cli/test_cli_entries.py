@@ -9,12 +9,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
 from perfci.config import load_config
 from perfci.measure.open_session import open_workbench
 from perfci.runner.git_repository import GitRepository
+from tests.support.git_project import GitProject
 
 NET = """
     import torch

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
 from perfci.scaffold.starter_files import find_model, render_starter_files
+from tests.support.git_project import GitProject
 
 NET = """
     import torch

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
-from torture import survivors
-from waiting import until
 
 from perfci.cli import run_cli
+from tests.support.git_project import GitProject
+from tests.support.waiting import until
+from tools.torture_runs import survivors
 
 SLEEPER = """
     import os, subprocess, time

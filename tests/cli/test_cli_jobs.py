@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import a_commit, a_process, a_result, a_run
-from job_tokens import SHA, WORKFLOW
-from loopback_issuer import SECRET, Issuer, issuing
-from real_servers import a_bound_server, stored
 
 from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.model import Role
 from perfci.net.github_job_auth import MISSING_ID_TOKEN_PERMISSION
+from tests.support.builders import a_commit, a_process, a_result, a_run
+from tests.support.deployed_server import a_bound_server, stored
+from tests.support.loopback_issuer import SECRET, Issuer, issuing
+from tests.support.signed_job_tokens import SHA, WORKFLOW
 
 ORIGIN = (("attempt", "1"), ("job", "bench"), ("run_id", "4711"))
 

@@ -9,9 +9,9 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
+from tests.support.git_project import GitProject
 
 SUITE = """
     import thing

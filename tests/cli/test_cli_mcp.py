@@ -12,8 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from builders import NOON, PROJECT, a_change_point, a_commit, a_process, a_result, a_run, a_series, a_sha, a_verdict
-from looks import a_move, look, told
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -25,6 +23,19 @@ from perfci.store import open_store
 from perfci.store.conversions import series_identity
 from perfci.store.writes.ingest import add_verdicts, ingest_run, replace_change_points
 from perfci_web import create_app
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_change_point,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_verdict,
+)
+from tests.support.evaluations import a_move, look, told
 
 P = f"/api/v1/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())

@@ -14,8 +14,8 @@ from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import open_store
 from perfci.store.access import audit_log
 from perfci.store.writes.ingest import ingest_run
-from tests.builders import NOON, PROJECT, a_result, a_run
-from tests.looks import a_project
+from tests.support.builders import NOON, PROJECT, a_result, a_run
+from tests.support.evaluations import a_project
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
+from tests.support.git_project import GitProject
 
 SUITE = """
     import random

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 from cli.test_cli_interrupts import start, wait_for
-from git_project import GitProject
-from torture import survivors
 
 from perfci.cli import profile as verb
 from perfci.cli import run_cli
 from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow, folder_name
 from perfci.model import Status
 from perfci.runner.frozen_suite import Cell
+from tests.support.git_project import GitProject
+from tools.torture_runs import survivors
 
 NET = """
     import torch

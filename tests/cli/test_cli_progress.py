@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from builders import NOON
 
 from perfci.cli.shared.terminal_progress import TerminalProgress, format_duration
 from perfci.model import Clock, Status
 from perfci.runner.cell_outcomes import CellOutcome, MeasuredMetric
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.visit_plan import CommitVisit
+from tests.support.builders import NOON
 
 VISIT = CommitVisit("a" * 40, (), 0)
 

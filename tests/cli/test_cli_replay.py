@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
+from tests.support.git_project import GitProject
 
 SUITE = """
     import random

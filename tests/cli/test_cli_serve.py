@@ -11,11 +11,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from real_servers import serving
-from waiting import until
 
 from perfci.cli import run_cli
 from perfci.cli.shared.supervised_process import STABLE_AFTER_S, SupervisedProcess
+from tests.support.deployed_server import serving
+from tests.support.waiting import until
 
 
 def of_session(process: subprocess.Popen[str]) -> list[str]:

@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.cli import run_cli
+from tests.support.git_project import GitProject
 
 README = Path(__file__).parents[2] / "README.md"
 MODULE = """

@@ -11,8 +11,8 @@ import pytest
 
 from perfci.cli import run_cli
 from perfci.store import open_store
-from tests.builders import PROJECT
-from tests.looks import a_move, look, told
+from tests.support.builders import PROJECT
+from tests.support.evaluations import a_move, look, told
 
 
 @pytest.fixture

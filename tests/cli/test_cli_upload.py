@@ -7,9 +7,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from builders import PROJECT, a_commit, a_result, a_run
-from databases import fresh_database
-from git_project import GitProject
 
 from perfci.cli import run_cli
 from perfci.formats import run_document
@@ -19,6 +16,9 @@ from perfci.service.uploads import send_runs
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
 from perfci_web import create_app
+from tests.support.builders import PROJECT, a_commit, a_result, a_run
+from tests.support.databases import fresh_database
+from tests.support.git_project import GitProject
 
 SERVER = "http://localhost:8787"
 

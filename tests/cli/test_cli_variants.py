@@ -7,12 +7,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from builders import a_commit, a_pair, a_result, a_run, a_series
-from git_project import GitProject
 
 from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.model import Role
+from tests.support.builders import a_commit, a_pair, a_result, a_run, a_series
+from tests.support.git_project import GitProject
 
 SUITE = """
     import thing

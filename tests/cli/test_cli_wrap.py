@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 from cli.test_cli_interrupts import start, wait_for
-from git_project import GitProject
-from torture import survivors
 
 from perfci.cli import run_cli
 from perfci.cli.wrap import SNIPPET
 from perfci.runner.locks import machine_lock
 from perfci.store import open_store
 from perfci_web import create_app
+from tests.support.git_project import GitProject
+from tools.torture_runs import survivors
 
 TRAIN = """
     import json, os

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from builders import a_commit, a_series, a_verdict
-
 from perfci.demo.detection_score import format_errors, format_inconclusive, format_score_table, score_verdicts
 from perfci.demo.sample_repository import PlantedChange
 from perfci.model import Interval, Stage, Verdict, VerdictKind
+from tests.support.builders import a_commit, a_series, a_verdict
 
 SLOW, QUIET = a_commit(1, subject="Sleep a little"), a_commit(2, subject="Rename a variable")
 COMMITS = {commit.sha: commit for commit in (SLOW, QUIET)}

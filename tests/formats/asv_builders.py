@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from asv.results import Results
-from builders import a_sha
 
 from perfci.model import Result, Run, Status
+from tests.support.builders import a_sha
 
 COLUMNS = ["result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b"]
 COLUMNS += ["stats_q_25", "stats_q_75", "stats_number", "stats_repeat", "samples", "profile"]

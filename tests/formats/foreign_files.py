@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from builders import a_commit
-
 from perfci.formats import ImportDefaults, ImportedRun, read_documents
 from perfci.model import Commit, Result
+from tests.support.builders import a_commit
 
 FILES = Path(__file__).parent / "files"
 

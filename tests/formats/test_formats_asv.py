@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from asv.results import Results
 from asv_builders import STARTED, AsvFolder, a_row, as_asv_reads, assert_equal_to_asv, result_files
-from builders import a_sha
 
 from perfci.formats import detect_format, read_runs
 from perfci.formats.asv.asv_reader import build_variant, parse_memory_gb
@@ -22,6 +21,7 @@ from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result,
 from perfci.service.uploads.import_files import ingest_path
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
+from tests.support.builders import a_sha
 
 PROJECT = "acme/model"
 

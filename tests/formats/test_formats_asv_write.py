@@ -14,7 +14,13 @@ from typing import Any
 
 import pytest
 from asv.results import Results
-from builders import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.formats import read_runs
+from perfci.formats.asv import asv_writer
+from perfci.model import Machine, Process, ProcessBoundaries, Result, Run, Status
+from tests.support.builders import (
     a_commit,
     a_failed_process,
     a_machine,
@@ -26,12 +32,6 @@ from builders import (
     a_summary,
     a_variant,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from perfci.formats import read_runs
-from perfci.formats.asv import asv_writer
-from perfci.model import Machine, Process, ProcessBoundaries, Result, Run, Status
 
 PROJECT = "acme/model"
 

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 from asv_builders import AsvFolder, a_row
-from builders import (
+
+from perfci.formats import csv_export
+from perfci.model import Clock, Result, Status
+from perfci.service.uploads.import_files import ingest_path
+from perfci.store import Store, open_store
+from perfci.store.writes import ingest
+from tests.support.builders import (
     PROJECT,
     a_commit,
     a_failed_process,
@@ -22,12 +28,6 @@ from builders import (
     a_sha,
     a_variant,
 )
-
-from perfci.formats import csv_export
-from perfci.model import Clock, Result, Status
-from perfci.service.uploads.import_files import ingest_path
-from perfci.store import Store, open_store
-from perfci.store.writes import ingest
 
 
 @pytest.fixture

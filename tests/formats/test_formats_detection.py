@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from asv_builders import a_result_file, a_row
-from builders import a_run
 from foreign_files import FILES
 
 from perfci.formats import HEAD_BYTES, READER_MODULES, detect_format, get_reader, run_document
 from perfci.formats.input_files import read_head
 from perfci.model import PerfciError
+from tests.support.builders import a_run
 
 SAMPLES = sorted(path for path in FILES.rglob("*") if path.is_file() and path.suffix != ".bin")
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from asv_builders import AsvFolder, a_result_file, a_row
-from builders import a_result, a_run, a_sha
 
 from perfci.formats import detect_format, input_files, read_runs, run_document
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, ingest_path
 from perfci.store import Store, open_store
 from perfci.store.queries import measurements
+from tests.support.builders import a_result, a_run, a_sha
 
 PROJECT = "acme/model"
 

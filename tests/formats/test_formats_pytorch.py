@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import a_commit, a_failed_process, a_machine, a_process, a_result, a_run, a_series, a_sha, a_summary
 from foreign_files import FILES, PROJECT, named, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +17,17 @@ from hypothesis import strategies as st
 from perfci.formats import detect_format, read_runs, unit_conversion
 from perfci.formats.pytorch import perfci_records
 from perfci.model import Clock, Metric, PerfciError, ProcessBoundaries, Role, Run, Status
+from tests.support.builders import (
+    a_commit,
+    a_failed_process,
+    a_machine,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+)
 
 UPSTREAM = FILES / "pytorch" / "json-each-row.json"
 

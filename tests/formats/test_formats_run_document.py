@@ -11,7 +11,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from builders import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfci.formats import detect_format, read_runs, run_document
+from perfci.model import Clock, Machine, PerfciError, Process, ProcessBoundaries, Role, Run, Status
+from tests.support.builders import (
     NOON,
     a_commit,
     a_failed_process,
@@ -24,11 +29,6 @@ from builders import (
     a_variant,
     an_environment,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from perfci.formats import detect_format, read_runs, run_document
-from perfci.model import Clock, Machine, PerfciError, Process, ProcessBoundaries, Role, Run, Status
 
 
 def a_full_run() -> Run:

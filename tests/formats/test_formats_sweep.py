@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 from asv_builders import AsvFolder, a_result_file
-from builders import a_commit, a_process, a_result, a_run, a_series, a_summary
 from foreign_files import FILES
 
 from perfci.formats import ImportDefaults, read_documents, run_document
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
+from tests.support.builders import a_commit, a_process, a_result, a_run, a_series, a_summary
 
 PROJECT = "acme/model"
 

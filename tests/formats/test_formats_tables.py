@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from builders import PROJECT, a_commit, a_pair, a_process, a_result, a_run, a_series, a_sha, a_variant
 from foreign_files import FILES, named, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store
 from perfci.store.writes import ingest
+from tests.support.builders import PROJECT, a_commit, a_pair, a_process, a_result, a_run, a_series, a_sha, a_variant
 
 CUSTOM, TABLE = FILES / "generic" / "custom.json", FILES / "csv" / "table.csv"
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from descriptions import HOSTS, Description, described
-from npm_files import asked_of_npm
-from stateful_github import FakeGitHub, pull
 
 from perfci.github.client import GitHubClient, open_github_client
 from perfci.github.requester import GitHubRetryPolicy
+from tests.support.github_openapi import HOSTS, Description, described
+from tests.support.npm_packages import asked_of_npm
+from tests.support.stateful_github import FakeGitHub, pull
 
 
 @pytest.fixture(params=list(HOSTS))

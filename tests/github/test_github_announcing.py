@@ -8,17 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-from app_servers import Server
-from app_servers import description as description
-from app_servers import server as server
-from builders import NOON
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
-from github_payloads import example
-from npm_files import asked_of_npm
-from signed_webhooks import INSTALLATION, post
-from stateful_github import BASE, HEAD, OWNER, FakeGitHub, Told, pull
 from test_github_verbs import Job
 from test_github_verbs import job as job
 
@@ -34,6 +23,17 @@ from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.jobs import outbox
 from perfci.store.projects import create_project, find_project
 from perfci_web import create_app
+from tests.support.builders import NOON
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
+from tests.support.github_app_server import Server
+from tests.support.github_app_server import description as description
+from tests.support.github_app_server import server as server
+from tests.support.github_payloads import example
+from tests.support.npm_packages import asked_of_npm
+from tests.support.signed_webhooks import INSTALLATION, post
+from tests.support.stateful_github import BASE, HEAD, OWNER, FakeGitHub, Told, pull
 
 MERGE = "d" * 40
 MERGED_AT = datetime(2026, 3, 1, 11, 30, tzinfo=UTC)

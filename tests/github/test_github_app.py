@@ -7,12 +7,12 @@ import traceback
 
 import pytest
 from httpx import Response
-from stateful_github import FakeGitHub
 
 from perfci.github.app_auth import PERMISSIONS, AppKey, GitHubApp
 from perfci.github.pull_report import CommentAuthor
 from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import PerfciError
+from tests.support.stateful_github import FakeGitHub
 
 
 @pytest.fixture

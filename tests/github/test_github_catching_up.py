@@ -7,15 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from app_servers import Server
-from app_servers import description as description
-from app_servers import server as server
-from builders import NOON
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
-from signed_webhooks import HERE, a_bound_project, post, told_of_comment
-from stateful_github import HEAD, OWNER, FakeGitHub, Told, Trouble, Unmade, comment
 from test_github_announcing import BODY, MERGE, merged
 
 from perfci.service.pulls.reconciliation_poll import ReconciliationPoll
@@ -23,6 +14,15 @@ from perfci.service.worker.leased_loop import POLL_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.incidents import expected_changes
 from perfci.store.projects import find_project, update_project
+from tests.support.builders import NOON
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
+from tests.support.github_app_server import Server
+from tests.support.github_app_server import description as description
+from tests.support.github_app_server import server as server
+from tests.support.signed_webhooks import HERE, a_bound_project, post, told_of_comment
+from tests.support.stateful_github import HEAD, OWNER, FakeGitHub, Told, Trouble, Unmade, comment
 
 HOUR = timedelta(hours=1)
 

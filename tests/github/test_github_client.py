@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from httpx import Response
-from stateful_github import STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 from perfci.github.client import GitHubClient, open_github_client
 from perfci.github.downloads import DownloadLimits
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
 from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import PerfciError
+from tests.support.stateful_github import STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 ENOUGH = DownloadLimits(max_bytes=10_000)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from stateful_github import BOT, HEAD, NEWER, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 from perfci.github.client import GitHubClient
 from perfci.github.deliver_report import deliver_report
@@ -20,6 +19,7 @@ from perfci.github.pull_report import (
     ReportOutdated,
 )
 from perfci.model import PerfciError
+from tests.support.stateful_github import BOT, HEAD, NEWER, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
 
 US = CommentAuthor("perfci[bot]", 7)
 MARK = "<!-- perfci report acme/model -->"

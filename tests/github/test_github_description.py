@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-import npm_files
 import pytest
-from descriptions import PREFIXES, Description
 
 from perfci.github import operations as ask
 from perfci.github import shapes
 from perfci.github.app_auth import PERMISSIONS
 from perfci.github.operations import ALL_OPERATIONS, GitHubOperation
+from tests.support import npm_packages
+from tests.support.github_openapi import PREFIXES, Description
 
 ANSWERS: dict[GitHubOperation, Any] = {
     ask.GET_REPOSITORY: shapes.RepositoryDetails,
@@ -167,11 +167,11 @@ def test_without_npm_these_tests_are_skipped_and_ci_asks_for_them(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     def read() -> bytes:
-        return npm_files.content(npm_files.EXAMPLES, "api.github.com/index.json")
+        return npm_packages.content(npm_packages.EXAMPLES, "api.github.com/index.json")
 
     monkeypatch.delenv("PERFCI_TEST_NPM", raising=False)
     with pytest.raises(pytest.skip.Exception, match="npm was not found"):
-        npm_files.asked_of_npm(read)
+        npm_packages.asked_of_npm(read)
     monkeypatch.setenv("PERFCI_TEST_NPM", "required")
     with pytest.raises(pytest.fail.Exception, match=r"npm was not found.*PERFCI_TEST_NPM=required asks for it"):
-        npm_files.asked_of_npm(read)
+        npm_packages.asked_of_npm(read)

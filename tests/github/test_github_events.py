@@ -9,8 +9,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-from npm_files import EXAMPLES, asked_of_npm, content
-from stateful_github import HEAD, FakeGitHub, pull
 
 from perfci.github.client import GitHubClient
 from perfci.github.find_pulls import find_pulls_of_run
@@ -30,6 +28,8 @@ from perfci.github.webhook_events import (
 )
 from perfci.github.webhook_signature import has_valid_signature
 from perfci.model import PerfciError
+from tests.support.npm_packages import EXAMPLES, asked_of_npm, content
+from tests.support.stateful_github import HEAD, FakeGitHub, pull
 
 HERE = {"id": 1, "full_name": "acme/model"}
 FORK = {"id": 2, "full_name": "fork2/model"}

@@ -10,16 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_servers import PAGE, Server, artifact
-from app_servers import description as description
-from app_servers import server as server
-from builders import NOON
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
-from npm_files import asked_of_npm
-from signed_webhooks import SECRET, a_bound_project, post, told_of_comment, told_of_run
-from stateful_github import BASE, HEAD, NEWER, OWNER, Dropped, FakeGitHub, Told, Trouble, comment, pull
 from test_github_verbs import job as job
 
 from perfci.config import Settings
@@ -29,6 +19,16 @@ from perfci.store import Store
 from perfci.store.access import audit_log, github_bindings
 from perfci.store.projects import find_project
 from perfci.store.queries import measurements
+from tests.support.builders import NOON
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
+from tests.support.github_app_server import PAGE, Server, artifact
+from tests.support.github_app_server import description as description
+from tests.support.github_app_server import server as server
+from tests.support.npm_packages import asked_of_npm
+from tests.support.signed_webhooks import SECRET, a_bound_project, post, told_of_comment, told_of_run
+from tests.support.stateful_github import BASE, HEAD, NEWER, OWNER, Dropped, FakeGitHub, Told, Trouble, comment, pull
 
 
 def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) -> None:

@@ -10,20 +10,20 @@ from zipfile import ZipFile
 
 import httpx
 import pytest
-from app_servers import COMPARED, PAGE, Server, artifact, side, zipped
-from app_servers import description as description
-from app_servers import server as server
-from builders import NOON, a_process, a_result
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
-from stateful_github import BASE, HEAD, NEWER, pull
 from test_github_verbs import Job
 from test_github_verbs import job as job
 
 from perfci.cli import run_cli as run_verb
 from perfci.formats import run_document
 from perfci.model import Commit, Role, Run
+from tests.support.builders import NOON, a_process, a_result
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
+from tests.support.github_app_server import COMPARED, PAGE, Server, artifact, side, zipped
+from tests.support.github_app_server import description as description
+from tests.support.github_app_server import server as server
+from tests.support.stateful_github import BASE, HEAD, NEWER, pull
 
 
 def test_what_a_job_really_hands_over_is_taken_whole(server: Server, job: Job) -> None:

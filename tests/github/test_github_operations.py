@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from builders import NOON
-from stateful_github import HEAD, STORE, FakeGitHub, Grant
-
 from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.github.downloads import DownloadLimits
 from perfci.github.operations import ALL_OPERATIONS
 from perfci.github.requester import GitHubRetryPolicy
+from tests.support.builders import NOON
+from tests.support.stateful_github import HEAD, STORE, FakeGitHub, Grant
 
 CHECK = {"name": "perfci/H100", "status": "queued"}
 STATUS = {"state": "success", "context": "perfci/H100", "description": "unchanged"}

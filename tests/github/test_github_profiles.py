@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from comments import hungrier, slower, told
-from git_project import GitProject
 from report_builders import a_series, a_verdict
 
 from perfci.cli.compare.variants import ComparisonOptions
@@ -20,6 +18,8 @@ from perfci.measure.profiles import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.frozen_suite import Cell
+from tests.support.comment_forms import hungrier, slower, told
+from tests.support.git_project import GitProject
 
 SUITE = """
     import thing

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from app_servers import artifact
-from descriptions import described
-from loopback_github import on_loopback
-from npm_files import asked_of_npm
-from real_servers import serving
-from signed_webhooks import PATH, SECRET, signature, told_of_run
-from stateful_github import BASE, HEAD, FakeGitHub, pull
-from waiting import until
 
 from perfci.cli import run_cli
 from perfci.store import open_store
 from perfci.store.queries import measurements
 from perfci.store.tables.github import RunEventRow
+from tests.support.deployed_server import serving
+from tests.support.github_app_server import artifact
+from tests.support.github_openapi import described
+from tests.support.loopback_github import on_loopback
+from tests.support.npm_packages import asked_of_npm
+from tests.support.signed_webhooks import PATH, SECRET, signature, told_of_run
+from tests.support.stateful_github import BASE, HEAD, FakeGitHub, pull
+from tests.support.waiting import until
 
 SECRETS = {"PERFCI_APP_ID": "Iv1.7", "PERFCI_APP_KEY_FILE": "app.pem", "PERFCI_APP_WEBHOOK_SECRET": SECRET}
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from git_project import GitProject
-from stateful_github import FakeGitHub, Grant, comment, pull
 
 from perfci.cli import run_cli
 from perfci.cli.compare.commands import measure_comparison
 from perfci.formats import run_document
 from perfci.github.client import open_github_client
 from perfci.model import PerfciError, Role
+from tests.support.git_project import GitProject
+from tests.support.stateful_github import FakeGitHub, Grant, comment, pull
 
 SUITE = """
     import thing

@@ -11,13 +11,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from builders import NOON as NOW
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
 from flask import Flask
-from npm_files import EXAMPLES, asked_of_npm, content
-from signed_webhooks import (
+
+from perfci.config import Secrets, Settings
+from perfci.model import PerfciError
+from perfci.store import Store
+from perfci.store.access import audit_log, github_bindings
+from perfci.store.jobs import run_events
+from perfci.store.jobs.run_events import RunEventPayload
+from perfci_web import create_app
+from tests.support.builders import NOON as NOW
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
+from tests.support.npm_packages import EXAMPLES, asked_of_npm, content
+from tests.support.signed_webhooks import (
     HERE,
     INSTALLATION,
     OLD_SECRET,
@@ -32,14 +40,6 @@ from signed_webhooks import (
     told_of_comment,
     told_of_run,
 )
-
-from perfci.config import Secrets, Settings
-from perfci.model import PerfciError
-from perfci.store import Store
-from perfci.store.access import audit_log, github_bindings
-from perfci.store.jobs import run_events
-from perfci.store.jobs.run_events import RunEventPayload
-from perfci_web import create_app
 
 TOLD = RunEventPayload("d-1", INSTALLATION, "acme/model", RUN, "completed")
 

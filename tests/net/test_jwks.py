@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from job_tokens import ISSUER, KID, NOW, jwks, published
 
 from perfci.net.jwks import MAX_BYTES, IssuerKeys, IssuerUnavailable
+from tests.support.signed_job_tokens import ISSUER, KID, NOW, jwks, published
 
 
 class Line:

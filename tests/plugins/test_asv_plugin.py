@@ -18,10 +18,10 @@ from asv_bench_perfci.benchmarks.gpu_benchmarks import GpuMemoryBenchmark, GpuTi
 from asv_bench_perfci.benchmarks.stream_latency import E2elBenchmark, TpotBenchmark, TtftBenchmark
 from asv_runner.benchmarks.mark import SkipNotImplemented
 from bench.fake_device import FakeDevice
-from git_project import GitProject
 
 from perfci.cli import run_cli
 from perfci.doctor import collect_facts
+from tests.support.git_project import GitProject
 
 TYPES = (GpuTimeBenchmark, GpuMemoryBenchmark, TtftBenchmark, TpotBenchmark, E2elBenchmark)
 

@@ -5,19 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from comments import (
-    dropped,
-    failed,
-    faster,
-    goal,
-    new,
-    not_comparable,
-    same,
-    slower,
-    thousand,
-    told,
-    undecided,
-)
 from report_builders import a_series, a_verdict
 
 from perfci.model import Stage, VerdictKind
@@ -35,6 +22,19 @@ from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 from perfci.verdicts.variants.variant_contrast import VariantRejection
+from tests.support.comment_forms import (
+    dropped,
+    failed,
+    faster,
+    goal,
+    new,
+    not_comparable,
+    same,
+    slower,
+    thousand,
+    told,
+    undecided,
+)
 
 FINE = told(same(3))
 WORSE = told([slower(), *same(3)])

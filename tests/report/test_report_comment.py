@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import pytest
-from comments import EXPECTED, FORMS, REGRESSIONS, drifted, dropped, new, same, slower, thousand, told, undecided
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rendered import Page, page_of
@@ -34,11 +33,24 @@ from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalV
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants.ablation import Ablation, AblationStep
 from perfci.verdicts.variants.variant_contrast import VariantRejection
+from tests.support.comment_forms import (
+    EXPECTED,
+    FORMS,
+    REGRESSIONS,
+    drifted,
+    dropped,
+    new,
+    same,
+    slower,
+    thousand,
+    told,
+    undecided,
+)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_of_the_comment(form: str) -> None:
-    """``python tests/comments.py`` writes these files again."""
+    """``python -m tests.support.comment_forms`` writes these files again."""
     assert FORMS[form]() == (EXPECTED / f"{form}.md").read_text(encoding="utf-8")
 
 

@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.config import RunTable, Settings
 from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
+from tests.support.git_project import GitProject
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 
 from perfci.model import PerfciError
 from perfci.runner.git_repository import GitRepository, parse_slug
+from tests.support.git_project import GitProject
 
 
 def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 from asv_runner.benchmarks import benchmark_types
-from git_project import GitProject
 from runner.conftest import a_workbench, measured
 from runner.test_runner_outcomes import MARK, runs
-from waiting import until
 
 from perfci.config import Settings
 from perfci.model import Clock, Status
 from perfci.runner.cell_outcomes import Discovery, MeasuredMetric
+from tests.support.git_project import GitProject
+from tests.support.waiting import until
 
 SUITE = """
     import os, subprocess

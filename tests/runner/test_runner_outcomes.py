@@ -7,13 +7,13 @@ import venv
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 from runner.conftest import a_workbench, measured
-from waiting import until
 
 from perfci.config import EnvironmentTable, Settings
 from perfci.model import Clock, PerfciError, Status
 from perfci.runner.frozen_suite import expand_cells
+from tests.support.git_project import GitProject
+from tests.support.waiting import until
 
 SUITE = """
     import ctypes, os, subprocess, sys, time

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from git_project import GitProject
 from runner.conftest import a_workbench, measured
 
 from perfci.config import EnvironmentTable, Settings, SuiteTable
 from perfci.model import Status
 from perfci.runner.frozen_suite import Cell, expand_cells
 from perfci.runner.prepare_commit import list_import_paths
+from tests.support.git_project import GitProject
 
 ANSWER = "import thing\ndef track_answer(): return thing.ANSWER\n"
 

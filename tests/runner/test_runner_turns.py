@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from git_project import GitProject
 from runner.conftest import a_workbench
 
 from perfci.config import RunTable, Settings
@@ -18,6 +17,7 @@ from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.frozen_suite import expand_cells
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.turn_scheduler import TurnScheduler
+from tests.support.git_project import GitProject
 
 SUITE = """
     import json, os, time

@@ -6,12 +6,12 @@ import os
 import subprocess
 
 import pytest
-from git_project import GitProject
 from runner.conftest import a_workbench
-from warm_environments import AS_STARTED, Forked, WarmParent, of_imports
 
 from perfci.runner.environment_parent import EnvironmentParent
 from perfci.runner.frozen_suite import expand_cells
+from tests.support.git_project import GitProject
+from tests.support.warm_environments import AS_STARTED, Forked, WarmParent, of_imports
 
 SUITE = """
     import os, signal, sys, threading

@@ -33,8 +33,8 @@ from perfci.store.writes.group_commit import GroupCommitter
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import ExpectationMatch, MergedExpectedChange
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
-from tests.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
-from tests.looks import a_move, a_project, look, told
+from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
+from tests.support.evaluations import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)

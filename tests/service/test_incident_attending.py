@@ -16,8 +16,8 @@ from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_
 from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.rule import Rule
-from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
-from tests.looks import a_move, a_project, look, moved_on, told
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
+from tests.support.evaluations import a_move, a_project, look, moved_on, told
 
 NOW = NOON + timedelta(days=1)
 LATER = NOW + timedelta(days=20)

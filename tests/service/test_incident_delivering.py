@@ -12,7 +12,6 @@ from contextlib import closing
 from datetime import datetime, timedelta
 
 import pytest
-from receivers import GitHub, Hook, Mailbox, a_github, a_hook, a_mailbox
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
@@ -27,8 +26,9 @@ from perfci.store import Store, open_store
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import Destination, save_destination
 from perfci.verdicts.policy import Policy
-from tests.builders import NOON, PROJECT, acting_as
-from tests.looks import a_move, a_project, look, told
+from tests.support.builders import NOON, PROJECT, acting_as
+from tests.support.evaluations import a_move, a_project, look, told
+from tests.support.notification_receivers import GitHub, Hook, Mailbox, a_github, a_hook, a_mailbox
 
 NOW = NOON + timedelta(days=3)
 HERE = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -275,7 +275,7 @@ def dies(store: Store, kill: str, means: SenderConfig, *found: object) -> None:
 
 def _look_and_die(url: str, kill: str, means: SenderConfig, found: tuple[object, ...]) -> None:
     from perfci.service.incidents.reconcile_incidents import reconcile_incidents
-    from tests.looks import a_situation, measured_project
+    from tests.support.evaluations import a_situation, measured_project
 
     def sending(batch: object, uid: object, means: object, now: datetime) -> object:
         if kill == "after_send":

@@ -16,8 +16,8 @@ from perfci.store.incidents.incident_members import load_members
 from perfci.store.incidents.records import IncidentMember, IncidentRecord
 from perfci.store.writes.ingest import add_run, finish_session, start_session
 from perfci.store.writes.row_ids import ensure_series_id
-from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
-from tests.looks import a_move, a_project, look, told
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
+from tests.support.evaluations import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
 ME = acting_as("user:github/1", NOW + timedelta(hours=1))

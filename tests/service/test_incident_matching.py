@@ -9,7 +9,7 @@ from perfci.model import Incident, IncidentKind, IncidentState
 from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
 from perfci.store.incidents.records import IncidentMember, IncidentRecord
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
-from tests.builders import a_sha
+from tests.support.builders import a_sha
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
 LINE = {a_sha(number): number for number in range(1, 60)}

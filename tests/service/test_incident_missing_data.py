@@ -8,8 +8,8 @@ from perfci.model import IncidentState
 from perfci.service.missing_data.data_incidents import close_data_incident, open_data_incident, open_data_incidents
 from perfci.store import Store
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
-from tests.builders import NOON
-from tests.looks import a_move, a_project, look, told
+from tests.support.builders import NOON
+from tests.support.evaluations import a_move, a_project, look, told
 
 KEY = "late nightly"
 

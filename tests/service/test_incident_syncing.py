@@ -24,8 +24,8 @@ from perfci.store.incidents.records import IncidentEvent, IncidentMember, Incide
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.verdicts.incidents.page_budget import Disposition
 from perfci.verdicts.policy import Policy
-from tests.builders import NOON, a_sha, acting_as
-from tests.looks import a_move, a_project, a_situation, look, measured_project, moved_on, told
+from tests.support.builders import NOON, a_sha, acting_as
+from tests.support.evaluations import a_move, a_project, a_situation, look, measured_project, moved_on, told
 
 NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)

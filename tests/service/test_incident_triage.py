@@ -23,8 +23,8 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_members import list_impacts
 from perfci.store.incidents.records import IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
-from tests.builders import NOON, acting_as
-from tests.looks import a_move, a_project, look, told
+from tests.support.builders import NOON, acting_as
+from tests.support.evaluations import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
 ME = acting_as("user:github/1", NOW + timedelta(hours=1), "r1")

@@ -15,8 +15,8 @@ from perfci.service.incidents.undo_change import undo_last_change
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.records import IncidentRecord
-from tests.builders import NOON, acting_as
-from tests.looks import a_move, a_project, look, told
+from tests.support.builders import NOON, acting_as
+from tests.support.evaluations import a_move, a_project, look, told
 
 NOW = NOON + timedelta(days=3)
 NEXT_MONTH = NOW + timedelta(days=30)

@@ -11,10 +11,6 @@ from functools import partial
 from unittest.mock import patch
 
 import pytest
-from builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
 
 from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
@@ -35,6 +31,10 @@ from perfci.store.projects import create_project, find_project
 from perfci.store.queries import measurements
 from perfci.store.queries.result_summaries import load_level_pairs
 from perfci.store.writes.group_commit import GroupCommitter
+from tests.support.builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
 
 SLUG = "acme/model"
 LATER = NOON + timedelta(days=30)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from unittest.mock import patch
 
 import pytest
-from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
 
 from perfci.history.derive_change_points import SeriesHistories
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, ProcessBoundaries, Result, Run, Series, Status
@@ -24,6 +23,17 @@ from perfci.verdicts.history.change_point_detection import (
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.process_levels import judged_level
+from tests.support.builders import (
+    PROJECT,
+    a_commit,
+    a_failed_process,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+)
 
 COMMITS = 24
 

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
-from waiting import until
 
 from perfci.service.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.jobs import leases
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
+from tests.support.waiting import until
 
 
 class Clock:

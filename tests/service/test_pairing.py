@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
-from builders import a_process, a_series, a_sha
 
 from perfci.history.judge_samples import NoisePriors
 from perfci.measure.adaptive_pairs import AdaptivePairing
@@ -17,6 +16,7 @@ from perfci.model import Clock, Process, Series, Stage, VerdictKind
 from perfci.runner.frozen_suite import Cell
 from perfci.runner.visit_plan import CommitVisit
 from perfci.verdicts.policy import Policy
+from tests.support.builders import a_process, a_series, a_sha
 
 BASE, HEAD = a_sha(1), a_sha(2)
 CELL = Cell("suite.Step.counts", None, (), 60.0, None, 60.0)

@@ -8,12 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders import NOON, a_commit, a_process, a_result, a_run, a_series
 
 from perfci.cli import run_cli
 from perfci.service.uploads.retention import PruneCounts, RetentionJob, prune
 from perfci.store import Store, check, open_store
 from perfci.store.writes import ingest
+from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series
 
 NOW = NOON + timedelta(days=100)
 COMMITS = 700

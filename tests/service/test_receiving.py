@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from builders import NOON, PROJECT, a_process, a_result, a_run
 
 from perfci.auth.permissions import LOCAL
 from perfci.model import PerfciError
@@ -13,6 +12,7 @@ from perfci.store import Store
 from perfci.store.jobs import outbox
 from perfci.store.projects import create_project
 from perfci.store.queries import measurements
+from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
 
 
 def sent(store: Store, *bodies: str) -> list[bool]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_series, a_sha, a_summary
 
 from perfci.history.derive_change_points import update_change_points
 from perfci.model import ChangePoint, ProcessBoundaries, Series
@@ -14,6 +13,7 @@ from perfci.store import Store, open_store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
 from perfci.verdicts.policy import Policy
+from tests.support.builders import PROJECT, a_change_point, a_commit, a_result, a_run, a_series, a_sha, a_summary
 
 QUIET, BUSY = a_series("suite.time_quiet"), a_series("suite.time_busy")
 

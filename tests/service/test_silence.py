@@ -18,8 +18,8 @@ from perfci.store.incidents.records import IncidentRecord
 from perfci.store.incidents.reporting_schedules import RunArrival
 from perfci.store.queries import unresolved_results
 from perfci.store.writes import ingest
-from tests.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
-from tests.looks import a_project
+from tests.support.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
+from tests.support.evaluations import a_project
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)

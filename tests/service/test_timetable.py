@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from perfci.history.visit_index import VisitIndex
 from perfci.store.queries.commit_visits import VisitRecord
-from tests.builders import NOON, a_commit, a_machine, a_sha
+from tests.support.builders import NOON, a_commit, a_machine, a_sha
 
 HERE, THERE = a_machine(), a_machine("Intel")
 

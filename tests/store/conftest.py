@@ -5,13 +5,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from databases import database_url as database_url
-from databases import fresh_database
-from databases import kind as kind
-from databases import postgres_url as postgres_url
-from databases import store as store
 
 from perfci.store import Store, open_store
+from tests.support.databases import database_url as database_url
+from tests.support.databases import fresh_database
+from tests.support.databases import kind as kind
+from tests.support.databases import postgres_url as postgres_url
+from tests.support.databases import store as store
 
 
 @pytest.fixture

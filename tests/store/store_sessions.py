@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from builders import NOON, PROJECT, a_run
-
 from perfci.model import Process, Run, Series
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
+from tests.support.builders import NOON, PROJECT, a_run
 
 
 def started(store: Store, uid: str = "session-1", kind: str = "history", spec_hash: str = "plan") -> None:

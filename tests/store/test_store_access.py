@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
-from builders import NOON
 from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import api_tokens, audit_log, logins, users
 from perfci.store.tables.measurements import ABSENT
+from tests.support.builders import NOON
 
 LATER = NOON + timedelta(days=1)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from builders import NOON, PROJECT, a_sha
-
 from perfci.store import Store
 from perfci.store.incidents import expected_changes
 from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.projects import create_project
+from tests.support.builders import NOON, PROJECT, a_sha
 
 TOLD = ExpectedChangeRecord(a_sha(12), "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
 

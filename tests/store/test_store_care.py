@@ -8,12 +8,22 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from builders import NOON, PROJECT, a_failed_process, a_process, a_result, a_run, a_series, a_summary, a_verdict
 
 from perfci.model import PerfciError, Status
 from perfci.store import Store, backup, check, engine, open_store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_failed_process,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_summary,
+    a_verdict,
+)
 
 
 def filled(store: Store) -> None:

@@ -16,7 +16,7 @@ from perfci.store.queries.decisions import (
     load_latest_verdict_id,
 )
 from perfci.store.writes import ingest
-from tests.builders import NOON, PROJECT, a_series, a_verdict
+from tests.support.builders import NOON, PROJECT, a_series, a_verdict
 
 
 @pytest.fixture

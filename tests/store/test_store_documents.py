@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from store_sessions import measured_run, started
@@ -17,6 +16,7 @@ from perfci.store import Store, conversions
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import IngestCounts
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
 
 
 def a_document() -> Run:

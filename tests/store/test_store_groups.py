@@ -8,15 +8,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from builders import NOON, PROJECT, a_process, a_result, a_run, a_series
 from sqlalchemy.orm import Session
-from waiting import until
 
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
 from perfci.store.queries import measurements
 from perfci.store.writes import group_commit, ingest
 from perfci.store.writes.group_commit import BatchFunction, GroupCommitter, StoreBusy, StoreUnavailable
+from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series
+from tests.support.waiting import until
 
 
 @pytest.fixture

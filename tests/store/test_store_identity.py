@@ -8,7 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from builders import (
+from store_sessions import measured_run, started
+
+from perfci.model import PerfciError, Role, Series, Status
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.writes import ingest
+from tests.support.builders import (
     NOON,
     PROJECT,
     a_commit,
@@ -22,12 +28,6 @@ from builders import (
     a_variant,
     an_environment,
 )
-from store_sessions import measured_run, started
-
-from perfci.model import PerfciError, Role, Series, Status
-from perfci.store import Store
-from perfci.store.queries import measurements
-from perfci.store.writes import ingest
 
 
 def series_that_differ_in_one_coordinate() -> Iterable[Series]:

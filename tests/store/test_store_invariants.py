@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from builders import NOON, PROJECT, a_run, a_series
 from sqlalchemy.orm import Session
 
 from perfci.store import Store, check, projects
@@ -21,6 +20,7 @@ from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import ingest
 from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
+from tests.support.builders import NOON, PROJECT, a_run, a_series
 
 MOVED = {"commit": "b", "rel": 0.1, "before": 1.0, "after": 1.1}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from builders import PROJECT, a_commit, a_failed_process, a_process, a_result, a_run, a_series, a_sha, a_summary
 from keeping import keep_levels
 
 from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
@@ -11,6 +10,17 @@ from perfci.store.conversions import series_identity
 from perfci.store.queries import measurements
 from perfci.store.queries.result_summaries import load_level_pairs, load_levels_of_series
 from perfci.store.writes import ingest
+from tests.support.builders import (
+    PROJECT,
+    a_commit,
+    a_failed_process,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+)
 
 STEP, IMPORTED, GONE = a_series("step"), a_series("imported"), a_series("gone")
 

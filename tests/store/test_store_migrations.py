@@ -10,8 +10,6 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from builders import NOON, PROJECT, a_change_point, a_process, a_result, a_run, a_series, a_verdict
-from databases import fresh_database
 
 from perfci.store import check, engine, open_store, schema
 from perfci.store.tables.access import AuditRow
@@ -20,6 +18,8 @@ from perfci.store.tables.incidents import ExpectedChangeRow, IncidentRow
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.writes import ingest
+from tests.support.builders import NOON, PROJECT, a_change_point, a_process, a_result, a_run, a_series, a_verdict
+from tests.support.databases import fresh_database
 
 
 def config() -> Config:

@@ -20,8 +20,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from builders import NOON, PROJECT, a_process, a_run, a_series
-from databases import bare_database
 
 from perfci.model import PerfciError
 from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_older
@@ -29,6 +27,8 @@ from perfci.store.engine import format_address, parse_database_url
 from perfci.store.queries import measurements
 from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import ingest
+from tests.support.builders import NOON, PROJECT, a_process, a_run, a_series
+from tests.support.databases import bare_database
 
 
 def url_of(path: Path) -> str:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from builders import a_failed_process, a_process, a_run, a_series
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_sessions import measured_run, started, stored_processes
@@ -17,6 +16,7 @@ from perfci.store import Store, conversions
 from perfci.store.queries import measurements
 from perfci.store.tables.measurements import UtcMs
 from perfci.store.writes import ingest
+from tests.support.builders import a_failed_process, a_process, a_run, a_series
 
 
 def test_a_process_comes_back_as_it_was_stored(store: Store) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from builders import NOON, PROJECT
 
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.projects import Project, create_project, find_project, load_projects, update_project
+from tests.support.builders import NOON, PROJECT
 
 
 def test_a_new_project_is_as_it_was_asked_for(store: Store) -> None:

@@ -11,7 +11,6 @@ from contextlib import closing
 
 import pytest
 import sqlalchemy as sa
-from builders import PROJECT, a_process, a_result, a_run, a_series
 
 from perfci.model import Run
 from perfci.store import Store, check, open_store
@@ -19,6 +18,7 @@ from perfci.store.queries import measurements
 from perfci.store.tables.measurements import RunRow
 from perfci.store.writes import ingest
 from perfci.store.writes.group_commit import GroupCommitter
+from tests.support.builders import PROJECT, a_process, a_result, a_run, a_series
 
 CELLS = 40
 

@@ -9,7 +9,17 @@ from random import Random
 
 import pytest
 import sqlalchemy as sa
-from builders import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keeping import keep_levels
+
+from perfci.model import Benchmark, Clock, Commit, PerfciError, Point, ProcessBoundaries, Result, Series, Status
+from perfci.store import Store
+from perfci.store.queries import measurements
+from perfci.store.queries.commit_order import sort_commits
+from perfci.store.queries.latest_results import load_judged_series
+from perfci.store.writes import ingest
+from tests.support.builders import (
     NOON,
     PROJECT,
     a_change_point,
@@ -28,16 +38,6 @@ from builders import (
     an_environment,
     an_imported_commit,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from keeping import keep_levels
-
-from perfci.model import Benchmark, Clock, Commit, PerfciError, Point, ProcessBoundaries, Result, Series, Status
-from perfci.store import Store
-from perfci.store.queries import measurements
-from perfci.store.queries.commit_order import sort_commits
-from perfci.store.queries.latest_results import load_judged_series
-from perfci.store.writes import ingest
 
 
 def ingested(store: Store, *results: Result, kind: str = "import", session: str = "imported", **run: object) -> None:

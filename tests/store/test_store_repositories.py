@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from builders import NOON
 from sqlalchemy.orm import Session
 
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository, ProjectBinding, RunToken
 from perfci.store.projects import create_project
+from tests.support.builders import NOON
 
 MODEL = BoundRepository(2**40, 7, "acme/model", ".github/workflows/perf.yml", "", ("refs/heads/main", "refs/tags/v1"))
 TOKEN = RunToken("0" * 12, 0, "123", 1, "a" * 40, "push", None, True, NOON + timedelta(minutes=15), "hash")

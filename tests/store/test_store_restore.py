@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verdict
-from databases import KINDS, bare_database
 
 from perfci.model import PerfciError
 from perfci.store import Store, backup, check, open_store, restore
@@ -19,6 +17,8 @@ from perfci.store.incidents.expected_changes import ExpectedChangeRecord
 from perfci.store.tables.measurements import TableBase
 from perfci.store.writes import ingest
 from perfci.store.writes.row_ids import ensure_project_id
+from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verdict
+from tests.support.databases import KINDS, bare_database
 
 
 def filled(store: Store) -> None:

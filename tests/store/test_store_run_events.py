@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from builders import NOON, PROJECT
 from sqlalchemy.orm import Session
 
 from perfci.store import Store
 from perfci.store.jobs import run_events
 from perfci.store.jobs.run_events import RunEvent, RunEventPayload
 from perfci.store.projects import create_project
+from tests.support.builders import NOON, PROJECT
 
 TOLD = RunEventPayload("72d3162e-cc78-11e3-81ab-4c9367dc0958", 44, PROJECT, 2**40, "completed")
 SOON = timedelta(seconds=30)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from builders import NOON, PROJECT
 from store_sessions import started
 
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
+from tests.support.builders import NOON, PROJECT
 
 
 def test_an_interrupted_session_is_found_by_its_plan_until_it_finishes(store: Store) -> None:

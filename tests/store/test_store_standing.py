@@ -5,18 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from builders import (
-    NOON,
-    PROJECT,
-    a_change_point,
-    a_commit,
-    a_failed_process,
-    a_result,
-    a_run,
-    a_series,
-    a_sha,
-    a_verdict,
-)
 
 from perfci.model import Result, Series, Stage, Status, VerdictKind
 from perfci.store import Store
@@ -32,6 +20,18 @@ from perfci.store.queries.project_status import (
     load_head_status,
 )
 from perfci.store.writes import ingest
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_change_point,
+    a_commit,
+    a_failed_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_verdict,
+)
 
 STEP, OTHER, PEAK = a_series("suite.step"), a_series("suite.other"), a_series("suite.step", "peak")
 

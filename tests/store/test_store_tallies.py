@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 import perfci
 from perfci.model import Series, Stage, Verdict, VerdictKind
@@ -18,6 +17,7 @@ from perfci.store import Store
 from perfci.store.queries.records import VerdictCount
 from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
 from perfci.store.writes.ingest import add_run, add_verdicts, start_session
+from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED

@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from datetime import timedelta
 
-from builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
-
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
 from perfci.store import Store, check, projects
 from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
@@ -14,6 +12,7 @@ from perfci.store.queries import measurements
 from perfci.store.writes import ingest
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_level, process_level
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
 
 LATER = NOON + timedelta(days=400)
 

@@ -11,7 +11,7 @@ from perfci.store import Store
 from perfci.store.queries.commit_visits import load_levels_at, load_visits
 from perfci.store.queries.measurements import search_series
 from perfci.store.writes.ingest import add_run, ingest_run, start_session
-from tests.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
+from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha, a_summary
 
 OURS, THEIRS = a_series("training.Step.time_step"), a_series("foreign.time_it")
 

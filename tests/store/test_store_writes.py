@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha, a_verdict, an_imported_commit
 from store_sessions import started
 
 from perfci.model import Stage, VerdictKind
 from perfci.store import Store
 from perfci.store.queries import measurements
 from perfci.store.writes import ingest
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_change_point,
+    a_commit,
+    a_series,
+    a_sha,
+    a_verdict,
+    an_imported_commit,
+)
 
 
 def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store) -> None:

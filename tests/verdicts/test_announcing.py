@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from builders import a_series, a_verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
 from perfci.verdicts.expected_change import ExpectationOutcome, ExpectedChange, parse_expected_changes
+from tests.support.builders import a_series, a_verdict
 
 SAID = """\
 Keep two layers.

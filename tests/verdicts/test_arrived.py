@@ -16,8 +16,8 @@ from perfci.verdicts.incidents.expected_change_match import (
     match_expected_changes,
 )
 from perfci.verdicts.incidents.step_causes import HistoryContext
-from tests.builders import NOON, PROJECT, a_change_point, a_series, a_sha, a_verdict
-from tests.histories import a_line, known_of, seen_levels, stepping
+from tests.support.builders import NOON, PROJECT, a_change_point, a_series, a_sha, a_verdict
+from tests.support.level_histories import a_line, known_of, seen_levels, stepping
 
 MEMORY = a_series("training.Step.track", metric="peak_bytes", unit="bytes")
 SPEED = a_series("training.Step.track", metric="tokens", unit="tokens/second", direction="higher")

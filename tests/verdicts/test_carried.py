@@ -12,7 +12,7 @@ from perfci.stats.location_shift import Shift
 from perfci.stats.power import estimate_pairs_to_decide, estimate_pairs_to_p_value, minimum_detectable_effect
 from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
 from perfci.verdicts.rule import Rule
-from tests.builders import a_process, a_series
+from tests.support.builders import a_process, a_series
 
 TIME, COUNT = a_series(), a_series(metric="operators", unit="count")
 JITTER = (0.0, 0.004, -0.004, 0.003, -0.003, 0.001, -0.001, 0.002)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perfci.model import Clock, Process, Stage, Verdict, VerdictKind
 from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
 from perfci.verdicts.rule import Rule
-from tests.builders import a_process, a_series
+from tests.support.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)
 TIME = a_series()

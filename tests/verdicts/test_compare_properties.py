@@ -16,7 +16,7 @@ from perfci.verdicts.compare.pairwise import confirm, interim_look
 from perfci.verdicts.compare.side_costs import SideCosts
 from perfci.verdicts.json_filters import judge_document
 from perfci.verdicts.rule import Rule
-from tests.builders import a_process, a_series
+from tests.support.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
 TIME = a_series()

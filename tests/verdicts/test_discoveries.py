@@ -6,7 +6,7 @@ from perfci.model import Clock, Interval, Process, Stage, Verdict, VerdictKind
 from perfci.stats import fdr
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise import confirm
-from tests.builders import a_process, a_series, a_verdict
+from tests.support.builders import a_process, a_series, a_verdict
 
 TIME = a_series()
 

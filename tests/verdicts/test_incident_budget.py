@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from perfci.model import Incident, IncidentKind
 from perfci.verdicts.incidents.expected_change_match import ExpectationMatch
 from perfci.verdicts.incidents.page_budget import FALSE_PAGE_RATE, Disposition, allocate_pages
-from tests.builders import NOON, a_change_point, a_sha
+from tests.support.builders import NOON, a_change_point, a_sha
 
 NUMBERS = {a_sha(number): number for number in range(1, 41)}
 

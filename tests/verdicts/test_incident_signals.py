@@ -15,8 +15,8 @@ from perfci.verdicts.history.step_estimate import estimate_step
 from perfci.verdicts.incidents.bad_sessions import SessionAlert, find_bad_sessions
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents
 from perfci.verdicts.incidents.range_grouping import WeightedRange, group_ranges
-from tests.builders import a_change_point, a_series, a_sha, a_verdict
-from tests.histories import LENGTH, found_in, known_of, seen_levels, stepping
+from tests.support.builders import a_change_point, a_series, a_sha, a_verdict
+from tests.support.level_histories import LENGTH, found_in, known_of, seen_levels, stepping
 
 STEP = a_series("training.Step.time_step")
 V1, V2 = Release("v1", a_sha(6)), Release("v2", a_sha(24))

@@ -12,8 +12,8 @@ from perfci.model import ChangePoint, Environment, Incident, IncidentKind, Machi
 from perfci.verdicts.history.step_estimate import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents
 from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
-from tests.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
-from tests.histories import found_in, known_of, seen_levels, stepping
+from tests.support.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
+from tests.support.level_histories import found_in, known_of, seen_levels, stepping
 
 STEP, LOSS, TOKENS = (a_series(f"training.Step.time_{name}") for name in ("step", "loss", "tokens"))
 

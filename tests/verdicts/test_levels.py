@@ -11,7 +11,7 @@ from perfci.verdicts.process_levels import (
     select_usable,
     steady_levels,
 )
-from tests.builders import a_commit, a_failed_process, a_process, a_summary
+from tests.support.builders import a_commit, a_failed_process, a_process, a_summary
 
 SWOLLEN = (1.0, 1.0, 1.0, 1.9, 1.9, 1.9)
 

@@ -15,7 +15,7 @@ from perfci.verdicts.compare.round_candidates import (
     minimum_detectable_effects,
     select_candidates,
 )
-from tests.builders import a_failed_process, a_process, a_series
+from tests.support.builders import a_failed_process, a_process, a_series
 
 TRAIN = a_series("training.time_step", "cpu_time")
 GENERATE = a_series("generation.time_reply", "cpu_time")

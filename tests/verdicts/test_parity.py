@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from builders import a_failed_process, a_process, a_series
-
 from perfci.bench.parity import TOLERANCES as OF_BENCHMARKS
 from perfci.bench.parity import ParityFailed
 from perfci.model import Clock, NamedValues, Process, Series
@@ -19,6 +17,7 @@ from perfci.verdicts.variants.numeric_parity import (
     find_parity_failure,
 )
 from perfci.verdicts.variants.variant_contrast import VariantRejection
+from tests.support.builders import a_failed_process, a_process, a_series
 
 FP32: NamedValues = (("dtype", "'fp32'"),)
 

@@ -5,7 +5,7 @@ import pytest
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, VerdictKind
 from perfci.verdicts.compare.pairwise import confirm, interim_look, screen
-from tests.builders import a_failed_process, a_process, a_series
+from tests.support.builders import a_failed_process, a_process, a_series
 
 TIME = a_series()
 

@@ -13,7 +13,7 @@ from perfci.verdicts.compare.round_candidates import select_candidates
 from perfci.verdicts.history.change_point_detection import find_change_points, segment_histories
 from perfci.verdicts.policy import ALLOCATOR_BLOCK_BYTES, ALLOCATOR_SEGMENT_BYTES, Policy, PolicyOverride
 from perfci.verdicts.rule import MOVE_KINDS, Rule
-from tests.builders import a_commit, a_process, a_series, a_sha
+from tests.support.builders import a_commit, a_process, a_series, a_sha
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
 PEAK = a_series(metric="peak_allocated_bytes", unit="bytes")

@@ -13,7 +13,7 @@ from perfci.stats.location_shift import Shift
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pool_series_shifts
 from perfci.verdicts.json_filters import judge_document
 from perfci.verdicts.policy import Policy
-from tests.builders import a_series
+from tests.support.builders import a_series
 
 
 def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 0.01) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from builders import a_failed_process, a_pair, a_process, a_series, a_verdict
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from perfci.model import Clock, Interval, Role, Series, Status, VerdictKind
 from perfci.verdicts.goals.goal_clauses import Goal, compute_unit_factor, parse_clause
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalOutcome, GoalVerdict, judge_goal
 from perfci.verdicts.policy import Policy
+from tests.support.builders import a_failed_process, a_pair, a_process, a_series, a_verdict
 
 STEP = a_series("model.Gpt.measure_training", "step_time")
 PEAK = a_series("model.Gpt.measure_training", "peak_allocated", unit="bytes")

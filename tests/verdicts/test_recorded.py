@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders import a_commit, a_machine, a_process, a_result, a_run, a_series, a_sha, a_summary, a_variant
-
 from perfci.model import Process, ProcessBoundaries, Result, Role, Run, Verdict, VerdictKind
 from perfci.verdicts.compare.recorded_runs import collect_recorded_series, judge_recorded_series
 from perfci.verdicts.policy import Policy
+from tests.support.builders import (
+    a_commit,
+    a_machine,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_summary,
+    a_variant,
+)
 
 DRIFT = (0.0, 0.05, -0.05, 0.1, -0.1, 0.02, -0.02, 0.07)
 """What the machine does to both sides of a pair; far more than any change looked for."""

@@ -7,7 +7,7 @@ import numpy as np
 from perfci.model import Process, Verdict, VerdictKind
 from perfci.verdicts.compare.pairwise import interim_look
 from perfci.verdicts.rule import Rule
-from tests.builders import a_process, a_series
+from tests.support.builders import a_process, a_series
 
 TIME = a_series()
 

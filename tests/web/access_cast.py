@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from secrets import token_hex
 from typing import Any
 
-from builders import NOON, a_process, a_result, a_run, a_series, a_sha
 from flask import Flask, request
 from werkzeug.test import TestResponse
 
@@ -22,6 +21,7 @@ from perfci.store.access.github_bindings import RunToken
 from perfci.store.projects import Project, create_project, find_project
 from perfci.store.writes import ingest
 from perfci_web import create_app
+from tests.support.builders import NOON, a_process, a_result, a_run, a_series, a_sha
 
 NOW = NOON + timedelta(days=10)
 LONG_AGO = NOON - timedelta(days=300)

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 from access_cast import Stage
-from builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha
-from looks import a_move, a_situation, measured_project, told
 
 from perfci.formats import ImportDefaults, run_document
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
@@ -27,6 +25,8 @@ from perfci.store.writes.ingest import ingest_run, upsert_commits
 from perfci.verdicts.policy import Policy
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
+from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha
+from tests.support.evaluations import a_move, a_situation, measured_project, told
 
 P = "/projects/acme:model"
 RUN = a_run(a_result(), session="uploaded")

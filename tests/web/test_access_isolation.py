@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from access_cast import OPEN, SECRET, Stage
-from builders import a_process, a_result, a_run, a_series
-from databases import KINDS, fresh_database
 from flask import url_for
 from werkzeug.routing import Rule
 
@@ -22,6 +20,8 @@ from perfci_web.api import dispatch
 from perfci_web.api.calls import Reply
 from perfci_web.api.operation import Operation
 from perfci_web.api.operation_table import ALL_OPERATIONS, OPERATIONS_BY_NAME
+from tests.support.builders import a_process, a_result, a_run, a_series
+from tests.support.databases import KINDS, fresh_database
 
 OPERATIONS = {
     AccessRequirement.PUBLIC: {"list_projects", "get_openapi", "exchange_token"},

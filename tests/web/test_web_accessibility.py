@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browsing import a_server
-from looks import a_move, look, told
 from playwright.sync_api import Browser, Page
 from test_web_browser import CHARTLESS, EVERY_PAGE
 from web_builders import a_store
+
+from tests.support.evaluations import a_move, look, told
 
 pytestmark = pytest.mark.browser
 

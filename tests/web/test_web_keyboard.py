@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from browsing import a_server
-from looks import a_move, look, told
 from playwright.sync_api import Browser, Error, Page, expect
 from web_builders import a_store
 
 from perfci.store import Store
+from tests.support.evaluations import a_move, look, told
 
 pytestmark = pytest.mark.browser
 

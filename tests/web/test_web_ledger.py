@@ -9,14 +9,14 @@ from html import unescape
 
 import pytest
 from flask.testing import FlaskClient
-from looks import a_move, look, told
 from web_builders import NOW
 
 from perfci.model import IncidentKind
 from perfci.store import Store
 from perfci.store.writes.ingest import upsert_commits
 from perfci_web import create_app
-from tests.builders import PROJECT, a_commit, a_sha
+from tests.support.builders import PROJECT, a_commit, a_sha
+from tests.support.evaluations import a_move, look, told
 
 P = "/acme:model"
 

@@ -11,10 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from builders import NOON, PROJECT, a_process, a_result, a_run
-from databases import database_url as database_url
-from databases import kind as kind
-from databases import store as store
 from flask import Flask
 from flask.testing import FlaskClient
 
@@ -23,6 +19,10 @@ from perfci.store import Store, open_store, projects
 from perfci.store.jobs import outbox
 from perfci.store.writes import ingest
 from perfci_web import create_app
+from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
+from tests.support.databases import database_url as database_url
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
 
 LATER = NOON + timedelta(hours=1)
 

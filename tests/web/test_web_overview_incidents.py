@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import pytest
 from flask.testing import FlaskClient
-from looks import a_move, a_project, look, told
 from web_builders import NOW
 
 from perfci.model import IncidentState
@@ -14,7 +13,8 @@ from perfci.service.incidents.state_changes import IncidentUpdate
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store
 from perfci_web import create_app
-from tests.builders import acting_as
+from tests.support.builders import acting_as
+from tests.support.evaluations import a_move, a_project, look, told
 
 
 @pytest.fixture

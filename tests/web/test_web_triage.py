@@ -10,7 +10,6 @@ from html import unescape
 
 import pytest
 from flask.testing import FlaskClient
-from looks import a_move, look, told
 from web_builders import NOW
 
 from perfci.model import ChangePoint
@@ -20,8 +19,8 @@ from perfci.store.incidents.records import DATA_KIND
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.incidents.expected_change_match import ExpectationMatch, MergedExpectedChange
 from perfci_web import create_app
-from tests.builders import a_sha
-from tests.looks import a_project
+from tests.support.builders import a_sha
+from tests.support.evaluations import a_move, a_project, look, told
 
 P = "/acme:model/incidents"
 

@@ -1,0 +1,1 @@
+"""What tests build on: builders, databases, fakes of GitHub, real servers."""

@@ -1,0 +1,168 @@
+"""Every form of the comment on a pull request, as ``tests/expected`` has it.
+
+``python -m tests.support.comment_forms`` writes the files again: read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+from report_builders import a_commit, a_series, a_verdict
+
+from perfci.model import EnvironmentChange, Interval, Machine, Series, Stage, Verdict, VerdictKind
+from perfci.report.pulls.comparison_findings import Findings
+from perfci.report.pulls.placeholder_comment import NotMeasuredReason, render_not_measured, render_outdated
+from perfci.report.pulls.pull_comment import render_comment
+from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
+from perfci.verdicts.expected_change import ExpectedChange
+from perfci.verdicts.goals.goal_clauses import parse_clause
+from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
+
+EXPECTED = Path(__file__).parents[1] / "expected"
+PAGE = "https://perf.example.com/acme/tiny-lm/compare/0011001100...0012001200"
+H200 = Machine(accelerator="NVIDIA H200", accelerators=1)
+NOTHING = {"ratio": None, "interval": None, "noise_floor": None, "mde": None, "pairs": 0}
+
+
+def on(machine: Machine, series: Series) -> Series:
+    return replace(series, machine=machine)
+
+
+def training(metric: str = "step_time", unit: str = "seconds", batch: int = 8) -> Series:
+    return on(H200, a_series("model.Gpt.measure_training", unit, metric, batch=batch, dtype="'bf16'"))
+
+
+def told(verdicts: list[Verdict], **more: object) -> Findings:
+    return replace(
+        Findings(verdicts, a_commit(17), a_commit(18), merge_base=True, measurement_order="in turns", report_url=PAGE), **more
+    )  # type: ignore[arg-type]
+
+
+def slower() -> Verdict:
+    reason = "+18.3% over 10 pairs, interval +15.9% to +20.8%: beyond the bar of 5.0%, and half of it is excluded."
+    return a_verdict(series=training(), reason=reason)
+
+
+def hungrier() -> Verdict:
+    gib = 2.0**30
+    return a_verdict(
+        VerdictKind.REGRESSION, 1.12, (1.12, 1.12), series=training("peak_allocated", "bytes"), noise_floor=0.0,
+        mde=0.05, levels=(1.5 * gib, 1.68 * gib),
+        reason="Counted exactly: 1,610,612,736 became 1,803,886,264 (+12.0%).",
+    )  # fmt: skip
+
+
+def faster() -> Verdict:
+    series = on(H200, a_series("model.Gpt.measure_generation", metric="ttft", batch=1))
+    return a_verdict(VerdictKind.IMPROVEMENT, 0.871, (0.852, 0.89), series=series, levels=(0.0310, 0.0270))
+
+
+def same(count: int) -> list[Verdict]:
+    names = [on(H200, a_series(f"ops.time_{k:03}", batch=8)) for k in range(count)]
+    return [
+        a_verdict(VerdictKind.UNCHANGED, 1.003, (0.991, 1.014), series=one, levels=(0.002, 0.002006)) for one in names
+    ]
+
+
+def undecided(batch: int = 64, pairs_to_decide: int | None = 14) -> Verdict:
+    return a_verdict(
+        VerdictKind.INCONCLUSIVE, 1.031, (0.988, 1.075), series=training(batch=batch), levels=(0.101, 0.1041),
+        mde=0.061, pairs=20, pairs_to_decide=pairs_to_decide, stage=Stage.SCREENING,
+        reason="" if pairs_to_decide else "+3.1% over 20 pairs: too close to the bar for more pairs to settle.",
+    )  # fmt: skip
+
+
+def failed() -> Verdict:
+    reason = "The base works and the head ended as oom (CUDA out of memory. Tried to allocate 2.00 GiB)."
+    return a_verdict(VerdictKind.FAILED, series=training(batch=64), levels=(0.101, None), reason=reason, **NOTHING)
+
+
+def dropped() -> Verdict:
+    reason = "There is nothing to compare: the head was not measured."
+    series = on(H200, a_series("model.Gpt.measure_cold_start"))
+    return a_verdict(VerdictKind.MISSING, series=series, levels=(2.31, None), reason=reason, **NOTHING)
+
+
+def new() -> Verdict:
+    reason = "There is nothing to compare: the base was not measured."
+    series = on(H200, a_series("model.Gpt.measure_attention"))
+    return a_verdict(VerdictKind.MISSING, series=series, levels=(None, 0.0042), reason=reason, **NOTHING)
+
+
+def not_comparable() -> Verdict:
+    reason = "The samples no longer know which process they came from, so they cannot be compared."
+    return a_verdict(VerdictKind.NOT_COMPARABLE, series=training(), levels=(None, None), reason=reason, **NOTHING)
+
+
+def thousand() -> list[Verdict]:
+    names = [on(H200, a_series(f"ops.time_{k:04}", batch=8)) for k in range(999)]
+    slow = [a_verdict(ratio=1.06 + k / 5000, interval=(1.04, 1.3), series=one) for k, one in enumerate(names)]
+    return [*slow, hungrier(), *same(200)]
+
+
+def goal() -> GoalVerdict:
+    clauses = (
+        ClauseVerdict(parse_clause("step_time <= 0.9x"), GoalOutcome.BROKEN, training(), 1.183, Interval(1.159, 1.208)),
+        ClauseVerdict(parse_clause("peak_allocated <= 1.2x"), GoalOutcome.MET, training("peak_allocated", "bytes"), 1.12,
+                      Interval(1.12, 1.12)),
+        ClauseVerdict(parse_clause("loss within 1%"), GoalOutcome.UNDECIDED, reason="it was not measured"),
+    )  # fmt: skip
+    return GoalVerdict("faster, not hungrier", GoalOutcome.BROKEN, clauses)
+
+
+def drifted() -> Verdict:
+    return a_verdict(VerdictKind.REGRESSION, 1.095, (1.08, 1.11), series=training(batch=16), head=30)
+
+
+def ours() -> Verdict:
+    return a_verdict(VerdictKind.UNCHANGED, 1.002, (0.99, 1.01), series=training(batch=16), levels=(0.0124, 0.01242))
+
+
+def everywhere() -> PooledVerdict:
+    return PooledVerdict(PooledKind.WORSE, 20, 0.01, 1.015, Interval(1.012, 1.018), 0.002, 19)
+
+
+OBSERVED = (EnvironmentChange("driver", "550.54", "560.28"), EnvironmentChange("torch", "", "2.13.0"))
+REGRESSIONS = told(
+    [slower(), hungrier(), faster(), undecided(), *same(3)], accept="/perfci accept 0012001200",
+    profiled=[slower().series.cell],
+)  # fmt: skip
+ANNOUNCED = [
+    ExpectedChange("peak_allocated", 0.12, "the cache holds two layers"),
+    ExpectedChange("step_time", 0.1, "more tokens in each"),
+    ExpectedChange("ttft", 0.05, "the first token waits for all", is_authorized=False),
+]
+FORMS: dict[str, Callable[[], str]] = {
+    "nothing-changed": lambda: render_comment(told(same(3))),
+    "regressions": lambda: render_comment(REGRESSIONS),
+    "accepted": lambda: render_comment(replace(REGRESSIONS, accepted="ada: the new attention needs it until #12 lands")),
+    "announced": lambda: render_comment(replace(REGRESSIONS, announced=ANNOUNCED)),
+    "inconclusive": lambda: render_comment(told([undecided(), undecided(128, None)], budget="20 min")),
+    "thousand-regressions": lambda: render_comment(told(thousand())),
+    "failed-head": lambda: render_comment(told([failed(), *same(2)])),
+    "missing-benchmark": lambda: render_comment(told([dropped(), new(), *same(2)])),
+    "not-comparable": lambda: render_comment(told([not_comparable()], manner="recorded")),
+    "environment": lambda: render_comment(told([slower()], environment=OBSERVED)),
+    "everywhere": lambda: render_comment(told(same(2), pooled=everywhere())),
+    "outdated": lambda: render_outdated(render_comment(told([slower()])), a_commit(19)),
+    "three-way": lambda: render_comment(told([slower(), ours()], drift=[drifted(), *same(1)], main=a_commit(30))),
+    "goals-broken": lambda: render_comment(told([slower(), hungrier()], goals=[goal()])),
+    "no-history": lambda: render_comment(told([replace(one, noise_floor=None) for one in [slower(), *same(2)]], page="")),
+    "profiled": lambda: render_comment(told([slower()], profiled=[slower().series.cell])),
+    "alike": lambda: render_comment(told([slower(), *same(2)], merge_base=False, page="", alike=True)),
+    "identical": lambda: render_not_measured(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
+    "cancelled": lambda: render_not_measured(NotMeasuredReason.CANCELLED, a_commit(17), a_commit(18), page=PAGE),
+    "out-of-time": lambda: render_not_measured(NotMeasuredReason.BUDGET, a_commit(17), a_commit(18)),
+    "broken": lambda: render_not_measured(NotMeasuredReason.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"),
+    "empty": lambda: render_comment(told([])),
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    EXPECTED.mkdir(exist_ok=True)
+    for name, text in FORMS.items():
+        (EXPECTED / f"{name}.md").write_text(text(), encoding="utf-8")

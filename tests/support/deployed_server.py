@@ -1,0 +1,75 @@
+"""A server as it is deployed: a process of its own, on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from perfci.cli import run_cli
+from perfci.store import open_store
+from perfci.store.incidents import expected_changes
+from perfci.store.queries import measurements
+from tests.support.loopback_issuer import Issuer
+from tests.support.reserved_ports import held_port, number_of
+from tests.support.signed_job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
+
+
+@contextlib.contextmanager
+def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server on a free port; ended with everything it started, whatever a test did to it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "perfci.cli", "serve", "--port", "0", *arguments],
+        cwd=folder, env={**os.environ, **variables}, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("serving "), process.communicate()[1]
+        yield process, line.split()[1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@contextlib.contextmanager
+def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
+    """A server that lets nobody write without a token, and a project that is bound to a repository."""
+    database = f"sqlite:///{folder}/server.db"
+    named = ("--db", database, "--project", "acme/model")
+    numbers = ("--repository-id", str(REPOSITORY_ID), "--owner-id", str(OWNER_ID))
+    assert run_cli(["project", "create", "acme/model", "--db", database]) == 0
+    assert run_cli(["project", "bind", "acme/model", *numbers, "--workflow", WORKFLOW, *named]) == 0
+    access = {"PERFCI_ACCESS_MODE": "open", "PERFCI_ACCESS_GITHUB_HOST": issuer.address}
+    with held_port() as held:
+        port = str(number_of(held))
+        address = f"http://127.0.0.1:{port}"
+        here = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
+        with serving(folder, "--no-worker", "--port", port, **access, **here):
+            yield address
+
+
+def stored(folder: Path) -> dict[str, str]:
+    """The sessions of that project, and of what kind each is."""
+    with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
+        return {one.uid: one.kind for one in measurements.load_sessions(tx, "acme/model")}
+
+
+def in_history(folder: Path) -> list[str]:
+    """The subjects of the commits in the only history of that project, along the line."""
+    with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
+        (series,) = measurements.search_series(tx, "acme/model")
+        return [point.commit.subject for point in measurements.load_history(tx, series.id)]
+
+
+def announced_in(folder: Path) -> list[tuple[str, str, str]]:
+    """Of which commits of that project something was announced, what, and where."""
+    with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
+        return [(one.sha, one.match, one.source) for one in expected_changes.load_expected_changes(tx, "acme/model")]

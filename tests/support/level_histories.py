@@ -1,0 +1,77 @@
+"""Small histories for tests of incidents: levels with a pinch of noise, seen commit by commit."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+
+from perfci.model import ChangePoint, Commit, Environment, Machine, Series
+from perfci.verdicts.history.change_point_detection import segment_history
+from perfci.verdicts.history.step_estimate import LevelPoint
+from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
+from tests.support.builders import NOON, PROJECT, a_commit, a_sha
+
+LENGTH = 40
+CALM = Environment((("torch", "2.12.1"),))
+
+
+def a_line(length: int = LENGTH) -> list[Commit]:
+    """Commits 1 to ``length``, each the parent of the next."""
+    return [a_commit(number) for number in range(1, length + 1)]
+
+
+def seen_levels(
+    level: Callable[[int], float],
+    *,
+    length: int = LENGTH,
+    noise: float = 0.004,
+    seed: int = 1,
+    environment: Callable[[int], Environment] = lambda number: CALM,
+    measured: Callable[[int], bool] = lambda number: True,
+) -> list[LevelPoint]:
+    """One point for each measured commit at ``level(number)`` with normal noise."""
+    chance = random.Random(seed)
+    draws = {number: chance.gauss(0, noise) for number in range(1, length + 1)}
+    return [
+        LevelPoint(a_sha(number), level(number) * math.exp(draws[number]), environment(number))
+        for number in range(1, length + 1)
+        if measured(number)
+    ]
+
+
+def stepping(*steps: tuple[int, float], start: float = 1.0) -> Callable[[int], float]:
+    """A level that is multiplied at each of the given commits."""
+    return lambda number: start * math.prod(factor for at, factor in steps if number >= at)
+
+
+def known_of(
+    seen: Mapping[Series, Sequence[LevelPoint]],
+    *,
+    apart: bool = True,
+    session: Callable[[int], str] = "session-{}".format,
+    **changes: object,
+) -> HistoryContext:
+    """A project in which each commit was measured on its own, or all of them in rounds of one session."""
+    machines = {series.machine for series in seen} or {Machine()}
+    line = a_line(max((int(one.sha[:8], 16) for points in seen.values() for one in points), default=LENGTH))
+    visits = {
+        (commit.sha, machine): [_visit(number, session(number) if apart else "rounds", apart)]
+        for number, commit in enumerate(line, start=1)
+        for machine in machines
+    }
+    return HistoryContext(PROJECT, line, seen, visits=visits, **changes)  # type: ignore[arg-type]
+
+
+def found_in(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[ChangePoint]:
+    """The change points of these histories, as the segmentation finds them."""
+    return [
+        change
+        for series, points in seen.items()
+        for change in segment_history(series, [(one.sha, one.level) for one in points])
+    ]
+
+
+def _visit(number: int, name: str, apart: bool) -> SessionVisit:
+    return SessionVisit(name, NOON + timedelta(hours=number), interleaved=not apart)

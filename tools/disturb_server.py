@@ -1,0 +1,290 @@
+"""Disturb a server in the ways that are no kill: what it acknowledged is stored, what it refused is not, it recovers.
+
+    python -m tools.disturb_server
+
+A full disk (a small file system of its own, which takes root), another writer that holds the database, bodies that
+break off, sockets that close half or not at all, a clock that was set back, a spool that waited for days. All but the
+disk are done on SQLite and on PostgreSQL: a server whose own disk is full stops as a whole, which is its own affair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import sqlalchemy as sa
+
+from perfci.formats import run_document
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client, wsgi_transport
+from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
+from perfci.net.upload_spool import Spool
+from perfci.policies import ProjectPolicies
+from perfci.service.worker.judge_worker import JudgeWorker
+from perfci.store import check, open_store
+from perfci_web import create_app
+from tests.support.databases import KINDS, fresh_database
+from tools.bench_store import a_run
+from tools.kill_server import Server
+
+SMALL_MB, ROOMY_MB = 3, 64
+
+
+@dataclass
+class Told:
+    """What came of a disturbance; every sentence in ``broken`` is a promise that was not kept."""
+
+    name: str
+    figures: dict[str, object] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+    def expect(self, holds: bool, sentence: str) -> None:
+        if not holds:
+            self.broken.append(sentence)
+
+
+def upload(address: str, number: int, *, timeout: float = 60.0) -> httpx.Response:
+    run = a_run(number, random.Random(number), (20, 2, 4))
+    about = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    about["Idempotency-Key"] = run_document.idempotency_key(run)
+    body = gzip.compress(run_document.dump_run(run).encode())
+    return httpx.post(f"{address}/api/v1/runs", content=body, headers=about, timeout=timeout)
+
+
+def stored(url: str) -> int:
+    with closing(open_store(url, create=False)) as store, store.read() as tx:
+        return int(tx.execute(sa.text("SELECT count(*) FROM runs")).scalar_one())
+
+
+@contextlib.contextmanager
+def a_server(folder: Path, url: str) -> Iterator[Server]:
+    open_store(url, create=True).close()
+    server = Server(url, folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+def full_disk(folder: Path) -> Told:
+    """Fill the disk by uploads, make room, and send again what was refused."""
+    told, disk = Told("disk full"), folder / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_MB}m", "none", str(disk)], check=True)
+    try:
+        url = f"sqlite:///{disk}/perfci.db"
+        with a_server(folder, url) as server:
+            acknowledged = 0
+            while (answer := upload(server.address, acknowledged + 1)).status_code == 201 and acknowledged < 500:
+                acknowledged += 1
+            ready = httpx.get(f"{server.address}/readyz", timeout=30)
+            told.figures |= {"acknowledged before": acknowledged, "answer": answer.status_code}
+            told.expect(answer.status_code == 503, f"a full disk was answered with {answer.status_code}")
+            told.expect("Retry-After" in answer.headers, "no Retry-After")
+            told.expect("disk is full" in answer.text, f"not said why: {answer.text[:200]}")
+            told.expect(ready.status_code == 503, f"/readyz says {ready.status_code} on a full disk")
+            told.expect(stored(url) == acknowledged, "the rows are not those that were acknowledged")
+            subprocess.run(["mount", "-o", f"remount,size={ROOMY_MB}m", str(disk)], check=True)
+            again = upload(server.address, acknowledged + 1)
+            told.expect(again.status_code == 201, f"with room again it answers {again.status_code}: {again.text[:200]}")
+            told.expect(stored(url) == acknowledged + 1, "the repeated upload is not stored once")
+        told.broken += check(url)
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    return told
+
+
+def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
+    """Hold the write lock while four uploads arrive; reading goes on, and all four are stored afterwards."""
+    told = Told(f"database locked {seconds:g} s")
+    with a_server(folder, url) as server, held(url) as other:
+        upload(server.address, 1)
+        answers: list[int] = []
+        other.exec_driver_sql(HOLD[other.dialect.name])
+        senders = [
+            threading.Thread(target=lambda number=number: answers.append(upload(server.address, number).status_code))
+            for number in range(2, 6)
+        ]
+        for one in senders:
+            one.start()
+        ready = httpx.get(f"{server.address}/readyz", timeout=30).status_code
+        began = time.monotonic()
+        read = httpx.get(f"{server.address}/api/v1/projects", timeout=30)
+        told.figures["read meanwhile"] = f"{(time.monotonic() - began) * 1000:.0f} ms"
+        time.sleep(seconds)
+        early = len(answers)
+        other.exec_driver_sql("COMMIT")
+        for one in senders:
+            one.join()
+        told.figures["/readyz meanwhile"] = ready
+        told.expect(early == 0, "an upload was answered although nobody could write")
+        told.expect(ready == READY_WHILE_HELD[other.dialect.name], f"/readyz says {ready} while nobody can write")
+        told.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
+        told.expect(answers == [201] * 4, f"the uploads were answered {answers}")
+        told.expect(stored(url) == 5, "not every upload is stored once")
+    told.broken += check(url)
+    return told
+
+
+HOLD = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "BEGIN; LOCK TABLE runs, results, processes IN EXCLUSIVE MODE"}
+"""What lets others read and nobody write."""
+
+READY_WHILE_HELD = {"sqlite": 503, "postgresql": 200}
+"""SQLite has one lock, for which /readyz asks; a table of PostgreSQL that somebody holds is no server that is down."""
+
+
+@contextlib.contextmanager
+def held(url: str) -> Iterator[sa.Connection]:
+    """A connection of somebody else, who says when a transaction of his begins and ends."""
+    engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        yield connection
+
+
+def broken_bodies(folder: Path, url: str) -> Told:
+    """Bodies that break off at every tenth of their length, sockets that close half, and some that say nothing."""
+    told = Told("truncated bodies, half-closed sockets")
+    with a_server(folder, url) as server:
+        request = _request(server.address)
+        kept = [_cut(server.address, request, share / 10, half=False) for share in range(1, 10)]
+        answers = [_cut(server.address, request, share / 10, half=True) for share in range(1, 10)]
+        silent = [_connection(server.address) for _ in range(20)]
+        whole = upload(server.address, 2).status_code
+        for one in silent:
+            one.close()
+        told.figures["answers to half-closed"] = sorted({answer[:12].decode() for answer in answers})
+        told.expect(not any(b" 20" in answer[:13] for answer in (*answers, *kept)), "half a body was acknowledged")
+        told.expect(whole == 201, f"an upload beside 20 silent connections is answered {whole}")
+        told.expect(stored(url) == 1, "something of a broken body is stored")
+    told.broken += check(url)
+    return told
+
+
+def _request(address: str) -> bytes:
+    run = a_run(1, random.Random(1), (20, 2, 4))
+    body = run_document.dump_run(run).encode()
+    lines = [
+        "POST /api/v1/runs HTTP/1.1", f"Host: {address.removeprefix('http://')}", "Content-Type: application/json",
+        f"Idempotency-Key: {run_document.idempotency_key(run)}", f"Content-Length: {len(body)}", "Connection: close",
+    ]  # fmt: skip
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def _connection(address: str) -> socket.socket:
+    host, port = address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=90)
+
+
+def _cut(address: str, request: bytes, share: float, *, half: bool) -> bytes:
+    """Send the beginning of a request; then close for good, or only our side and listen."""
+    with _connection(address) as one:
+        one.sendall(request[: int(len(request) * share)])
+        if not half:
+            return b""
+        one.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            return one.recv(65536)
+    return b""
+
+
+def clock_set_back(folder: Path, url: str) -> Told:
+    """Upload, set the clock back by a year, upload and judge: nothing waits for the old time to come again."""
+    told = Told("clock set back a year")
+    now = [datetime.now(UTC)]
+    with closing(open_store(url, create=True)) as store:
+        app = create_app(store, read_only=False, clock=lambda: now[0])
+        with open_http_client("http://localhost", transport=wsgi_transport(app)) as door:
+            answers = [_upload_by(ApiClient(door), 1)]
+            now[0] -= timedelta(days=365)
+            answers.append(_upload_by(ApiClient(door), 2))
+        app.extensions["perfci_api"].group.close()
+        judged = JudgeWorker(store, lambda _: ProjectPolicies(), clock=lambda: now[0]).drain()
+        told.figures |= {"stored": sum(answers), "judged": judged}
+        told.expect(answers == [True, True], "an upload was not stored")
+        told.expect(judged == 2, f"{judged} of 2 uploads were judged")
+    told.broken += check(url)
+    return told
+
+
+def _upload_by(client: ApiClient, number: int) -> bool:
+    run = a_run(number, random.Random(number), (20, 2, 4))
+    body = gzip.compress(run_document.dump_run(run).encode())
+    return client.upload_run(body, run_document.idempotency_key(run)).stored
+
+
+def late_spool(folder: Path, url: str) -> Told:
+    """Send what waited for three days, some of it stored already, twice."""
+    told = Told("spool replayed after three days")
+    spool = Spool(folder / "spool")
+    with a_server(folder, url) as server, open_http_client(server.address) as door:
+        client = ApiClient(door)
+        for number in range(1, 9):
+            run = a_run(number, random.Random(number), (20, 2, 4))
+            key = run_document.idempotency_key(run)
+            spool.put(run_document.dump_run(run).encode(), key, client.server)
+            if number % 2:
+                _upload_by(client, number)
+        before = time.time() - 3 * 86400
+        for path in (folder / "spool").rglob("*.gz"):
+            os.utime(path, (before, before))
+        first, second = flush_spool(spool, client, FlushRetryPolicy()), flush_spool(spool, client, FlushRetryPolicy())
+        told.figures |= {"sent": len(first.sent), "known": len(first.already_stored), "second time": len(second.sent)}
+        told.expect((len(first.sent), len(first.already_stored)) == (4, 4), "not every run was sent once")
+        told.expect(not (second.sent or second.already_stored or second.waiting), "something was left to send")
+        told.expect(stored(url) == 8, "not every run is stored once")
+    told.broken += check(url)
+    return told
+
+
+DISTURBANCES: tuple[Callable[[Path, str], Told], ...] = (held_database, broken_bodies, clock_set_back, late_spool)
+
+
+def _may_mount() -> bool:
+    """A file system of one's own takes a capability, which root often lacks in a container."""
+    [given] = re.findall(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), flags=re.M)
+    return bool(int(given, 16) >> CAP_SYS_ADMIN & 1)
+
+
+CAP_SYS_ADMIN = 21
+
+MAY_FILL_A_DISK = _may_mount()
+
+
+def all_told() -> Iterator[tuple[str, Told]]:
+    """Every disturbance on every database, each on a fresh one."""
+    if MAY_FILL_A_DISK:
+        with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder:
+            yield "sqlite", full_disk(Path(folder))
+    for kind, disturb in itertools.product(KINDS, DISTURBANCES):
+        with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder, fresh_database(kind, Path(folder)) as url:
+            yield kind, disturb(Path(folder), url)
+
+
+def main() -> int:
+    broken = 0
+    for kind, told in all_told():
+        print(f"{kind:<10}  {told.name:<38} {json.dumps(told.figures)} {'; '.join(told.broken) or 'held'}", flush=True)
+        broken += len(told.broken)
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,309 @@
+"""Draw the pictures of docs/verdicts.md from real cases: ``python -m tools.draw_verdicts [--measure]``.
+
+``--measure`` makes small repositories, measures them with the commands a user would type (a few minutes) and keeps the
+level of every process in ``docs/plots/cases.json``. Without it, the pictures are drawn again from there: the
+verdicts in them are always those that the judge gives today. ``--other-python`` names an interpreter of the same line
+(3.11.2 beside 3.11.7) that has asv_runner; without one the history with two environments is left as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from perfci.model import (
+    Benchmark,
+    Clock,
+    Commit,
+    Environment,
+    Machine,
+    Metric,
+    Point,
+    Process,
+    Role,
+    Series,
+    Stage,
+    Status,
+    Verdict,
+    VerdictKind,
+    to_named_values,
+)
+from perfci.report.charts.series_trend import Trend, build_trend
+from perfci.report.charts.svg_charts import render_trend
+from perfci.store import open_store
+from perfci.store.queries import measurements
+from perfci.store.queries.records import MeasuredProcess
+from perfci.verdicts.compare.pairwise import interim_look
+from perfci.verdicts.history.change_point_detection import find_change_points
+from perfci.verdicts.process_levels import process_level, select_usable
+from perfci.verdicts.rule import Rule
+from tests.support.git_project import GitProject
+from tools.pair_charts import Column, intervals_svg, pairs_svg
+
+PLOTS = Path(__file__).parent.parent / "docs" / "plots"
+CASES = PLOTS / "cases.json"
+
+STEP = """
+def step(n=40_000):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+"""
+SLOWER = STEP.replace("range(n)", "range(n + n // 8)")
+MUCH_SLOWER = STEP.replace("range(n)", "range(n + n // 3)")
+
+SUITE = """
+import functools
+import os
+import random
+
+import work
+
+
+@functools.cache
+def drawn(kind):
+    # once in every process
+    if kind == "states":
+        return 40_000 if os.urandom(1)[0] % 2 else 50_000  # as a cache that is hit in every other process
+    return int(40_000 * random.SystemRandom().lognormvariate(0, 0.1))  # as data that differs in size
+
+
+def time_step():
+    work.step()
+
+
+class TwoStates:
+    def setup(self):
+        self.n = drawn("states")
+
+    def time_step(self):
+        work.step(self.n)
+
+
+class Uneven:
+    def setup(self):
+        self.n = drawn("sizes")
+
+    def time_step(self):
+        work.step(self.n)
+"""
+
+COMPARED = {
+    "regression": ("slower", "cases.time_step"),
+    "unchanged": ("same", "cases.time_step"),
+    "inconclusive": ("same", "cases.Uneven.time_step"),
+    "two-states": ("same", "cases.TwoStates.time_step"),
+}
+"""Name of a picture -> which commit is compared with the first, and the benchmark that is drawn."""
+
+LENGTH, STEPS_AT, SECOND_PYTHON_AT, ROUNDS = 24, 14, 12, "9"
+
+
+# ------------------------------------------------------------------ measuring
+
+
+def measured(cases: dict[str, Any], parts: Sequence[str], other_python: str) -> dict[str, Any]:
+    """The cases with the named parts of them taken again."""
+    histories = dict(cases.get("histories", {}))
+    with tempfile.TemporaryDirectory() as folder:
+        if "comparisons" in parts:
+            cases = cases | {"comparisons": measured_comparisons(Path(folder) / "compared")}
+        if "history" in parts:
+            histories["change-point"] = measured_history(Path(folder) / "line")
+        if "environments" in parts and other_python:
+            histories["environment"] = measured_environments(Path(folder) / "two", other_python)
+    return cases | {"histories": histories, "measured_at": datetime.now(UTC).date().isoformat()}
+
+
+def measured_comparisons(folder: Path) -> dict[str, Any]:
+    project = a_project(folder)
+    shas = {"base": project.commit("Sum the squares", work=STEP)}
+    shas["same"] = project.commit("Say what it does", work=STEP + "# Sums squares.\n")
+    shas["slower"] = project.commit("Sum an eighth more", work=SLOWER)
+    found: dict[str, Any] = {}
+    for head in ("same", "slower"):
+        perfci(folder, "compare", shas["base"], shas[head])
+    with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
+        sessions = {one.uid: one.kind for one in measurements.load_sessions(tx, folder.name)}
+        for name, (head, cell) in COMPARED.items():
+            for uid, kind in sorted(sessions.items(), key=lambda one: one[1] == "confirm"):
+                rows = [row for row in measurements.load_session_processes(tx, uid) if row.series.cell == cell]
+                sides = [levels_of(rows, shas["base"], Role.BASE), levels_of(rows, shas[head], Role.HEAD)]
+                if all(sides):
+                    found[name] = found.get(name, {}) | {kind: sides}
+    return found
+
+
+def levels_of(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[float]:
+    """One level for each pair, of the CPU time of its process."""
+    mine = [row.process for row in rows if row.sha == sha and row.series.metric.name == "cpu_time"]
+    good = sorted(select_usable([process for process in mine if process.role is role]), key=lambda one: one.pair or 0)
+    return [process_level(process) for process in good]
+
+
+def measured_history(folder: Path) -> dict[str, Any]:
+    project = a_project(folder)
+    shas = [project.commit(f"Change number {k}", work=text_at(k, slower_at=STEPS_AT)) for k in range(LENGTH)]
+    perfci(folder, "run", f"{shas[0]}..{shas[-1]}", "--bench", "^cases.time_step", "--rounds", ROUNDS)
+    return history_of(folder)
+
+
+def measured_environments(folder: Path, other_python: str) -> dict[str, Any]:
+    """Ten commits by one interpreter, ten by another, and fresh pairs by the second where they meet."""
+    project = a_project(folder)
+    shas = [project.commit(f"Change number {k}", work=text_at(k, slower_at=LENGTH)) for k in range(LENGTH)]
+    before, first = shas[SECOND_PYTHON_AT - 1], shas[SECOND_PYTHON_AT]
+    only = ("--bench", "^cases.time_step")
+    (folder / "perfci.toml").write_text(f'[environment]\npython = "{other_python}"\npreload = []\n')
+    perfci(folder, "run", f"{shas[0]}..{before}", *only, "--rounds", ROUNDS)
+    (folder / "perfci.toml").write_text("[environment]\npreload = []\n[judge]\nmax_pairs = 40\n")
+    perfci(folder, "run", f"{before}..{shas[-1]}", *only, "--rounds", ROUNDS)
+    perfci(folder, "compare", before, first, *only)
+    return history_of(folder)
+
+
+def text_at(number: int, *, slower_at: int) -> str:
+    return (MUCH_SLOWER if number >= slower_at else STEP) + f"# Change {number}.\n"
+
+
+def a_project(folder: Path) -> GitProject:
+    project = GitProject(folder)
+    project.write("benchmarks/__init__.py", "")
+    project.write("benchmarks/cases.py", SUITE)
+    project.write("perfci.toml", "[environment]\npreload = []\n")
+    return project
+
+
+def perfci(folder: Path, *arguments: str) -> None:
+    """Exit code 1 is a regression that was found."""
+    done = subprocess.run([sys.executable, "-m", "perfci.cli", *arguments], cwd=folder)
+    assert done.returncode in (0, 1), arguments
+
+
+def history_of(folder: Path) -> dict[str, Any]:
+    with closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store, store.read() as tx:
+        (record,) = [
+            one for one in measurements.search_series(tx, folder.name)
+            if one.series.cell == "cases.time_step" and one.series.metric.name == "cpu_time"
+        ]  # fmt: skip
+        points = measurements.load_history(tx, record.id)
+        in_pairs = {one.uid for one in measurements.load_sessions(tx, folder.name) if one.kind in ("compare", "confirm")}
+        told = measurements.load_verdict_records(tx, folder.name, series_id=record.id)
+    return {
+        "points": [
+            {
+                "sha": point.commit.sha,
+                "subject": point.commit.subject,
+                "python": dict(point.environment.values)["python"],
+                "levels": [process_level(process) for process in select_usable(point.processes)],
+            }
+            for point in points
+        ],
+        "on fresh pairs": [
+            {"base": one.base, "head": one.head, "kind": one.kind.value, "ratio": one.ratio}
+            for one in (record.verdict for record in told if record.session_uid in in_pairs)
+        ],
+    }
+
+
+# ------------------------------------------------------------------ what is drawn
+
+
+MACHINE = Machine(name="docs")
+WORDS = {"regression": "slower by an eighth", "unchanged": "only a comment", "inconclusive": "uneven data"}
+
+
+PARTS = ["comparisons", "history", "environments"]
+
+
+def main(arguments: argparse.Namespace) -> None:
+    if arguments.measure is not None:
+        known = json.loads(CASES.read_text()) if CASES.exists() else {}
+        found = measured(known, arguments.measure or PARTS, arguments.other_python)
+        PLOTS.mkdir(parents=True, exist_ok=True)
+        CASES.write_text(json.dumps(found, indent=1) + "\n")
+    for name, svg in pictures(json.loads(CASES.read_text())).items():
+        (PLOTS / f"{name}.svg").write_text(svg)
+
+
+def pictures(cases: dict[str, Any]) -> dict[str, str]:
+    """Every picture by its name."""
+    comparisons = {name: Comparison.of(name, sides) for name, sides in cases["comparisons"].items()}
+    found = {name: pairs_svg(*one.levels, one.verdict) for name, one in comparisons.items()}
+    found["verdicts"] = intervals_svg(
+        [Column(label, comparisons[name].verdict) for name, label in WORDS.items()], title="Intervals and verdicts"
+    )
+    found["looks"] = intervals_svg(looks(comparisons["unchanged"]), title="What each look saw")
+    return found | {name: render_trend(trend(one), standalone=True) for name, one in cases["histories"].items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The pairs that decided, as they were measured, and what the judge says of them today."""
+
+    levels: tuple[list[float], list[float]]
+    verdict: Verdict
+    stage: Stage
+
+    @classmethod
+    def of(cls, name: str, sessions: dict[str, list[list[float]]]) -> Comparison:
+        stage = Stage.CONFIRMATION if "confirm" in sessions else Stage.SCREENING
+        base, head = sessions["confirm" if "confirm" in sessions else "compare"]
+        return cls((base, head), judged(COMPARED[name][1], base, head, stage), stage)
+
+
+def judged(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage) -> Verdict:
+    sides = [
+        [Process(k, role, samples=(level,), clock=Clock.CPU, pair=k) for k, level in enumerate(levels)]
+        for role, levels in ((Role.BASE, base), (Role.HEAD, head))
+    ]
+    return interim_look(series(cell), "base", "head", *sides, stage=stage).verdict
+
+
+def looks(one: Comparison) -> list[Column]:
+    """The interval at every planned look, up to the first that knows enough."""
+    base, head = one.levels
+    cell, found = one.verdict.series.benchmark.name, list[Column]()
+    for pairs in (pairs for pairs in Rule().looks if pairs <= len(base)):
+        found.append(Column(f"{pairs} pairs", judged(cell, base[:pairs], head[:pairs], one.stage)))
+        if found[-1].verdict.kind is not VerdictKind.INCONCLUSIVE:
+            break
+    return found
+
+
+def trend(history: dict[str, Any]) -> Trend:
+    """The history with the change points that are found in it today, and what fresh pairs said of them."""
+    points = [point_of(place, one) for place, one in enumerate(history["points"])]
+    mine = series("cases.time_step")
+    verdicts = [
+        Verdict(VerdictKind(one["kind"]), Stage.CONFIRMATION, mine, one["base"], one["head"], one["ratio"])
+        for one in history["on fresh pairs"]
+    ]
+    return build_trend(mine, points, find_change_points(mine, points), verdicts)
+
+
+def point_of(place: int, one: dict[str, Any]) -> Point:
+    commit = Commit(one["sha"], one["subject"], position=place)
+    levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(one["levels"])]
+    return Point(commit, Status.OK, tuple(levels), environment=Environment(to_named_values({"python": one["python"]})))
+
+
+def series(cell: str) -> Series:
+    return Series(Benchmark(cell, "1"), (), Metric("cpu_time", "seconds"), MACHINE)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--measure", nargs="*", choices=PARTS)
+    parser.add_argument("--other-python", default="")
+    main(parser.parse_args())

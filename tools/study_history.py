@@ -1,0 +1,498 @@
+"""Replay change-free histories point by point, and see how often the detector of changes would have spoken.
+
+Run as ``python -m tools.study_history``; ``--page docs/history-study.md`` puts the figures into that page. It fails
+when a kind of noise makes more than one page per thousand points, at the exact upper 95 % limit of a Poisson count.
+Real A/A measurements are replayed too where ``../shared/data/changepoints`` is present.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import json
+import math
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import chi2
+
+from perfci.stats.incremental_segmentation import MIN_POINTS, SegmentedSeries, update_segmentations
+from perfci.verdicts.compare.round_candidates import FRESH_PAIRS
+from perfci.verdicts.json_filters import judge_document
+from tools.study_pages import circumstances, fill
+
+SEED = 20_261_207
+SERIES, POINTS = 20, 500
+STEPS, STEP_POINTS, AFTER = 24, 130, 30
+"""Series with a step per kind, how long they are, and after how many points of the new level it counts as missed."""
+RETESTS = 20
+"""Retests that a line has runs for."""
+SAME_PLACE = 5
+"""Points within which two reports are one, and a report is of the step: the margin of the study of detection."""
+WANTED = 1.0
+"""Pages per thousand points at the upper 95 % limit."""
+PEER_SERIES, PEER_POINTS, PEER_TAIL = 6, 150, 50
+DATA = Path(__file__).parents[2] / "shared" / "data" / "changepoints"
+
+Rng = np.random.Generator
+Logs = NDArray[np.float64]
+
+
+# ------------------------------------------------------------------ kinds of noise, as logs
+
+
+def spreads(series: int) -> Logs:
+    """From a quiet GPU kernel to a busy runner, in turn."""
+    return np.resize([0.003, 0.01, 0.02, 0.04], series)[:, None]
+
+
+def white(rng: Rng, series: int, points: int) -> Logs:
+    return rng.normal(0, spreads(series), (series, points))
+
+
+def heavy(rng: Rng, series: int, points: int) -> Logs:
+    return 0.8 * spreads(series) * rng.standard_t(2.5, (series, points))
+
+
+def spikes(rng: Rng, series: int, points: int) -> Logs:
+    hit = rng.random((series, points)) < 0.05
+    return white(rng, series, points) + hit * rng.uniform(0.1, 1.2, (series, points))
+
+
+def autocorrelated(rng: Rng, series: int, points: int) -> Logs:
+    line = white(rng, series, points)
+    for at in range(1, points):
+        line[:, at] = 0.6 * line[:, at - 1] + 0.8 * line[:, at]
+    return line
+
+
+def drifting(rng: Rng, series: int, points: int) -> Logs:
+    """Slow waves of 3 % from crest to trough, up to five in 500 points."""
+    turns, phase = rng.uniform(1, 5, (series, 1)), rng.random((series, 1))
+    return white(rng, series, points) + 0.015 * np.sin(2 * np.pi * (turns * np.arange(points) / 500 + phase))
+
+
+def changing_spread(rng: Rng, series: int, points: int) -> Logs:
+    return white(rng, series, points) * np.where(np.arange(points) // 100 % 2, 0.4, 1.6)
+
+
+def coarse_clock(rng: Rng, series: int, points: int) -> Logs:
+    return np.round(white(rng, series, points) / 0.02) * 0.02
+
+
+def two_modes(rng: Rng, series: int, points: int) -> Logs:
+    """Each run lands in either of two modes."""
+    high = rng.random((series, points)) < rng.uniform(0.1, 0.45, (series, 1))
+    return white(rng, series, points) / 2 + high * rng.uniform(0.03, 0.12, (series, 1))
+
+
+def hosted_runner(rng: Rng, series: int, points: int) -> Logs:
+    """Each run lands on one of two to four kinds of machine, 15 to 60 % apart."""
+    levels = np.cumsum(rng.uniform(0.15, 0.5, (series, 4)), axis=1)
+    drawn = (rng.random((series, points)) * rng.integers(2, 5, (series, 1))).astype(int)
+    return white(rng, series, points) + np.take_along_axis(levels, drawn, axis=1)
+
+
+def sticky_states(rng: Rng, series: int, points: int) -> Logs:
+    """A state of the machine lasts seven runs, and is 3 to 10 % from the other."""
+    return _states(rng, series, points, stay=0.85, gap=(0.03, 0.10))
+
+
+def long_states(rng: Rng, series: int, points: int) -> Logs:
+    """A state of the machine lasts fourteen runs, and is 6 to 20 % from the other."""
+    return _states(rng, series, points, stay=0.93, gap=(0.06, 0.20))
+
+
+def _states(rng: Rng, series: int, points: int, stay: float, gap: tuple[float, float]) -> Logs:
+    state = np.cumsum(rng.random((series, points)) > stay, axis=1) % 2
+    return white(rng, series, points) / 2 + state * rng.uniform(*gap, (series, 1))
+
+
+Noise = Callable[[Rng, int, int], Logs]
+
+KINDS: Mapping[str, Noise] = {
+    "white": white,
+    "heavy tails": heavy,
+    "spikes": spikes,
+    "autocorrelated": autocorrelated,
+    "drifting": drifting,
+    "changing spread": changing_spread,
+    "coarse clock": coarse_clock,
+    "two modes": two_modes,
+    "hosted runner": hosted_runner,
+    "sticky states": sticky_states,
+    "long states": long_states,
+}
+LASTING = {"sticky states", "long states"}
+"""Levels that really last, though no commit made them: only measuring a commit beside its parent tells."""
+
+
+def change_free(kind: str, rng: Rng, series: int, points: int) -> Logs:
+    """Histories of one commit after the other that change nothing, in seconds."""
+    return np.exp(KINDS[kind](rng, series, points) + rng.uniform(-7, 7, (series, 1)))
+
+
+def of_kind(kind: str, *more: int) -> Rng:
+    return np.random.default_rng([SEED, list(KINDS).index(kind), *more])
+
+
+# ------------------------------------------------------------------ replaying
+
+
+@dataclass(frozen=True)
+class Told:
+    """A move that was told of one line: where it was said to be, and after how many points."""
+
+    line: int
+    index: int
+    after: int
+
+
+def replayed(lines: Sequence[Logs]) -> Iterator[Told]:
+    """Every move the detector tells for the first time as the points of some lines arrive one by one."""
+    known = [SegmentedSeries(np.empty(0)) for _ in lines]
+    seen: list[list[int]] = [[] for _ in lines]
+    for end in range(MIN_POINTS, max(map(len, lines)) + 1):
+        known = update_segmentations(known, [line[:end] for line in lines])
+        for row, line in enumerate(known):
+            for step in line.steps:
+                if len(lines[row]) >= end and is_new(step.index, seen[row]):
+                    seen[row].append(step.index)
+                    yield Told(row, step.index, end)
+
+
+def is_new(index: int, seen: Sequence[int]) -> bool:
+    return all(abs(index - other) > SAME_PLACE for other in seen)
+
+
+def convicted(fresh: Sequence[Logs]) -> list[bool]:
+    """Whether fresh pairs of a commit and its parent convict it, as before every page: two runs each, in turns."""
+    cases = []
+    for runs in fresh:
+        first, second = runs[::2], runs[1::2]
+        swapped = np.arange(FRESH_PAIRS) % 2 == 1
+        base, head = np.where(swapped, second, first), np.where(swapped, first, second)
+        cases.append({"base": base[:, None].tolist(), "head": head[:, None].tolist()})
+    answers = judge_document({"op": "compare", "cases": cases})["results"]
+    return [answer["verdict"] in ("regression", "improvement") for answer in answers]
+
+
+def fresh_runs(line: Logs, number: int) -> Logs:
+    """What is measured for one more retest: the line's own noise, which goes on meanwhile."""
+    begin = POINTS + 2 * FRESH_PAIRS * (number % RETESTS)
+    return line[begin : begin + 2 * FRESH_PAIRS]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What one kind of change-free noise came to, and what steps in it did."""
+
+    name: str
+    points: int
+    told: int
+    pages: int | None = None
+    steps: int = 0
+    delays: tuple[int, ...] = ()
+    us_per_point: float = 0.0
+
+    @property
+    def lasting(self) -> bool:
+        return self.name in LASTING
+
+    @property
+    def hit(self) -> float:
+        return len(self.delays) / self.steps if self.steps else math.nan
+
+    @property
+    def delay(self) -> float:
+        return statistics.median([*self.delays, *[AFTER] * (self.steps - len(self.delays))]) if self.steps else math.nan
+
+
+def upper(events: int, points: int) -> float:
+    """The exact upper 95 % limit of a Poisson rate, per thousand points (Garwood 1936)."""
+    return float(1000 * chi2.ppf(0.95, 2 * (events + 1)) / 2 / points)
+
+
+def study(kind: str, series: int = SERIES) -> Replay:
+    """Change-free histories of one kind, each move that was told retested; then the same with a step in each."""
+    lines = change_free(kind, of_kind(kind, 1), series, POINTS + 2 * FRESH_PAIRS * RETESTS)
+    begin = time.perf_counter()
+    told = list(replayed(lines[:, :POINTS]))
+    took, points = time.perf_counter() - begin, series * POINTS
+    pages = sum(convicted([fresh_runs(lines[one.line], number) for number, one in enumerate(told)]))
+    return Replay(kind, points, len(told), pages, STEPS, tuple(delays(kind)), 1e6 * took / points)
+
+
+def delays(kind: str) -> list[int]:
+    """How many points of the new level had been seen when a step of 6 to 20 % was told, of those that were."""
+    rng = of_kind(kind, 3)
+    at = rng.integers(60, STEP_POINTS - AFTER, STEPS)
+    effect = np.log1p(rng.uniform(0.06, 0.20, STEPS)) * rng.choice([-1, 1], STEPS)
+    after = np.arange(STEP_POINTS) >= at[:, None]
+    lines = change_free(kind, rng, STEPS, STEP_POINTS) * np.exp(after * effect[:, None])
+    found: dict[int, int] = {}
+    for told in replayed([line[: place + AFTER] for line, place in zip(lines, at, strict=True)]):
+        if abs(told.index - at[told.line]) <= SAME_PLACE and told.after > at[told.line]:
+            found.setdefault(told.line, told.after - int(at[told.line]))
+    return list(found.values())
+
+
+# ------------------------------------------------------------------ real A/A
+
+
+def real(data: Path = DATA) -> Iterator[Replay]:
+    """Measurements of unchanged code; forks of one benchmark have no order, so one is drawn."""
+    if not data.is_dir():
+        return
+    rng = np.random.default_rng([SEED, 99])
+    forks = [np.concatenate(row["forks"]) for row in rows_of(data / "jmh_forks.jsonl")]
+    yield replay_of("real: JMH forks, A/A", [rng.permutation(line) for line in forks])
+    quiet = [row for row in rows_of(data / "semireal.jsonl") if not row["must"] and not row["ignore"]]
+    quiet += [row for row in rows_of(data / "real.jsonl") if not row["must"] and not row["ignore"]]
+    yield replay_of("real: histories without a change", [np.array(row["values"]) for row in quiet])
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def replay_of(name: str, lines: Sequence[Logs]) -> Replay:
+    begin = time.perf_counter()
+    told, points = sum(1 for _ in replayed(lines)), sum(map(len, lines))
+    return Replay(name, points, told, us_per_point=1e6 * (time.perf_counter() - begin) / points)
+
+
+# ------------------------------------------------------------------ peers on the same series
+
+Detector = Callable[[Logs], list[int]]
+
+
+def peers() -> dict[str, Detector | str]:
+    """Each detector of others as it comes, with the size bar that ours has; or why it is not here."""
+    found: dict[str, Detector | str] = {}
+    makers = {
+        "KernelCPD": ("ruptures", kernel_cpd),
+        "Otava": ("otava.analysis", otava),
+        "asv": ("asv.step_detect", asv),
+    }
+    for name, (module, maker) in makers.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found[name] = maker(importlib.import_module(module))
+        except ImportError as missing:
+            found[name] = f"not measured: {missing}"
+    return found
+
+
+def kernel_cpd(ruptures: Any) -> Detector:
+    """The best of the detectors that were there, as in the study: penalty 1.5 log n on logs in units of the noise."""
+
+    def detect(values: Logs) -> list[int]:
+        logs = np.log(values)
+        changes = np.diff(logs)
+        sigma = 1.4826 * float(np.median(np.abs(changes - np.median(changes)))) / math.sqrt(2)
+        scaled = np.clip((logs - np.median(logs)) / max(sigma, 1e-9), -1e4, 1e4).reshape(-1, 1)
+        model = ruptures.KernelCPD(kernel="rbf", min_size=2).fit(scaled)
+        return large_enough(values, model.predict(pen=1.5 * math.log(len(values)))[:-1])
+
+    return detect
+
+
+def otava(analysis: Any) -> Detector:
+    def detect(values: Logs) -> list[int]:
+        found, _ = analysis.compute_change_points(values.tolist(), window_len=50, max_pvalue=0.001, min_magnitude=0.05)
+        return [int(one.index) for one in found]
+
+    return detect
+
+
+def asv(step_detect: Any) -> Detector:
+    def detect(values: Logs) -> list[int]:
+        return large_enough(values, [int(one[0]) for one in step_detect.detect_steps(values.tolist())[1:]])
+
+    return detect
+
+
+def large_enough(values: Logs, changes: Sequence[int]) -> list[int]:
+    """Drop the smallest change until every one left is one of 5 % between the medians of its sides."""
+    kept = list(changes)
+    while kept:
+        edges = [0, *kept, len(values)]
+        levels = [math.log(np.median(values[one:other])) for one, other in itertools.pairwise(edges)]
+        sizes = np.abs(np.diff(levels))
+        if sizes.min() >= math.log(1.05):
+            break
+        del kept[int(sizes.argmin())]
+    return kept
+
+
+@dataclass
+class Peer:
+    """What one detector came to on the series that all of them saw."""
+
+    name: str
+    why_not: str = ""
+    told: int = 0
+    points: int = 0
+    seconds: float = 0.0
+    looks: int = 0
+
+
+def beside_peers() -> list[Peer]:
+    """The tails of the same change-free series, each looked at again at every point, by ours and by those of others."""
+    ours = Peer("perfci")
+    found = [ours] + [Peer(name, one if isinstance(one, str) else "") for name, one in peers().items()]
+    detectors = {name: one for name, one in peers().items() if not isinstance(one, str)}
+    for kind in KINDS:
+        for line in change_free(kind, of_kind(kind, 4), PEER_SERIES, PEER_POINTS):
+            replay_tail(ours, line, growing())
+            for peer in found[1:]:
+                if peer.name in detectors:
+                    replay_tail(peer, line, detectors[peer.name])
+    return found
+
+
+def growing() -> Detector:
+    """Ours as it is used: it keeps what it knows of a line."""
+    line = SegmentedSeries(np.empty(0))
+
+    def detect(values: Logs) -> list[int]:
+        nonlocal line
+        (line,) = update_segmentations([line], [values])
+        return [step.index for step in line.steps]
+
+    return detect
+
+
+def replay_tail(peer: Peer, line: Logs, detect: Detector) -> None:
+    """Count the new moves of the last points; what was told before is not new."""
+    begin = PEER_POINTS - PEER_TAIL
+    seen = detect(line[:begin])
+    for end in range(begin + 1, PEER_POINTS + 1):
+        since = time.perf_counter()
+        found = detect(line[:end])
+        peer.seconds += time.perf_counter() - since
+        new = [index for index in found if is_new(index, seen)]
+        seen += new
+        peer.told += len(new)
+        peer.looks += 1
+        peer.points += 1
+
+
+# ------------------------------------------------------------------ telling
+
+HEADINGS = (
+    "noise", "points", "told", "told per 1000 (at most)", "pages per 1000 (at most)", "steps told", "median delay",
+    "us a point",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Study:
+    replays: Sequence[Replay]
+    peers: Sequence[Peer] = field(default_factory=list)
+
+    def summed(self, name: str, some: Sequence[Replay]) -> Replay:
+        pages = sum(one.told if one.pages is None else one.pages for one in some)
+        delays = tuple(delay for one in some for delay in one.delays)
+        points = sum(one.points for one in some)
+        us = sum(one.us_per_point * one.points for one in some) / max(points, 1)
+        return Replay(name, points, sum(one.told for one in some), pages, sum(one.steps for one in some), delays, us)
+
+    @property
+    def totals(self) -> list[Replay]:
+        passing = [one for one in self.replays if not one.lasting]
+        return [self.summed("**all but lasting states**", passing), self.summed("**all**", self.replays)]
+
+    @property
+    def broken(self) -> list[str]:
+        """Every promise that was not held."""
+        paged = [one for one in [*self.replays, *self.totals] if one.pages is not None]
+        told = [one for one in [*self.replays, self.totals[0]] if not one.lasting and enough(one)]
+        return [
+            *(f"{one.name}: pages at most {upper(one.pages or 0, one.points):.2f} per 1000" for one in paged
+              if upper(one.pages or 0, one.points) > WANTED),
+            *(f"{one.name}: told at most {upper(one.told, one.points):.2f} per 1000" for one in told
+              if upper(one.told, one.points) > WANTED),
+        ]  # fmt: skip
+
+
+def enough(one: Replay) -> bool:
+    """Whether not a single event would show the limit to be held."""
+    return upper(0, one.points) <= WANTED
+
+
+def row(one: Replay) -> str:
+    pages = "" if one.pages is None else rate(one.pages, one.points)
+    steps = (f"{100 * one.hit:.0f} %", f"{one.delay:.0f}") if one.steps else ("", "")
+    cells = (one.name, f"{one.points:,}", str(one.told), rate(one.told, one.points), pages, *steps)
+    return f"| {' | '.join(cells)} | {one.us_per_point:.0f} |"
+
+
+def rate(events: int, points: int) -> str:
+    return f"{1000 * events / points:.2f} ({upper(events, points):.2f})"
+
+
+def peer_row(one: Peer) -> str:
+    if one.why_not:
+        return f"| {one.name} | {one.why_not} | | |"
+    told = f"{one.told} | {1000 * one.told / one.points:.1f}"
+    return f"| {one.name} | {told} | {1000 * one.seconds / one.looks:.2f} |"
+
+
+def tables(found: Study, load: float) -> str:
+    body = [
+        f"{circumstances(load)}, seed {SEED}.",
+        "",
+        f"| {' | '.join(HEADINGS)} |",
+        "|" + "---|" * len(HEADINGS),
+        *map(row, [*found.replays, *found.totals]),
+    ]
+    if found.peers:
+        points = f"{found.peers[0].points:,}"
+        body += [
+            "",
+            f"Beside others, on the last {PEER_TAIL} points of {PEER_SERIES} series of every kind ({points} points), "
+            "nothing retested:",
+            "",
+            "| detector | told | per 1000 | ms a look |",
+            "|---|---|---|---|",
+            *map(peer_row, found.peers),
+        ]
+    return "\n".join(body)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--series", type=int, default=SERIES, help="of every kind; fewer show less")
+    parser.add_argument("--no-peers", action="store_true", help="leave out the detectors of others")
+    parser.add_argument("--page", type=Path, help="a page to put the figures into")
+    chosen = parser.parse_args()
+    load, replays = os.getloadavg()[0], []
+    for kind in KINDS:
+        replays.append(study(kind, chosen.series))
+        print(row(replays[-1]), flush=True)
+    for one in real():
+        replays.append(one)
+        print(row(one), flush=True)
+    found = Study(replays, [] if chosen.no_peers else beside_peers())
+    told = tables(found, load)
+    print(told)
+    if chosen.page:
+        fill(chosen.page, told)
+    sys.exit("\n".join(found.broken) or 0)
+
+
+if __name__ == "__main__":
+    main()

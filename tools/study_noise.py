@@ -1,0 +1,393 @@
+"""Compare the reference suites with themselves: how far apart equal processes are, benchmark by benchmark.
+
+Run as ``python -m tools.study_noise``; it measures HEAD against HEAD in 20 pairs per smoke benchmark, prints the tables
+of docs/noise-floors.md, and fails when anything that is counted exactly was not the same in all processes. What is
+measured is kept in a store: a run that was cut off tells what it has, and the same command goes on with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import os
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfci.cli.compare.commands import parse_duration as seconds_of
+from perfci.cli.shared.terminal_progress import format_duration
+from perfci.config import JudgeTable, load_config
+from perfci.doctor.noise_check import compute_detectable_effect
+from perfci.measure.measurement_session import MeasurementSession
+from perfci.measure.open_session import SessionScope, open_session, open_workbench, prepare_scope
+from perfci.model import Clock, Process, Role, Series, Status
+from perfci.report.escaping import code_span
+from perfci.report.number_format import format_count, format_percent
+from perfci.runner import visit_plan
+from perfci.runner.frozen_suite import Cell
+from perfci.runner.git_repository import GitRepository, ensure_private_folder
+from perfci.runner.locks import machine_lock
+from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.stats import noise_model
+from perfci.store import Store, open_store
+from perfci.verdicts.compare.pairwise import confirm
+from perfci.verdicts.compare.side_costs import SideCosts
+from perfci.verdicts.judged_series import select_judged_series
+from perfci.verdicts.process_levels import select_usable
+from perfci.verdicts.rule import MOVE_KINDS, Rule
+from tools.study_pages import circumstances, fill
+
+ROOT = Path(__file__).parent.parent
+PAIRS = 20
+SEEN_WITH = (5, 10, 20)
+"""Pairs of the first look of a comparison, of a conviction, and the most that is bought by default."""
+
+
+# ------------------------------------------------------------------ what equal processes show
+
+
+@dataclass(frozen=True)
+class Line:
+    """One judged metric of one cell: how far its pairs of equal processes are apart, or why nobody can say."""
+
+    cell: str
+    metric: str
+    pairs: int
+    log_ratios: tuple[float, ...] = ()
+    visible: Mapping[int, float] = field(default_factory=dict)
+    """The smallest change seen with so many pairs, as a ratio minus one."""
+    convicted: bool = False
+    """Whether these pairs would have convicted an innocent commit."""
+    counted: tuple[float, ...] = ()
+    """Of an exact metric, every value that was counted."""
+    why: str = ""
+
+    @property
+    def exact(self) -> bool:
+        return bool(self.counted)
+
+    @property
+    def moved(self) -> bool:
+        return len(self.counted) > 1
+
+    @property
+    def floor(self) -> float:
+        """95 % of the pairs differ by less, as a ratio minus one."""
+        return noise_model.compute_noise_floor(self.log_ratios) or 0.0
+
+    @property
+    def largest(self) -> float:
+        return max(map(abs, self.log_ratios), default=0.0)
+
+
+def lines_of(readings: Iterable[tuple[Series, Process]], sha: str, judge: JudgeTable) -> list[Line]:
+    """One line for each metric that is judged."""
+    measured: dict[Series, list[Process]] = {}
+    for series, process in readings:
+        measured.setdefault(series, []).append(process)
+    lines = [line_of(series, measured[series], sha, judge) for series in select_judged_series(measured)]
+    return sorted(lines, key=lambda line: (line.cell, line.metric))
+
+
+def line_of(series: Series, processes: Sequence[Process], sha: str, judge: JudgeTable) -> Line:
+    base, head = ([p for p in processes if p.role is role] for role in (Role.BASE, Role.HEAD))
+    pairs = min(len(select_usable(base)), len(select_usable(head)))
+    if counted := {s for p in select_usable(processes) if p.clock is Clock.EXACT for s in p.samples}:
+        return Line(series.cell, series.metric.name, pairs, counted=tuple(sorted(counted)))
+    verdict = confirm(series, sha, sha, base, head, rule=Rule(bar=judge.bar))
+    if verdict.interval is None or not verdict.base_level:
+        return Line(series.cell, series.metric.name, pairs, why=verdict.reason)
+    sides = SideCosts.from_processes(series, base, head)
+    shift = sides.estimate_shift()
+    return Line(
+        series.cell,
+        series.metric.name,
+        sides.pairs,
+        log_ratios=tuple(float(one) for one in sides.head - sides.base),
+        visible={number: compute_detectable_effect(shift, number, judge) for number in SEEN_WITH},
+        convicted=verdict.kind in MOVE_KINDS,
+    )
+
+
+# ------------------------------------------------------------------ measuring
+
+Say = Callable[[str], None]
+Tell = Callable[["Study"], None]
+
+
+@dataclass
+class Study:
+    """What a study knows so far; it may be told at any moment."""
+
+    sha: str
+    pairs: int
+    lines: dict[str, list[Line]] = field(default_factory=dict)  # by module of the suite
+    not_measured: dict[str, str] = field(default_factory=dict)  # cell -> why
+    failed: dict[str, str] = field(default_factory=dict)
+    complete: bool = False
+
+    @property
+    def moved(self) -> list[Line]:
+        return [line for lines in self.lines.values() for line in lines if line.moved]
+
+    @property
+    def good(self) -> bool:
+        return not self.moved and not self.failed
+
+
+@dataclass
+class Part:
+    """One module of the suite: its pairs run next to each other, and its session can be taken up again."""
+
+    name: str
+    sha: str
+    pairs: int
+    session: MeasurementSession
+    cells: tuple[Cell, ...]
+    seconds: Mapping[str, float]  # of one process of each cell
+    visit_s: float  # that starting a visit takes
+
+    def missing(self) -> list[tuple[visit_plan.CommitVisit, list[Cell]]]:
+        """Visits that are still to be made, base and head next to each other, with the cells that lack them."""
+        done = {(series.cell, p.pair, p.role) for series, p in self.session.processes_by_sha.get(self.sha, ())}
+        visits = (
+            visit
+            for number in range(self.pairs)
+            for visit in visit_plan.plan_pair(self.sha, self.sha, self.cells, number, 2 * number, self.session.seed)
+        )
+        wanted = ((v, [cell for cell in v.cells if (cell.name, v.pair, v.role) not in done]) for v in visits)
+        return [(visit, cells) for visit, cells in wanted if cells]
+
+    def left_s(self) -> float:
+        return sum(self.visit_s + sum(self.seconds[cell.name] for cell in cells) for _, cells in self.missing())
+
+    def lines(self, judge: JudgeTable) -> list[Line]:
+        return lines_of(self.session.processes_by_sha.get(self.sha, ()), self.sha, judge)
+
+
+def study(
+    root: Path, store_url: str, *, revision: str = "HEAD", bench: str = "", pairs: int = PAIRS,
+    budget_s: float | None = None, tell: Tell = lambda study: None, say: Say = print,
+) -> Study:  # fmt: skip
+    """Measure one commit of a repository against itself; ``tell`` is called whenever there is more to tell.
+
+    A budget of 0 rehearses every cell once, says how long the whole would take, and measures nothing.
+    """
+    repository = GitRepository(root)
+    config = load_config(root, os.environ, db=store_url, slug=repository.slug)
+    commit = repository.commit(repository.resolve(revision))
+    found = Study(commit.sha, pairs)
+    with (
+        open_workbench(repository, config, None, smoke=True) as workbench,
+        machine_lock(config.lock_path, owner=f"a study of noise in {root}", waiting=say),
+        closing(open_store(config.database_url, create=True)) as store,
+    ):
+        subject = prepare_scope(workbench, [commit], bench, say)
+        parts = list(parts_of(store, workbench, config.project, subject, found))
+        say(estimated(parts, found))
+        deadline = math.inf if budget_s is None else time.monotonic() + budget_s
+        for part in parts:
+            try:
+                measure(part, workbench, deadline)
+            finally:
+                if lines := part.lines(config.settings.judge):
+                    found.lines[part.name] = lines
+                    say(f"{part.name}: {summary(lines)}")
+                    tell(found)
+        found.complete = not any(part.missing() for part in parts)
+        for part in parts if found.complete else ():
+            part.session.finish()
+    return found
+
+
+def parts_of(store: Store, workbench: MeasurementRunner, project: str, subject: SessionScope, found: Study) -> Iterator[Part]:
+    """Rehearse each module once, and leave out what this machine cannot run."""
+    for name, group in itertools.groupby(subject.cells, key=lambda cell: cell.benchmark.split(".")[0]):
+        began = time.monotonic()
+        outcomes = [outcome for outcome, _ in workbench.visit(found.sha, tuple(group))]
+        took = time.monotonic() - began
+        for outcome in outcomes:
+            if outcome.status is not Status.OK:
+                reasons = found.not_measured if outcome.status is Status.SKIPPED else found.failed
+                reasons[outcome.cell.name] = outcome.reason
+        cells = tuple(outcome.cell for outcome in outcomes if outcome.status is Status.OK)
+        if cells:
+            own, about = SessionScope(subject.commits, subject.discovery, cells), f"{found.sha} in {found.pairs} pairs"
+            yield Part(
+                name, found.sha, found.pairs, open_session(store, workbench, project, own, "aa", identity=about), cells,
+                seconds={outcome.cell.name: outcome.duration_s for outcome in outcomes},
+                visit_s=took - sum(outcome.duration_s for outcome in outcomes),
+            )  # fmt: skip
+
+
+def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
+    """Make the visits that are missing; what an interrupted study has already is not measured again."""
+    workbench.restart_environments()
+    for visit, cells in part.missing():
+        if time.monotonic() >= deadline:
+            return
+        part.session.measure_visit(visit, cells)
+
+
+def estimated(parts: Sequence[Part], found: Study) -> str:
+    """How long it takes if a process takes as long as in the rehearsal; on a busy machine that is too much."""
+    told = [
+        f"{format_count(len(part.cells), 'cell')} of {part.name} in {format_duration(part.left_s())}"
+        for part in parts
+        if part.missing()
+    ]
+    cells, whole = sum(len(part.cells) for part in parts), format_duration(sum(part.left_s() for part in parts))
+    left_out = f"{len(found.not_measured)} cannot run here, {len(found.failed)} failed"
+    return (
+        f"{format_count(cells, 'cell')} ({left_out}) in {found.pairs} pairs: about {whole} are left, at the pace of one "
+        f"rehearsal\n  {', '.join(told) or 'nothing to measure'}"
+    )
+
+
+# ------------------------------------------------------------------ telling
+
+
+def summary(lines: Sequence[Line]) -> str:
+    cells = zip(SUMMARY[1:], summary_row("", lines)[1:], strict=True)
+    return "; ".join(f"{heading} {told}" for heading, told in cells if told)
+
+
+SUMMARY = (
+    "suite", "timed metrics", "pairs", "noise floor: median, worst", "seen with 10 pairs: median, worst",
+    "convicted", "exact metrics", "moved",
+)  # fmt: skip
+
+
+def summary_row(name: str, lines: Sequence[Line]) -> tuple[str, ...]:
+    timed, exact = [one for one in lines if one.log_ratios], [one for one in lines if one.exact]
+    pairs = sorted({line.pairs for line in lines})
+    return (
+        name,
+        str(len(timed)),
+        f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]}–{pairs[-1]}" if pairs else "0",
+        middle_and_worst([line.floor for line in timed]),
+        middle_and_worst([line.visible[10] for line in timed]),
+        str(sum(line.convicted for line in timed)),
+        str(len(exact)),
+        str(sum(line.moved for line in exact)),
+    )
+
+
+def middle_and_worst(ratios: Sequence[float]) -> str:
+    return f"{effect(statistics.median(ratios))}, {effect(max(ratios))}" if ratios else ""
+
+
+def effect(ratio: float) -> str:
+    return format_percent(ratio) if math.isfinite(ratio) else "nothing"
+
+
+def row(line: Line) -> tuple[str, ...]:
+    told = (code_span(line.cell, in_table=True), code_span(line.metric, in_table=True), str(line.pairs))
+    if line.exact:
+        values = f"**moved**: {', '.join(f'{value:,.10g}' for value in line.counted)}" if line.moved else "0 %"
+        return (*told, values, "", "", "", "")
+    if line.why:
+        return (*told, line.why, "", "", "", "")
+    seen = (effect(line.visible[number]) for number in SEEN_WITH)
+    return (*told, format_percent(line.floor), *seen, f"{line.largest:.4f}")
+
+
+HEADINGS = (
+    "benchmark", "metric", "pairs", "noise floor", *(f"seen with {number}" for number in SEEN_WITH),
+    "largest abs. log ratio",
+)  # fmt: skip
+
+
+def rows(lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
+    """A row per timed metric, and one for all of a cell's counts that did not move."""
+    for cell, group in itertools.groupby(lines, key=lambda line: line.cell):
+        own = list(group)
+        yield from (row(line) for line in own if not line.exact or line.moved)
+        if still := [line for line in own if line.exact and not line.moved]:
+            pairs = str(min(line.pairs for line in still))
+            counts = f"{len(still)} exact: {', '.join(code_span(one.metric, in_table=True) for one in still)}"
+            yield (code_span(cell, in_table=True), counts, pairs, "0 %", "", "", "", "0")
+
+
+def table(headings: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    lines = (f"| {' | '.join(cells)} |" for cells in (headings, *body))
+    head, *rest = lines
+    return "\n".join([head, "|" + "---|" * len(headings), *rest])
+
+
+def told(found: Study, load: float) -> str:
+    """Everything that is known: a summary by suite, then metric by metric, then what could not be measured."""
+    whole = [line for lines in found.lines.values() for line in lines]
+    state = "" if found.complete else " So far; the study was not finished."
+    parts = [
+        f"{circumstances(load)}, commit {found.sha[:10]}.{state}",
+        table(SUMMARY, [*(summary_row(*item) for item in found.lines.items()), summary_row("**all**", whole)]),
+        f"<details><summary>Metric by metric</summary>\n\n{table(HEADINGS, rows(whole))}\n\n</details>",
+        *reasons("could not run here", found.not_measured),
+        *reasons("failed", found.failed),
+    ]
+    return "\n\n".join(parts)
+
+
+def reasons(what: str, cells: Mapping[str, str]) -> Iterator[str]:
+    by_reason: dict[str, list[str]] = {}
+    for cell, reason in cells.items():
+        by_reason.setdefault(reason, []).append(cell)
+    if by_reason:
+        items = [f"- {', '.join(map(code_span, names))}: {reason}" for reason, names in by_reason.items()]
+        yield "\n".join([f"{format_count(len(cells), 'cell')} {what}:", "", *items])
+
+
+# ------------------------------------------------------------------ the command
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bench", default="", metavar="REGEX", help="only cells in whose name this is found")
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument(
+        "--budget", default="", metavar="TIME", help="stop after this long, e.g. 30m; 0s only estimates"
+    )
+    parser.add_argument("--commit", default="HEAD", help="what is compared with itself")
+    parser.add_argument("--store", default="", metavar="FILE", help="default: .perfci/noise.db")
+    parser.add_argument("--page", type=Path, help="write what is known into this page, such as docs/noise-floors.md")
+    given = parser.parse_args()
+    load = os.getloadavg()[0]
+    latest: list[Study] = []
+
+    def tell(found: Study) -> None:
+        latest[:] = [found]
+        if given.page:
+            fill(given.page, told(found, load))
+
+    signal.signal(signal.SIGTERM, stop)
+    with suppress(KeyboardInterrupt):
+        tell(
+            study(
+                ROOT, given.store or f"sqlite:///{ensure_private_folder(ROOT)}/noise.db", revision=given.commit,
+                bench=given.bench, pairs=given.pairs, budget_s=seconds_of(given.budget) if given.budget else None,
+                tell=tell, say=lambda line: print(line, flush=True),
+            )
+        )  # fmt: skip
+    if not latest:
+        sys.exit(1)
+    found = latest[-1]
+    print(f"\n{told(found, load)}")
+    for line in found.moved:
+        print(f"moved although it is counted exactly: {line.cell} {line.metric}: {line.counted}", file=sys.stderr)
+    sys.exit(0 if found.good else 1)
+
+
+def stop(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()

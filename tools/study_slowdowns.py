@@ -1,0 +1,183 @@
+"""Plant one slowdown at a time in a small model's repository: the metrics that name it catch it, and no others move.
+
+Run as ``python -m tools.study_slowdowns``; it compares every mutant of ``tests/mutants`` with what it was before, by
+the command a user types, and prints the table of docs/slowdowns.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mutants
+from mutants import MUTANTS, Mutant
+
+from perfci.model import CPU_METRIC_PREFIX
+from perfci.report.number_format import format_number, format_signed_percent
+from tests.support.git_project import ISOLATED, GitProject
+from tools.study_pages import circumstances, fill
+
+NOTHING = Mutant("nothing", frozenset())
+"""The base against itself."""
+
+QUIET = ("unchanged", "inconclusive")
+
+Verdict = Mapping[str, Any]
+"""As ``perfci compare --json`` writes it."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one comparison said of one mutant: verdicts by the name of their metric."""
+
+    mutant: Mutant
+    verdicts: Mapping[str, Verdict]
+    exit_code: int
+    seconds: float = 0.0
+
+    @property
+    def caught(self) -> list[str]:
+        return sorted(name for name in self.mutant.caught_in if self._kind(name) == "regression")
+
+    @property
+    def missed(self) -> list[str]:
+        return sorted(self.mutant.caught_in - set(self.caught))
+
+    @property
+    def moved_as_well(self) -> list[str]:
+        return sorted(name for name in self._moved() if name in self.mutant.may_move)
+
+    @property
+    def stray(self) -> list[str]:
+        """Metrics of which something is said that was not foreseen, be it good or bad."""
+        return sorted(self._moved() - self.mutant.caught_in - self.mutant.may_move.keys())
+
+    @property
+    def good(self) -> bool:
+        """Whether something was judged, all that had to be said was said, nothing else, and by the exit code too."""
+        told = self.exit_code == (1 if self.mutant.caught_in else 0)
+        return bool(self.verdicts) and not self.missed and not self.stray and told
+
+    def _kind(self, name: str) -> str:
+        return str(self.verdicts[name]["kind"]) if name in self.verdicts else "not judged"
+
+    def _moved(self) -> set[str]:
+        return {name for name in self.verdicts if self._kind(name) not in QUIET}
+
+
+def verdicts_of(told: Mapping[str, Any]) -> dict[str, Verdict]:
+    return {metric_name(verdict): verdict for verdict in told["verdicts"]}
+
+
+def metric_name(verdict: Verdict) -> str:
+    series = verdict["series"]
+    function = series["benchmark"]["name"].rpartition("measure_")[2]
+    return f"{function}.{series['metric']['name'].removeprefix(CPU_METRIC_PREFIX)}"
+
+
+def repository(folder: Path, planted: Iterable[Mutant]) -> tuple[GitProject, dict[str, str]]:
+    """The base on main, and one commit on top of it per mutant; its sha by the mutant's name."""
+    project = GitProject(folder)
+    mutants.write_base(folder)
+    shas = {NOTHING.name: project.commit("A small language model")}
+    for mutant in planted:
+        project.git("checkout", "--quiet", "--detach", shas[NOTHING.name])
+        mutants.apply(mutant, folder)
+        shas[mutant.name] = project.commit(mutant.name)
+    project.git("checkout", "--quiet", "main")
+    return project, shas
+
+
+def trial(project: GitProject, base: str, head: str, mutant: Mutant, keep: Path) -> Trial:
+    """One comparison, as a user would make it; what it printed is kept."""
+    told = keep / f"{mutant.name}.json"
+    told.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "perfci.cli", "compare", base, head, "--json", str(told)]
+    env = {**os.environ, **ISOLATED}
+    begin = time.monotonic()
+    done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, check=False)
+    seconds = time.monotonic() - begin
+    (keep / f"{mutant.name}.txt").write_text(done.stdout + done.stderr)
+    verdicts = verdicts_of(json.loads(told.read_text())) if told.exists() else {}
+    return Trial(mutant, verdicts, done.returncode, seconds)
+
+
+HEADINGS = ("slowdown", "", "caught in", "moved as well, as foreseen", "not foreseen", "metrics judged", "time")
+
+
+def table(trials: Sequence[Trial]) -> str:
+    lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
+    return "\n".join([*lines, *(f"| {' | '.join(row(one))} |" for one in trials)])
+
+
+def row(one: Trial) -> tuple[str, ...]:
+    return (
+        one.mutant.name,
+        "✓" if one.good else "✗",
+        _told(one, one.caught, missed=one.missed),
+        _told(one, one.moved_as_well),
+        _told(one, one.stray),
+        str(len(one.verdicts)) if one.verdicts else f"none, exit code {one.exit_code}",
+        f"{one.seconds:.0f} s",
+    )
+
+
+def _told(one: Trial, names: Sequence[str], missed: Sequence[str] = ()) -> str:
+    parts = [f"`{name}` {change(one.verdicts[name])}" for name in names]
+    parts += [f"**missed** `{name}`" + _state(one.verdicts.get(name)) for name in missed]
+    return "<br>".join(parts) or "nothing"
+
+
+def _state(verdict: Verdict | None) -> str:
+    return f" ({verdict['kind']} {change(verdict)})" if verdict else " (not judged)"
+
+
+def change(verdict: Verdict) -> str:
+    """``+53.1 % [+50.0 %, +56.2 %]``; what was counted exactly has no interval, and may have no ratio."""
+    if verdict["ratio"] is None:
+        levels = [verdict["base_level"], verdict["head_level"]]
+        counted = all(level is not None for level in levels)
+        return " → ".join(format_number(level) for level in levels) if counted else str(verdict["kind"])
+    size = format_signed_percent(verdict["ratio"] - 1)
+    bounds = verdict["interval"]
+    if bounds is None or bounds["lo"] == bounds["hi"]:
+        return size
+    return f"{size} [{format_signed_percent(bounds['lo'] - 1)}, {format_signed_percent(bounds['hi'] - 1)}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = [mutant.name for mutant in (*MUTANTS, NOTHING)]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--keep", type=Path, help="a folder for what each comparison printed")
+    parser.add_argument("--page", type=Path, help="write the table into this page too, such as docs/slowdowns.md")
+    given = parser.parse_args()
+    planted = [mutant for mutant in MUTANTS if mutant.name in given.only]
+    load = os.getloadavg()[0]
+    trials: list[Trial] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        keep = given.keep or Path(scratch) / "told"
+        keep.mkdir(parents=True, exist_ok=True)
+        project, shas = repository(Path(scratch) / "lm", planted)
+        # The base against itself comes last: what it shows is a noise floor for all that is compared after it.
+        for mutant in [*planted, *([NOTHING] if NOTHING.name in given.only else [])]:
+            trials.append(trial(project, shas[NOTHING.name], shas[mutant.name], mutant, keep.resolve()))
+            print(table(trials).splitlines()[-1], flush=True)
+    figures = f"{circumstances(load)}:\n\n{table(trials)}"
+    print(f"\n{figures}")
+    if given.page:
+        fill(given.page, figures)
+    sys.exit(0 if all(one.good for one in trials) else 1)
+
+
+if __name__ == "__main__":
+    main()
